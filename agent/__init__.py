@@ -1,0 +1,1 @@
+"""All that runs on a GPU host, and nothing else."""

@@ -1,0 +1,1 @@
+"""GPU and process to run, from this host alone."""

@@ -1,0 +1,86 @@
+"""What a column and a table of the contract are, and what follows from them: metric names and ranges."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+ArrowType = Literal["string", "int64", "float64", "bool"]
+Kind = Literal["key", "gauge", "amount", "counter", "fact"]
+Sensitivity = Literal["none", "identity"]
+
+SCHEMA_VERSION = 1  # of what an agent writes; raised with every additive column
+MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
+
+# The plausible range of a value by its unit: what lies outside is refused, never clipped.
+RANGES: dict[str, tuple[float, float]] = {
+    "ratio": (0.0, 1.0),
+    "bytes": (0, 2**60),
+    "watts": (0.0, 1e6),
+    "joules": (0.0, 1e12),
+    "celsius": (-80.0, 300.0),
+    "hertz": (0.0, 1e12),
+    "seconds": (0.0, 1e9),
+    "events": (0, 2**53),
+    "count": (0, 2**53),
+    "microseconds": (0, 4_102_444_800_000_000),  # until 2100
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: declared here once, from which schema, DDL, metrics, imports and documents are made.
+
+    `kind` says how to read it: a key names the row, a gauge holds at the end of the interval or as its mean,
+    an amount was moved or spent within the interval, a counter grows for ever, a fact describes.
+    """
+
+    name: str
+    type: ArrowType
+    kind: Kind
+    unit: str
+    help: str
+    source: str = ""
+    dcgm: str = ""
+    sensitivity: Sensitivity = "none"
+    required: bool = False
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The smallest and the largest value that is believed, or None where any text or flag is."""
+        return RANGES.get(self.unit) if self.type in ("int64", "float64") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the contract. `family` is the middle of its metric names, None where it is not exported.
+
+    `labels` are the columns that tell one series of the family from another.
+    """
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    family: str | None = None
+    labels: tuple[str, ...] = ()
+
+    def column(self, name: str) -> Column:
+        """Return the column of this name; a KeyError is our own mistake."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"BUG: table {self.name} has no column {name}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names in wire order."""
+        return tuple(column.name for column in self.columns)
+
+
+def metric_name(table: Table, column: Column) -> str | None:
+    """Return the Prometheus name of a column, or None where the column is no series.
+
+    Amounts become counters: the exporter adds them up, so that a scrape interval needs to know nothing of the beat.
+    """
+    if table.family is None or column.kind not in ("gauge", "amount", "counter"):
+        return None
+    stem = f"gpuledger_{table.family}_{column.name.removesuffix('_total')}"
+    return stem if column.kind == "gauge" else f"{stem}_total"

@@ -1,0 +1,452 @@
+"""Every table and column of the contract, declared once (docs/metrics.md is generated from here).
+
+Times are integer microseconds UTC, intervals half-open and abutting. Amounts are per interval, so that a counter's
+reset can never look like work. None means that the source did not report; it never stands for 0.
+"""
+
+from agent.wire.contract import ArrowType, Column, Kind, Sensitivity, Table
+
+
+def _key(name: str, help: str, type: ArrowType = "string", unit: str = "", required: bool = True) -> Column:  # noqa: A002
+    return Column(name, type, "key", unit, help, required=required)
+
+
+def _gauge(name: str, unit: str, help: str, source: str = "", dcgm: str = "") -> Column:  # noqa: A002
+    return Column(name, _number_type(unit), "gauge", unit, help, source, dcgm)
+
+
+def _amount(name: str, unit: str, help: str, source: str = "", dcgm: str = "") -> Column:  # noqa: A002
+    return Column(name, _number_type(unit), "amount", unit, help, source, dcgm)
+
+
+def _fact(
+    name: str,
+    help: str,  # noqa: A002
+    type: ArrowType = "string",  # noqa: A002
+    unit: str = "",
+    source: str = "",
+    sensitivity: Sensitivity = "none",
+) -> Column:
+    kind: Kind = "fact"
+    return Column(name, type, kind, unit, help, source, sensitivity=sensitivity)
+
+
+def _number_type(unit: str) -> ArrowType:
+    return "int64" if unit in ("bytes", "events", "count") else "float64"
+
+
+NODE = _key("node", "Host name, as its scheduler calls it.")
+STARTED = _key("started_at", "Start of the interval, inclusive.", "int64", "microseconds")
+ENDED = _key("ended_at", "End of the interval, exclusive.", "int64", "microseconds")
+INTERVAL = (NODE, STARTED, ENDED)
+GPU = _key("gpu_uuid", "The driver's UUID of the GPU or MIG instance.")
+RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.")
+RUN_WITH_GPU = _key("gpu_uuid", "The GPU that the process tree holds; none for a host-only process.", required=False)
+DEVICE = _key("device", "Kernel name of the device, or the mount point.")
+
+GPU_SAMPLES = Table(
+    "gpu_samples",
+    "one GPU (or MIG instance) over one interval",
+    (
+        *INTERVAL,
+        GPU,
+        _fact("parent_uuid", "The GPU that a MIG instance is a part of."),
+        Column(
+            "up", "bool", "gauge", "", "1 where the driver answers for this GPU, 0 where it is lost or off the bus."
+        ),
+        _gauge(
+            "utilization_ratio",
+            "ratio",
+            "Share of the interval with any kernel resident.",
+            "nvmlDeviceGetUtilizationRates",
+            "DCGM_FI_DEV_GPU_UTIL",
+        ),
+        _gauge(
+            "utilization_zero_ratio",
+            "ratio",
+            "Share of the driver's sub-second utilization samples at 0.",
+            "nvmlDeviceGetSamples(GPU_UTILIZATION)",
+        ),
+        _gauge(
+            "utilization_low_ratio",
+            "ratio",
+            "Share of the driver's sub-second utilization samples under 20 %.",
+            "nvmlDeviceGetSamples(GPU_UTILIZATION)",
+        ),
+        _gauge(
+            "utilization_high_ratio",
+            "ratio",
+            "Share of the driver's sub-second utilization samples over 80 %.",
+            "nvmlDeviceGetSamples(GPU_UTILIZATION)",
+        ),
+        _gauge(
+            "memory_used_bytes",
+            "bytes",
+            "Device memory held by processes, without the driver's reserve.",
+            "nvmlDeviceGetMemoryInfo(v2)",
+            "DCGM_FI_DEV_FB_USED",
+        ),
+        _gauge(
+            "memory_reserved_bytes",
+            "bytes",
+            "Device memory that the driver keeps for itself.",
+            "nvmlDeviceGetMemoryInfo(v2)",
+            "DCGM_FI_DEV_FB_RESERVED",
+        ),
+        _gauge(
+            "sm_active_ratio",
+            "ratio",
+            "Share of SM-cycles with at least one warp.",
+            "GPM 2 (Hopper and newer)",
+            "DCGM_FI_PROF_SM_ACTIVE",
+        ),
+        _gauge("sm_occupancy_ratio", "ratio", "Resident warps of the possible.", "GPM 3", "DCGM_FI_PROF_SM_OCCUPANCY"),
+        _gauge(
+            "tensor_active_ratio",
+            "ratio",
+            "Share of cycles with a tensor pipe busy.",
+            "GPM 5",
+            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+        ),
+        _gauge("dram_active_ratio", "ratio", "Share of HBM bandwidth in use.", "GPM 10", "DCGM_FI_PROF_DRAM_ACTIVE"),
+        _amount(
+            "pcie_receive_bytes",
+            "bytes",
+            "Bytes from host to GPU.",
+            "GPM 21, else a slow thread",
+            "DCGM_FI_PROF_PCIE_RX_BYTES",
+        ),
+        _amount(
+            "pcie_transmit_bytes",
+            "bytes",
+            "Bytes from GPU to host.",
+            "GPM 20, else a slow thread",
+            "DCGM_FI_PROF_PCIE_TX_BYTES",
+        ),
+        _amount("nvlink_receive_bytes", "bytes", "Bytes in over NVLink.", "field 139", "DCGM_FI_PROF_NVLINK_RX_BYTES"),
+        _amount(
+            "nvlink_transmit_bytes", "bytes", "Bytes out over NVLink.", "field 138", "DCGM_FI_PROF_NVLINK_TX_BYTES"
+        ),
+        _gauge(
+            "power_watts", "watts", "Board power.", "field 186, else nvmlDeviceGetPowerUsage", "DCGM_FI_DEV_POWER_USAGE"
+        ),
+        _amount("energy_joules", "joules", "Energy spent in the interval; none across a driver reload.", "field 83"),
+        Column(
+            "energy_joules_total",
+            "float64",
+            "counter",
+            "joules",
+            "The driver's energy counter, so that a lost batch loses no joule.",
+            "nvmlDeviceGetTotalEnergyConsumption",
+            "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+        ),
+        _fact("energy_epoch", "Changes whenever the driver's energy counter starts anew.", "int64", "count"),
+        _gauge(
+            "temperature_celsius", "celsius", "Core temperature.", "nvmlDeviceGetTemperatureV", "DCGM_FI_DEV_GPU_TEMP"
+        ),
+        _gauge("sm_clock_hertz", "hertz", "SM clock.", "nvmlDeviceGetClockInfo", "DCGM_FI_DEV_SM_CLOCK"),
+        _gauge(
+            "sm_clock_reference_hertz",
+            "hertz",
+            "The SM clock this GPU would run at under this load with nothing limiting it.",
+            "nvmlDeviceGetMaxClockInfo",
+        ),
+        _amount("throttle_power_seconds", "seconds", "Time below the wanted clock for power.", "field 74"),
+        _amount("throttle_thermal_seconds", "seconds", "Time below the wanted clock for heat.", "fields 75, 269, 270"),
+        _amount(
+            "throttle_hardware_seconds",
+            "seconds",
+            "Time slowed by the board: brake, reliability.",
+            "fields 77, 79, 271",
+        ),
+        _amount("xid_events", "events", "XID errors in the interval.", "nvmlEventSetWait_v2", "DCGM_FI_DEV_XID_ERRORS"),
+        _amount(
+            "ecc_uncorrected_events", "events", "Uncorrected ECC errors in the interval.", "nvmlDeviceGetTotalEccErrors"
+        ),
+    ),
+    family="gpu",
+    labels=("gpu_uuid",),
+)
+
+HOST_SAMPLES = Table(
+    "host_samples",
+    "one host over one interval",
+    (
+        *INTERVAL,
+        _gauge("cpu_busy_ratio", "ratio", "Share of all cores' time not idle and not waiting.", "/proc/stat"),
+        _gauge("cpu_iowait_ratio", "ratio", "Share of all cores' time waiting for a disk.", "/proc/stat"),
+        _gauge("pressure_cpu_some_ratio", "ratio", "Share of time some task waited for a core.", "/proc/pressure/cpu"),
+        _gauge("pressure_io_some_ratio", "ratio", "Share of time some task waited for I/O.", "/proc/pressure/io"),
+        _gauge(
+            "pressure_memory_some_ratio", "ratio", "Share of time some task waited for memory.", "/proc/pressure/memory"
+        ),
+        _gauge("memory_used_bytes", "bytes", "Host memory in use.", "/proc/meminfo"),
+        _gauge("memory_available_bytes", "bytes", "Host memory that can be had without swapping.", "/proc/meminfo"),
+    ),
+    family="host",
+)
+
+DISK_SAMPLES = Table(
+    "disk_samples",
+    "one block device or network mount over one interval",
+    (
+        *INTERVAL,
+        DEVICE,
+        _fact("mount_kind", "block, nfs, lustre, or fuse.", source="/proc/self/mountstats"),
+        _amount("read_bytes", "bytes", "Bytes read.", "/proc/diskstats, mountstats"),
+        _amount("written_bytes", "bytes", "Bytes written.", "/proc/diskstats, mountstats"),
+        _amount("reads", "count", "Reads completed.", "/proc/diskstats, mountstats"),
+        _amount("writes", "count", "Writes completed.", "/proc/diskstats, mountstats"),
+        _gauge("busy_ratio", "ratio", "Share of time with a request in flight.", "/proc/diskstats"),
+        _amount(
+            "read_wait_seconds", "seconds", "Time that reads took, added up over reads.", "/proc/diskstats, mountstats"
+        ),
+    ),
+    family="disk",
+    labels=("device", "mount_kind"),
+)
+
+NETWORK_SAMPLES = Table(
+    "network_samples",
+    "one NIC or RDMA port over one interval",
+    (
+        *INTERVAL,
+        DEVICE,
+        _fact("link_kind", "ethernet, infiniband or roce.", source="/sys/class/net, /sys/class/infiniband"),
+        _amount("receive_bytes", "bytes", "Bytes in.", "/proc/net/dev, port_rcv_data x 4"),
+        _amount("transmit_bytes", "bytes", "Bytes out.", "/proc/net/dev, port_xmit_data x 4"),
+        _amount("errors", "events", "Errors and drops, both ways.", "/proc/net/dev, symbol_error"),
+    ),
+    family="network",
+    labels=("device", "link_kind"),
+)
+
+FLOW_SAMPLES = Table(
+    "flow_samples",
+    "one (run, peer) pair over one interval",
+    (
+        *INTERVAL,
+        RUN,
+        _key("peer", "The host at the other end, as a node name where known."),
+        _amount("receive_bytes", "bytes", "Bytes from the peer.", "tcpi_bytes_received"),
+        _amount("transmit_bytes", "bytes", "Bytes to the peer.", "tcpi_bytes_acked"),
+        _amount("retransmits", "events", "Segments sent again.", "tcpi_total_retrans"),
+    ),
+    family="flow",
+    labels=("run_id", "peer"),
+)
+
+PROCESS_SAMPLES = Table(
+    "process_samples",
+    "one run's process tree on a GPU over one interval",
+    (
+        *INTERVAL,
+        RUN,
+        RUN_WITH_GPU,
+        _fact("pid", "Root of the tree.", "int64", "count"),
+        Column(
+            "owner",
+            "string",
+            "fact",
+            "",
+            "User of the process, where its run is not otherwise known.",
+            sensitivity="identity",
+        ),
+        _gauge("memory_used_bytes", "bytes", "Device memory of the tree.", "nvmlDeviceGetComputeRunningProcesses"),
+        _gauge("sm_utilization_ratio", "ratio", "The tree's share of SM time.", "nvmlDeviceGetProcessUtilization"),
+        _amount("cpu_seconds", "seconds", "CPU time of the whole tree.", "/proc/<pid>/stat"),
+        _gauge("workers", "count", "Processes of the tree below its root.", "/proc/<pid>/stat"),
+        _gauge(
+            "workers_busiest_cpu_ratio", "ratio", "Share of one core that the busiest worker used.", "/proc/<pid>/stat"
+        ),
+        _gauge("workers_waiting_ratio", "ratio", "Share of the workers in uninterruptible sleep.", "/proc/<pid>/stat"),
+        _amount("read_bytes", "bytes", "Bytes read; none without the right to see them.", "/proc/<pid>/io"),
+        _amount("written_bytes", "bytes", "Bytes written; none without the right to see them.", "/proc/<pid>/io"),
+    ),
+    family="process",
+    labels=("run_id", "gpu_uuid"),
+)
+
+RUN_SAMPLES = Table(
+    "run_samples",
+    "one run on one host over one interval, from its cgroup",
+    (
+        *INTERVAL,
+        RUN,
+        _amount("read_bytes", "bytes", "Bytes read from block devices.", "io.stat"),
+        _amount("written_bytes", "bytes", "Bytes written to block devices.", "io.stat"),
+        _amount("cpu_seconds", "seconds", "CPU time.", "cpu.stat usage_usec"),
+        _amount("cpu_throttled_seconds", "seconds", "CPU time refused by the quota.", "cpu.stat throttled_usec"),
+        _gauge("pressure_cpu_some_ratio", "ratio", "Share of time some task waited for a core.", "cpu.pressure"),
+        _gauge("pressure_io_some_ratio", "ratio", "Share of time some task waited for I/O.", "io.pressure"),
+        _gauge("pressure_memory_some_ratio", "ratio", "Share of time some task waited for memory.", "memory.pressure"),
+        _gauge("memory_used_bytes", "bytes", "Memory in use.", "memory.current"),
+        Column("cores_allotted", "float64", "gauge", "cores", "Cores it may use.", "cpu.max, cpuset.cpus.effective"),
+    ),
+    family="run",
+    labels=("run_id",),
+)
+
+SERVICE_SAMPLES = Table(
+    "service_samples",
+    "one serving replica over one interval",
+    (
+        *INTERVAL,
+        RUN,
+        _amount("requests", "count", "Requests completed with success.", "vLLM, Triton"),
+        _amount("tokens_in", "count", "Prompt tokens.", "vLLM, Triton"),
+        _amount("tokens_out", "count", "Generated tokens.", "vLLM, Triton"),
+        _gauge("running", "count", "Requests being worked on.", "vLLM, Triton"),
+        _gauge("waiting", "count", "Requests queued.", "vLLM, Triton"),
+        _gauge("kv_cache_ratio", "ratio", "Share of the KV cache in use.", "vLLM"),
+        _gauge("first_token_seconds_p50", "seconds", "Time to the first token, median.", "vLLM"),
+        _gauge("first_token_seconds_p99", "seconds", "Time to the first token, 99th percentile.", "vLLM"),
+        _gauge("slo_seconds", "seconds", "What the service promises for the latter.", "declared"),
+    ),
+    family="service",
+    labels=("run_id",),
+)
+
+PROGRESS = Table(
+    "progress",
+    "what a run itself says of one interval",
+    (
+        *INTERVAL,
+        RUN,
+        _amount("steps", "count", "Steps done.", "the run"),
+        _amount("samples", "count", "Samples consumed.", "the run"),
+        _amount("tokens", "count", "Tokens consumed.", "the run"),
+        _amount("requests", "count", "Requests answered.", "the run"),
+        _fact("checkpoint", "Name of the checkpoint that was complete at the end of the interval."),
+    ),
+    family="progress",
+    labels=("run_id",),
+)
+
+ALLOCATIONS = Table(
+    "allocations",
+    "a run asks for, takes and gives back one GPU",
+    (
+        NODE,
+        Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for."),
+        Column("started_at", "int64", "key", "microseconds", "When it was taken; none while waiting."),
+        Column("ended_at", "int64", "fact", "microseconds", "When it was given back; none while held."),
+        RUN,
+        _fact("member", "Pod, task or replica within the run."),
+        _fact("attempt", "Requeues count up from 0.", "int64", "count"),
+        _fact("parent_run_id", "The run that this one runs within."),
+        RUN_WITH_GPU,
+        _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count"),
+        _fact("rank", "Position of this GPU in the run's order of ranks, from 0.", "int64", "count"),
+        Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take."),
+        Column("priority", "float64", "fact", "", "The scheduler's own number."),
+        _fact("pending_reason", "Why it waits."),
+        _fact("restarts_of", "The run that this one continues."),
+        _fact("scheduler", "slurm, kubernetes, ray, cgroup, declared or process: sets its precedence."),
+        _fact("user", "Who asked.", sensitivity="identity"),
+        _fact("account", "Account or namespace charged.", sensitivity="identity"),
+        _fact("project", "Project label.", sensitivity="identity"),
+        _fact("name", "The run's name.", sensitivity="identity"),
+        _fact("queue", "Partition or queue."),
+        _fact("labels", "Further labels, as a JSON object of strings.", sensitivity="identity"),
+        _fact("exit_status", "completed, failed, cancelled, preempted, node_failed, timeout or out_of_memory."),
+    ),
+)
+
+NODE_STATES = Table(
+    "node_states",
+    "a host's state in its scheduler over one interval",
+    (
+        *INTERVAL,
+        _fact("state", "up, drained, reserved or down."),
+        _fact("reason", "The scheduler's own words."),
+    ),
+)
+
+AGENT_SAMPLES = Table(
+    "agent_samples",
+    "the agent about itself over one interval",
+    (
+        *INTERVAL,
+        _amount("cpu_seconds", "seconds", "CPU time of the agent.", "getrusage"),
+        _gauge("rss_bytes", "bytes", "Memory of the agent.", "/proc/self/statm"),
+        _amount("beats_late", "events", "Beats that began more than half a period late."),
+        _amount("gaps", "events", "Beats that were missed altogether."),
+        _amount("dropped_batches", "events", "Batches that the full spool dropped, oldest first."),
+        _fact("dropped_from", "First sequence of the newest dropped range.", "int64", "count"),
+        _fact("dropped_until", "Last sequence of the newest dropped range.", "int64", "count"),
+        _gauge("spool_bytes", "bytes", "Bytes waiting on disk."),
+        Column("clock_offset_seconds", "float64", "gauge", "offset_seconds", "The collector's clock less this host's."),
+    ),
+    family="agent",
+)
+
+INVENTORY = Table(
+    "inventory",
+    "a host (no gpu_uuid) or a GPU as found, from started_at on",
+    (
+        *INTERVAL,
+        RUN_WITH_GPU,
+        _fact("parent_uuid", "The GPU that a MIG instance is a part of."),
+        _fact("gpu_index", "The driver's index.", "int64", "count"),
+        _fact("pci_bus_id", "Where it sits."),
+        _fact("sku", "H100-80GB, A100-40GB, …: model and memory."),
+        _fact("memory_bytes", "Device memory.", "int64", "bytes"),
+        _fact("mig_slices", "Compute slices of a MIG instance.", "int64", "count"),
+        _fact("mig_slices_max", "Compute slices of the whole GPU; none where MIG is off.", "int64", "count"),
+        _fact("power_limit_watts", "Enforced power limit.", "float64", "watts"),
+        _fact("sm_clock_max_hertz", "Highest SM clock.", "float64", "hertz"),
+        _fact("numa_node", "NUMA node of the GPU.", "int64", "count"),
+        _fact("rack", "Rack; none where unknown."),
+        _fact("block", "Block or spine group."),
+        _fact("zone", "Zone or data hall."),
+        _fact("region", "Region."),
+        _fact("topology_source", "Where rack, block and zone were read."),
+        _fact("node_group", "Group of like hosts."),
+        _fact("instance_type", "The cloud's name of the host type."),
+        _fact("cpu_cores", "Cores of the host.", "int64", "count"),
+        _fact("host_memory_bytes", "Memory of the host.", "int64", "bytes"),
+        _fact("local_nvme_bytes", "Local NVMe of the host.", "int64", "bytes"),
+        _fact("pcie_generation", "Link generation now.", "int64", "count"),
+        _fact("pcie_generation_max", "Link generation possible.", "int64", "count"),
+        _fact("pcie_width", "Link width now.", "int64", "count"),
+        _fact("pcie_width_max", "Link width possible.", "int64", "count"),
+        _fact("nvlink_peers", "GPUs reached by NVLink.", "int64", "count"),
+        _fact("driver_version", "Driver."),
+    ),
+)
+
+OWNERSHIP = Table(
+    "ownership",
+    "a GPU is owned from, until",
+    (
+        NODE,
+        RUN_WITH_GPU,
+        _fact("slot", "Position in the host, where the GPU is not yet known by UUID.", "int64", "count"),
+        Column("owned_from", "int64", "key", "microseconds", "First owned microsecond.", required=True),
+        Column("owned_until", "int64", "fact", "microseconds", "First microsecond no longer owned; none while owned."),
+        _fact("sku", "H100-80GB, A100-40GB, …"),
+        _fact("purchase_option", "on_demand, reserved, spot or owned."),
+        _fact("source", "fleet file, scheduler, billing export or agents."),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        GPU_SAMPLES,
+        HOST_SAMPLES,
+        DISK_SAMPLES,
+        NETWORK_SAMPLES,
+        FLOW_SAMPLES,
+        PROCESS_SAMPLES,
+        RUN_SAMPLES,
+        SERVICE_SAMPLES,
+        PROGRESS,
+        ALLOCATIONS,
+        NODE_STATES,
+        AGENT_SAMPLES,
+        INVENTORY,
+        OWNERSHIP,
+    )
+}

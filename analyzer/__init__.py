@@ -1,0 +1,1 @@
+"""Samples, allocations and ownership become the ledger, its findings, its prices and its reports."""

@@ -1,0 +1,1 @@
+"""One file a finding: Thresholds and a pure detect()."""

@@ -1,0 +1,1 @@
+"""From what is lost to what to move."""

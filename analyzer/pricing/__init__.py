@@ -1,0 +1,1 @@
+"""The price book and rates."""

@@ -1,0 +1,1 @@
+"""The ledger, read: week, run, findings; text, HTML and JSON."""

@@ -1,0 +1,116 @@
+"""The states of the ledger, once: order of precedence, labels, causes, classes and who can act."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Class = Literal["useful", "avoidable", "overhead", "spare", "unknown"]
+Confidence = Literal["high", "medium", "low"]
+
+CLASSES: tuple[Class, ...] = ("useful", "avoidable", "overhead", "spare", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """One (state, cause) of the ledger and what people see of it. `cause` is None for a state that needs none."""
+
+    state: str
+    cause: str | None
+    label: str
+    cause_label: str
+    klass: Class
+    actor: str | None
+
+
+def _of(state: str, label: str, klass: Class, actor: str | None, **causes: str) -> tuple[Booking, ...]:
+    return tuple(Booking(state, cause, label, words, klass, actor) for cause, words in causes.items())
+
+
+# In order of precedence, but for lost_work, which afterwards takes what would otherwise be one of LOSABLE.
+BOOKINGS: tuple[Booking, ...] = (
+    *_of("unallocated", "free", "spare", "capacity", free="free"),
+    *_of("unallocated", "drained", "spare", "capacity", drained="drained"),
+    *_of("unallocated", "reserved, unused", "spare", "capacity", reserved_unused="reserved, unused"),
+    *_of("unallocated", "fragmented", "spare", "capacity", fragmented="MIG remainder"),
+    *_of("broken", "broken", "avoidable", "platform", gpu_lost="GPU lost", node_down="node down", hardware="hardware"),
+    *_of(
+        "unobserved",
+        "not measured",
+        "unknown",
+        "platform",
+        agent_down="agent silent",
+        gap="gap",
+        never_seen="never seen",
+    ),
+    *_of(
+        "starting",
+        "starting",
+        "overhead",
+        "run",
+        image_pull="image pull",
+        model_load="model load",
+        warm_up="warm-up",
+        restore="restore",
+    ),
+    *_of("checkpointing", "checkpointing", "overhead", "run", storage="to storage", network="over the network"),
+    *_of("headroom", "serving headroom", "spare", "run", declared="declared"),
+    *_of("headroom", "headroom beyond policy", "avoidable", "run", beyond_policy="beyond policy"),
+    *_of(
+        "held_idle",
+        "idle while held",
+        "avoidable",
+        "run",
+        never_used="GPU never used",
+        held_memory="memory held",
+        abandoned="still held",
+    ),
+    *_of("communicating", "across racks", "avoidable", "run", cross_rack="ranks spread over racks"),
+    *_of("communicating", "slowest rank", "avoidable", "platform", straggler="one rank is slow"),
+    *_of("communicating", "hung", "avoidable", "run", hang="no rank moves"),
+    *_of("communicating", "waiting for peers", "overhead", "run", collective="collectives"),
+    *_of("throttled", "power or heat", "avoidable", "platform", power="power", thermal="heat", hardware="hardware"),
+    *_of(
+        "underused",
+        "busy, underused",
+        "avoidable",
+        "run",
+        small_kernels="small kernels",
+        launch_bound="launch-bound",
+        unbatched="unbatched",
+    ),
+    *_of("starved", "waiting for input", "avoidable", "platform", storage="storage", network_storage="network storage"),
+    *_of(
+        "starved",
+        "waiting for input",
+        "avoidable",
+        "run",
+        preprocessing="preprocessing",
+        loader_software="loader software",
+        host_to_device="host to device",
+    ),
+    Booking("unexplained", None, "low, unexplained", "", "unknown", None),
+    *_of(
+        "productive",
+        "working",
+        "useful",
+        None,
+        compute="compute",
+        memory_bandwidth="memory bandwidth",
+        decode="decode",
+        evaluation="evaluation",
+    ),
+    *_of("lost_work", "work lost", "avoidable", "run", failed="failed", preempted="preempted"),
+    *_of("lost_work", "work lost", "avoidable", "platform", node_failed="node failed"),
+)
+
+STATES: tuple[str, ...] = tuple(dict.fromkeys(booking.state for booking in BOOKINGS))
+LOSABLE: frozenset[str] = frozenset({"communicating", "throttled", "underused", "starved", "productive"})
+
+_BY_KEY = {(booking.state, booking.cause): booking for booking in BOOKINGS}
+
+
+def booking(state: str, cause: str | None) -> Booking:
+    """Return what the table says of this state and cause; a KeyError is our own mistake."""
+    try:
+        return _BY_KEY[state, cause]
+    except KeyError:
+        raise KeyError(f"BUG: the ledger knows no {state}/{cause}") from None

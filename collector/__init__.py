@@ -1,0 +1,1 @@
+"""Where batches arrive, are kept, and are read from."""

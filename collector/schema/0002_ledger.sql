@@ -1,0 +1,93 @@
+-- What the analyzer writes. Times are integer microseconds UTC; `hour` is the first microsecond of a UTC hour.
+
+-- The ledger: GPU x hour x holder x state x cause. Milliseconds and millionths are integers and conserve (DESIGN, 1).
+CREATE TABLE ledger (
+    hour BIGINT NOT NULL,
+    gpu_uuid VARCHAR NOT NULL,
+    node VARCHAR NOT NULL,
+    sku VARCHAR,
+    purchase_option VARCHAR,
+    run_id VARCHAR,                -- the holder; null where nobody holds
+    attempt BIGINT,
+    state VARCHAR NOT NULL,
+    cause VARCHAR,
+    would_be VARCHAR,              -- of lost_work: the state that it would otherwise be
+    caused_by VARCHAR,             -- the GPU, node or run that is the root of it
+    suspicion VARCHAR,             -- of unexplained: the cause that lacked evidence
+    confidence VARCHAR,
+    shared BOOLEAN NOT NULL,       -- the driver could not tell the sharers apart
+    milliseconds BIGINT NOT NULL,
+    cost_micros BIGINT,            -- millionths of the ledger's currency; null where no price is known
+    rules_version VARCHAR NOT NULL,
+    price_version VARCHAR
+);
+
+-- One row an analysed hour: what it was judged by, and whether it may still change.
+CREATE TABLE ledger_hours (
+    hour BIGINT PRIMARY KEY,
+    status VARCHAR NOT NULL,       -- provisional, open, closed or final
+    input_digest VARCHAR NOT NULL, -- of everything that the hour was made from
+    rules_version VARCHAR NOT NULL,
+    price_version VARCHAR
+);
+
+-- What was learned after an hour closed: the difference, dated when it was learned. Sums to 0 ms per GPU and hour.
+CREATE TABLE adjustments (
+    recorded_at BIGINT NOT NULL,
+    hour BIGINT NOT NULL,
+    gpu_uuid VARCHAR NOT NULL,
+    node VARCHAR NOT NULL,
+    sku VARCHAR,
+    purchase_option VARCHAR,
+    run_id VARCHAR,
+    attempt BIGINT,
+    state VARCHAR NOT NULL,
+    cause VARCHAR,
+    would_be VARCHAR,
+    caused_by VARCHAR,
+    suspicion VARCHAR,
+    confidence VARCHAR,
+    shared BOOLEAN NOT NULL,
+    milliseconds BIGINT NOT NULL,
+    cost_micros BIGINT,
+    reason VARCHAR NOT NULL
+);
+
+-- What is known of a run across its GPUs: one row a run, from its allocations and what was seen of it.
+CREATE TABLE runs (
+    run_id VARCHAR PRIMARY KEY,
+    name VARCHAR,
+    team VARCHAR,                  -- null is "unmapped", a row that people see
+    cost_centre VARCHAR,
+    project VARCHAR,
+    queue VARCHAR,
+    stage VARCHAR,                 -- stages.py
+    exit_status VARCHAR,           -- null while it runs or where nobody says
+    submitted_at BIGINT,
+    started_at BIGINT,
+    ended_at BIGINT,               -- null while it runs
+    gpus BIGINT NOT NULL,
+    nodes BIGINT NOT NULL,
+    racks BIGINT,                  -- null where one of its nodes has no known rack
+    sku VARCHAR,
+    attempts BIGINT NOT NULL
+);
+
+-- One row a run and ten minutes: what was counted (SQL) and what was judged of it (detectors).
+CREATE TABLE run_windows (
+    run_id VARCHAR NOT NULL,
+    window_start BIGINT NOT NULL,
+    counts VARCHAR NOT NULL,       -- JSON of analyzer.windows.RunWindow
+    verdicts VARCHAR NOT NULL,     -- JSON list of analyzer.windows.Verdict
+    rules_version VARCHAR NOT NULL,
+    PRIMARY KEY (run_id, window_start)
+);
+
+-- Rules that could not be judged, and why (DESIGN, 9).
+CREATE TABLE not_evaluated (
+    hour BIGINT NOT NULL,
+    subject VARCHAR NOT NULL,      -- a run_id or a node
+    rule VARCHAR NOT NULL,
+    missing VARCHAR NOT NULL,
+    PRIMARY KEY (hour, subject, rule)
+);

@@ -1,0 +1,1 @@
+"""Collector, analysis and pages in one process."""
