@@ -1,0 +1,18 @@
+"""What can go wrong in the analyzer.
+
+AnalyzerError
+├── ConfigError     the settings, prices or teams are wrong; exit 2
+└── LedgerError     the ledger cannot be made or read; exit 3
+"""
+
+
+class AnalyzerError(Exception):
+    """Any failure of the analyzer; the message names the thing and the way out."""
+
+
+class ConfigError(AnalyzerError):
+    """The settings, the price file or the teams file is wrong."""
+
+
+class LedgerError(AnalyzerError):
+    """The ledger cannot be made or read."""

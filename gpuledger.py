@@ -1,0 +1,140 @@
+"""The command `gpuledger`: a table of subcommands, each imported when it is called."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+from agent.errors import AgentError
+from agent.errors import ConfigError as AgentConfigError
+from analyzer.errors import AnalyzerError
+from analyzer.errors import ConfigError as AnalyzerConfigError
+from collector.errors import CollectorError
+from collector.errors import ConfigError as CollectorConfigError
+
+USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last two are 128 + the signal
+
+# What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
+_EXTRA_OF = {"numpy": "demo"}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One subcommand. `target` is module:function; the function takes the arguments and returns the exit code."""
+
+    name: str
+    target: str
+    help: str
+
+    def load(self) -> Callable[[list[str]], int]:
+        """Import the module and return the function."""
+        module, _, function = self.target.partition(":")
+        loaded: Callable[[list[str]], int] = getattr(import_module(module), function)
+        return loaded
+
+
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "try it": (
+        Command("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
+        Command("run", "agent.cli:run", "profile one command on this machine: gpuledger run -- python train.py"),
+    ),
+    "collect": (
+        Command("agent", "agent.cli:agent", "sample this host, keep what cannot be sent, serve /metrics"),
+        Command("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
+        Command("import", "collector.cli:import_", "bring telemetry from Parquet, CSV or Arrow files"),
+    ),
+    "read": (
+        Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording"),
+        Command("findings", "analyzer.cli:findings", "what was avoidable, sorted by money"),
+        Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),
+    ),
+    "act": (
+        Command("recommend", "analyzer.cli:recommend", "what to move or change, and what it saves"),
+        Command("show", "analyzer.cli:show", "one recommendation, with the lines to paste"),
+    ),
+    "money": (
+        Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),
+        Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
+    ),
+    "keep it right": (
+        Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),
+        Command("doctor", "analyzer.cli:doctor", "check the ledger's invariants on a store"),
+    ),
+}
+
+COMMANDS: dict[str, Command] = {command.name: command for group in GROUPS.values() for command in group}
+
+
+def overview() -> str:
+    """Return what `gpuledger --help` prints."""
+    lines = ["usage: gpuledger COMMAND [ARGUMENTS]", "", "Every GPU-second of a fleet, accounted for."]
+    for title, commands in GROUPS.items():
+        lines += ["", title, *(f"  {command.name:<10} {command.help}" for command in commands)]
+    return "\n".join(
+        [*lines, "", "gpuledger COMMAND --help says more.   exit codes: 0, 1 a check failed, 2 usage, 3 world"]
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the world failed."""
+    arguments = sys.argv[1:] if argv is None else argv
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if arguments else USAGE
+    if name == "--version":
+        print(f"gpuledger {_version()}")
+        return 0
+    if name not in COMMANDS:
+        return _fail(f"there is no command {name!r}{_nearest(name)}; gpuledger --help lists them", USAGE)
+    return _call(COMMANDS[name], arguments[1:])
+
+
+def _version() -> str:
+    try:
+        return version("gpuledger")
+    except PackageNotFoundError:
+        return "(a checkout that is not installed)"
+
+
+def _call(command: Command, arguments: list[str]) -> int:
+    try:
+        return command.load()(arguments)
+    except (AgentConfigError, CollectorConfigError, AnalyzerConfigError) as error:
+        return _fail(str(error), USAGE)
+    except (AgentError, CollectorError, AnalyzerError) as error:
+        return _fail(str(error), WORLD)
+    except ModuleNotFoundError as error:
+        return _fail(_missing(command, error), USAGE)
+    except BrokenPipeError:
+        # The reader (head, less) has left. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _missing(command: Command, error: ModuleNotFoundError) -> str:
+    """Name the extra that brings the module; one of our own missing is our mistake and is raised again."""
+    module = (error.name or "").partition(".")[0]
+    if module in ("", "agent", "analyzer", "collector", "dashboards"):
+        raise error
+    extra = _EXTRA_OF.get(module, "server")
+    return f"gpuledger {command.name} needs {module}, which is not here: pip install 'gpuledger[{extra}]'"
+
+
+def _nearest(name: str) -> str:
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"gpuledger: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
