@@ -42,6 +42,7 @@ class Column:
     dcgm: str = ""
     sensitivity: Sensitivity = "none"
     required: bool = False
+    since: int = 1  # the schema version that appended it
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -68,6 +69,13 @@ class Table:
             if column.name == name:
                 return column
         raise KeyError(f"BUG: table {self.name} has no column {name}")
+
+    def columns_at(self, version: int) -> tuple[Column, ...]:
+        """Return the columns of a batch of this schema version: columns are only ever appended.
+
+        Of a newer version than ours these are all that we know, and a prefix of what was sent.
+        """
+        return tuple(column for column in self.columns if column.since <= version)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,0 +1,195 @@
+"""A batch as it travels and as it lies in the spool: the tables of one agent over one beat or more.
+
+    zstd frame (content checksum on, size declared) around
+        u32, little-endian   length of the header, padding included
+        header               JSON object, padded with spaces so that what follows is aligned to 8 bytes
+        messages             one Arrow record-batch message per table, in the header's order, without schemas
+
+The header names the agent, its stream (a UUID made with the spool), the sequence within it, when the batch was sealed
+by the agent's clock (microseconds UTC), the schema version of the writer and the oldest reader that understands it,
+and of each table its name, rows and bytes. Identity lives in the body, so that the same bytes are the spool record.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import zstandard
+
+from agent.errors import EnvelopeError
+from agent.wire.arrow import ColumnValues, columns_of, message
+from agent.wire.contract import MIN_READER, SCHEMA_VERSION, Table
+from agent.wire.tables import TABLES
+
+CONTENT_TYPE = "application/vnd.gpuledger.batch"
+MAX_BYTES = 64 * 2**20  # of a batch unpacked, for readers that have no setting of their own
+MAX_HEADER_BYTES = 64 * 2**10
+MAX_TABLES = 64
+MAX_NAME = 255
+ZSTD_LEVEL = 3
+
+_LENGTH = struct.Struct("<I")
+_ALIGNMENT = 8
+_MAX_INTEGER = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """One table of a batch: its name, its rows and the bytes of its message."""
+
+    name: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a batch says of itself. `sent_at` is when the agent sealed it, microseconds UTC by the agent's clock."""
+
+    agent: str
+    stream: str
+    sequence: int
+    sent_at: int
+    schema_version: int
+    min_reader: int
+    tables: tuple[TablePart, ...]
+
+
+def encode(
+    *, agent: str, stream: str, sequence: int, sent_at: int, tables: Mapping[str, Sequence[Mapping[str, object]]]
+) -> bytes:
+    """Return a batch of these rows. Tables without rows are left out.
+
+    Raises:
+        EnvelopeError: a table or column is not of the contract, or a value is not of its column's type.
+    """
+    columns = {name: columns_of(_table(name), rows) for name, rows in tables.items() if rows}
+    return encode_columns(agent=agent, stream=stream, sequence=sequence, sent_at=sent_at, tables=columns)
+
+
+def encode_columns(
+    *, agent: str, stream: str, sequence: int, sent_at: int, tables: Mapping[str, Mapping[str, ColumnValues]]
+) -> bytes:
+    """Return a batch of these columns, for senders in bulk; see agent.wire.arrow for what a column may be.
+
+    Raises:
+        EnvelopeError: a table or column is not of the contract, or its values are not of its type and length.
+    """
+    messages: dict[str, bytes] = {}
+    parts = []
+    for name, columns in tables.items():
+        rows, messages[name] = message(_table(name), columns)
+        parts.append(TablePart(name, rows, len(messages[name])))
+    header = Header(agent, stream, sequence, sent_at, SCHEMA_VERSION, MIN_READER, tuple(parts))
+    return seal(header, list(messages.values()))
+
+
+def seal(header: Header, messages: Sequence[bytes]) -> bytes:
+    """Return the batch of a header and its messages, which must agree with it."""
+    fields = {name: getattr(header, name) for name in _INTEGERS} | {"agent": header.agent, "stream": header.stream}
+    fields["tables"] = [[part.name, part.rows, part.bytes] for part in header.tables]
+    _header(fields)  # what we would not open, we do not send
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
+    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNMENT)
+    compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True, write_content_size=True)
+    return compressor.compress(b"".join((_LENGTH.pack(len(text)), text, *messages)))
+
+
+def open_envelope(body: bytes, max_bytes: int = MAX_BYTES) -> tuple[Header, dict[str, memoryview]]:
+    """Return the header of a batch and the message of each table, trusting nothing that the body says.
+
+    The messages are views into the unpacked batch. Their inside is not looked at: whoever reads them must validate
+    them in full (`RecordBatch.validate(full=True)`), since hostile Arrow crashes a reader that does not.
+
+    Raises:
+        EnvelopeError: it is no batch, it is damaged, or it would unpack to more than `max_bytes`.
+    """
+    content = memoryview(_unpack(body, max_bytes))
+    if len(content) < _LENGTH.size:
+        raise EnvelopeError("the batch is too short to have a header")
+    (length,) = _LENGTH.unpack_from(content)
+    start = _LENGTH.size + length
+    if length > MAX_HEADER_BYTES or start > len(content):
+        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
+    try:
+        header = _header(json.loads(bytes(content[_LENGTH.size : start])))
+    except (ValueError, RecursionError) as error:
+        raise EnvelopeError("the batch's header is not JSON") from error
+    if start + sum(part.bytes for part in header.tables) != len(content):
+        raise EnvelopeError("the batch's tables do not add up to its length")
+    messages = {}
+    for part in header.tables:
+        messages[part.name] = content[start : start + part.bytes]
+        start += part.bytes
+    return header, messages
+
+
+def declared_bytes(body: bytes) -> int:
+    """Return the size that a batch says it unpacks to.
+
+    Raises:
+        EnvelopeError: it is no zstd frame, or one without a declared size or checksum.
+    """
+    try:
+        frame = zstandard.get_frame_parameters(body)
+    except zstandard.ZstdError as error:
+        raise EnvelopeError("the batch is not a zstd frame") from error
+    if frame.content_size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
+        raise EnvelopeError("the batch does not declare its size")
+    if not frame.has_checksum:
+        raise EnvelopeError("the batch carries no checksum")
+    return int(frame.content_size)
+
+
+def _unpack(body: bytes, max_bytes: int) -> bytes:
+    declared = declared_bytes(body)
+    if declared > max_bytes:
+        raise EnvelopeError(f"the batch unpacks to {declared} bytes, and {max_bytes} are allowed")
+    try:
+        content = zstandard.ZstdDecompressor().decompress(body, max_output_size=max_bytes, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise EnvelopeError(f"the batch is damaged: {error}") from error
+    if len(content) != declared:
+        raise EnvelopeError(f"the batch unpacks to {len(content)} bytes and declares {declared}")
+    return content
+
+
+_INTEGERS = ("sequence", "sent_at", "schema_version", "min_reader")
+
+
+def _header(fields: object) -> Header:
+    if not isinstance(fields, dict):
+        raise EnvelopeError("the batch's header is not a JSON object")
+    numbers = {name: _integer(fields.get(name), name) for name in _INTEGERS}
+    tables = fields.get("tables")
+    if not isinstance(tables, list) or len(tables) > MAX_TABLES:
+        raise EnvelopeError(f"the header's tables are not a list of at most {MAX_TABLES}")
+    parts = tuple(map(_part, tables))
+    if len({part.name for part in parts}) != len(parts):
+        raise EnvelopeError("the header names a table twice")
+    return Header(_name(fields.get("agent"), "agent"), _name(fields.get("stream"), "stream"), tables=parts, **numbers)
+
+
+def _part(entry: object) -> TablePart:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise EnvelopeError("a table in the header is not [name, rows, bytes]")
+    return TablePart(_name(entry[0], "table"), _integer(entry[1], "rows"), _integer(entry[2], "bytes"))
+
+
+def _integer(value: object, name: str) -> int:
+    if type(value) is not int or not 0 <= value < _MAX_INTEGER:  # a bool is no number here
+        raise EnvelopeError(f"the header's {name} is not a whole number from 0 on")
+    return value
+
+
+def _name(value: object, name: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
+        raise EnvelopeError(f"the header's {name} is not a printable text of 1 to {MAX_NAME} characters")
+    return value
+
+
+def _table(name: str) -> Table:
+    if name not in TABLES:
+        raise EnvelopeError(f"the contract has no table {name}")
+    return TABLES[name]
