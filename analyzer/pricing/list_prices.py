@@ -1,0 +1,98 @@
+"""The list prices that ship with gpuledger: dated public rows, for hints and for comparison.
+
+They price nothing by themselves: the site's file must name the row that it pays (site.py). Traps of the file:
+reserved rows are estimates (a cloud-wide discount, no quote), `flex_or_dws_suspected` is probably not the on-demand
+price it was listed as, and `accelerator_only` rows leave out the host.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from statistics import median_low
+
+LIST_PRICES = Path(__file__).with_name("list_prices.csv")
+
+
+@dataclass(frozen=True, slots=True)
+class ListPrice:
+    """One public price. `as_of` is the source's own word for its date: an ISO date, or "undated (…)"."""
+
+    provider: str
+    region: str
+    instance_type: str
+    sku: str
+    purchase_option: str
+    micros_per_gpu_hour: int
+    price_scope: str
+    is_estimate: bool
+    source: str
+    source_version: str
+    as_of: str
+    note: str
+
+    @property
+    def objection(self) -> str | None:
+        """Why nobody may be charged by this row, or None where it is a price that is really asked."""
+        if self.is_estimate:
+            return "is an estimate, not a quote"
+        if self.price_scope != "instance":
+            return "leaves out the host"
+        if self.purchase_option not in ("on_demand", "spot"):
+            return "is of a doubtful purchase option"
+        return None
+
+
+def canonical_sku(model: str, memory_gib: str) -> str:
+    """Return the ledger's name of a GPU model: "H100" with "80" is "H100-80GB"."""
+    return model if model.endswith(f"-{memory_gib}GB") else f"{model}-{memory_gib}GB"
+
+
+@cache
+def list_prices(path: Path = LIST_PRICES) -> tuple[ListPrice, ...]:
+    """Return every row of the file; it ships with the release, so that a fault in it is our own mistake."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(_row(line) for line in csv.DictReader(file))
+
+
+def _row(line: dict[str, str]) -> ListPrice:
+    micros = Decimal(line["usd_per_gpu_hour"]) * 1_000_000
+    if micros != int(micros):
+        raise ValueError(f"BUG: a list price has more than six decimals: {line}")
+    return ListPrice(
+        provider=line["provider"],
+        region=line["region"],
+        instance_type=line["instance_type"],
+        sku=canonical_sku(line["gpu_sku"], line["gpu_mem_gib"]),
+        purchase_option=line["purchase_option"],
+        micros_per_gpu_hour=int(micros),
+        price_scope=line["price_scope"],
+        is_estimate=line["is_estimate"] == "true",
+        source=line["source"],
+        source_version=line["source_version"],
+        as_of=line["as_of"],
+        note=line["note"].strip(),
+    )
+
+
+def on_demand(sku: str, rows: Iterable[ListPrice]) -> list[int]:
+    """Return the on-demand prices of a SKU in micros, ascending, without estimates, spot and doubtful rows."""
+    return sorted(
+        row.micros_per_gpu_hour
+        for row in rows
+        if row.sku == sku and row.purchase_option == "on_demand" and row.objection is None
+    )
+
+
+def range_of(sku: str, rows: Sequence[ListPrice] | None = None) -> tuple[int, int] | None:
+    """Return the lowest and the highest on-demand list price of a SKU in micros, or None where none is known."""
+    prices = on_demand(sku, list_prices() if rows is None else rows)
+    return (prices[0], prices[-1]) if prices else None
+
+
+def median_of(sku: str, rows: Sequence[ListPrice] | None = None) -> int | None:
+    """Return the (lower) median on-demand list price of a SKU in micros, or None where none is known."""
+    prices = on_demand(sku, list_prices() if rows is None else rows)
+    return median_low(prices) if prices else None

@@ -1,0 +1,122 @@
+"""Read entries of a TOML file strictly: unknown keys are refused with the nearest known one, every value is checked."""
+
+import tomllib
+from collections.abc import Collection, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+
+HOUR_US = 3_600_000_000
+MICROS = Decimal(1_000_000)
+
+
+def read_toml(path: Path, known: Collection[str]) -> "Entry":
+    """Return the file's top level; numbers are exact decimals, never binary floats.
+
+    Raises:
+        ConfigError: the file cannot be read, is no TOML, or has a key that is not known.
+    """
+    try:
+        return Entry(str(path), tomllib.loads(path.read_text("utf-8"), parse_float=Decimal), known)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or mend its permissions") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+class Entry:
+    """One table of a TOML file. `where` names it in messages: "prices.toml, price 3"."""
+
+    def __init__(self, where: str, values: Mapping[str, object], known: Collection[str]) -> None:
+        self.where = where
+        self._values = values
+        for key in values:
+            if key not in known:
+                near = get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(sorted(known))}"
+                raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
+
+    def entries(self, key: str, known: Collection[str]) -> "list[Entry]":
+        """Return the entries of [[key]], in the file's order; empty where there are none."""
+        values = self._values.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise ConfigError(f"{self.where}: {key!r} must be written as [[{key}]]")
+        return [Entry(f"{self.where}, {key} {number}", value, known) for number, value in enumerate(values, 1)]
+
+    def text(self, key: str) -> str:
+        """Return a text that must be there."""
+        value = self.text_or_none(key)
+        if value is None:
+            raise ConfigError(f"{self.where}: {key!r} is missing")
+        return value
+
+    def text_or_none(self, key: str) -> str | None:
+        """Return a text that may be left out."""
+        value = self._values.get(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise ConfigError(f"{self.where}: {key!r} must be a text in quotes, not {value!r}")
+        return value
+
+    def texts(self, key: str) -> dict[str, str]:
+        """Return a table of texts, empty where it is left out."""
+        value = self._values.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(item, str) and item for item in value.values()):
+            raise ConfigError(f'{self.where}: {key!r} must be a table of texts, as in {{ team = "nlp*" }}')
+        return value
+
+    def micros(self, key: str) -> int:
+        """Return an amount of money in millionths; at most six decimals, not negative."""
+        value = self._values.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+            raise ConfigError(f"{self.where}: {key!r} must be a number such as 2.60, not {value!r}")
+        micros = value * MICROS
+        if not micros.is_finite() or micros < 0 or micros != micros.to_integral_value():
+            raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals, not {value}")
+        return int(micros)
+
+    def day(self, key: str) -> date:
+        """Return a date that must be there."""
+        value = self._values.get(key)
+        if not isinstance(value, date) or isinstance(value, datetime):
+            raise ConfigError(f"{self.where}: {key!r} must be a date without quotes, such as 2026-11-01, not {value!r}")
+        return value
+
+    def hour(self, key: str) -> int:
+        """Return the microsecond at which something takes effect: it must be there."""
+        value = self.hour_or_none(key)
+        if value is None:
+            raise ConfigError(f"{self.where}: {key!r} is missing")
+        return value
+
+    def hour_or_none(self, key: str) -> int | None:
+        """Return the microsecond of a whole UTC hour, or None where it is left out; a bare date is its UTC midnight.
+
+        The ledger's rows are UTC hours, so what takes effect within one could not be booked exactly.
+        """
+        value = self._values.get(key)
+        if value is None:
+            return None
+        moment = value if isinstance(value, datetime) else _midnight(value)
+        if moment is None or moment.tzinfo is None:
+            raise ConfigError(
+                f"{self.where}: {key!r} must be a date or a time with its offset, "
+                f"such as 2026-11-01 or 2026-11-01T00:00:00+01:00, not {value!r}"
+            )
+        moment = moment.astimezone(UTC)
+        if moment.minute or moment.second or moment.microsecond:
+            raise ConfigError(f"{self.where}: {key!r} must be a whole hour in UTC, not {moment.isoformat()}")
+        return int(moment.timestamp()) * 1_000_000
+
+    def period(self) -> tuple[int, int | None]:
+        """Return `from` and `until` (None: for good), in microseconds; `until` is exclusive and later."""
+        starts_at, ends_at = self.hour("from"), self.hour_or_none("until")
+        if ends_at is not None and ends_at <= starts_at:
+            raise ConfigError(f"{self.where}: 'until' must be later than 'from'")
+        return starts_at, ends_at
+
+
+def _midnight(value: object) -> datetime | None:
+    return datetime(value.year, value.month, value.day, tzinfo=UTC) if isinstance(value, date) else None
