@@ -1,0 +1,139 @@
+"""Block devices and network mounts of the host, from procfs."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import SourceError
+from agent.mounts import Mount, NfsCounters, network_mounts, nfs_counters
+from agent.procfs import difference, share, text, understanding
+from agent.source import Reading, Row
+
+SECTOR_BYTES = 512  # of /proc/diskstats, whatever the device's own sector is
+MILLISECONDS = 1000
+DEVICES_MAX = 64
+MOUNTS_MAX = 64
+
+# Whole disks. Partitions, loop, ram, dm and md devices show again what a disk under them shows.
+_WHOLE = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCounters:
+    """What one disk has done since boot."""
+
+    number: str  # major:minor, as a cgroup's io.stat calls it
+    reads: int
+    read_bytes: int
+    read_milliseconds: int
+    writes: int
+    written_bytes: int
+    busy_milliseconds: int
+
+
+def block_counters(diskstats: str) -> dict[str, BlockCounters]:
+    """Return the counters of every whole disk of /proc/diskstats by its kernel name.
+
+    Source: Documentation/admin-guide/iostats.rst.
+    """
+    found: dict[str, BlockCounters] = {}
+    for line in diskstats.splitlines():
+        fields = line.split()
+        if len(fields) >= 14 and _WHOLE.fullmatch(fields[2]):
+            reads, _, read, read_ms, writes, _, written, _, _, busy_ms = (int(field) for field in fields[3:13])
+            number = f"{fields[0]}:{fields[1]}"
+            found[fields[2]] = BlockCounters(
+                number, reads, read * SECTOR_BYTES, read_ms, writes, written * SECTOR_BYTES, busy_ms
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _DiskCounters:
+    read_at: float  # monotonic seconds
+    blocks: dict[str, BlockCounters]
+    mounts: list[Mount]
+    nfs: dict[str, NfsCounters]
+
+
+class DiskSource:
+    """Reads disks and network mounts; one row of `disk_samples` for each.
+
+    Lustre and FUSE mounts are named without numbers: their clients count what programs asked for, not what was
+    fetched. `devices_left_out` counts what the last reading left out for being too many.
+    """
+
+    name = "disk"
+
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        period_seconds: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.period_seconds = period_seconds
+        self.devices_left_out = 0
+        self._proc = proc
+        self._monotonic = monotonic
+        self._last: _DiskCounters | None = None
+
+    def read(self) -> Reading:
+        """Return a row per device; the amounts come with a device's second reading.
+
+        Raises:
+            SourceError: neither the disks nor the mounts can be read.
+        """
+        with understanding(self._proc):
+            now = self._counters()
+        last = self._last or _DiskCounters(now.read_at, {}, [], {})
+        elapsed = now.read_at - last.read_at
+        # The disks that have moved most stay in, so that a shelf of a hundred cold ones hides no scratch disk.
+        disks = sorted(now.blocks, key=lambda name: (-_moved(now.blocks[name]), name))
+        rows = [block_row(name, last.blocks.get(name), now.blocks[name], elapsed) for name in disks[:DEVICES_MAX]]
+        rows += [
+            mount_row(mount, last.nfs.get(mount.point), now.nfs.get(mount.point)) for mount in now.mounts[:MOUNTS_MAX]
+        ]
+        self.devices_left_out = len(disks) + len(now.mounts) - len(rows)
+        self._last = now
+        return {"disk_samples": rows}
+
+    def _counters(self) -> _DiskCounters:
+        diskstats, mountinfo = text(self._proc / "diskstats"), text(self._proc / "self" / "mountinfo")
+        if diskstats is None and mountinfo is None:
+            raise SourceError(f"{self._proc} names no disks and no mounts; mount procfs there or name its place")
+        mounts = network_mounts(mountinfo or "")
+        has_nfs = any(mount.kind == "nfs" for mount in mounts)
+        nfs = nfs_counters(text(self._proc / "self" / "mountstats") or "") if has_nfs else {}
+        return _DiskCounters(self._monotonic(), block_counters(diskstats or ""), mounts, nfs)
+
+
+def _moved(counters: BlockCounters) -> int:
+    return counters.read_bytes + counters.written_bytes
+
+
+def block_row(name: str, before: BlockCounters | None, now: BlockCounters, elapsed_seconds: float) -> Row:
+    """Return the row of one disk; amounts are None on its first reading and across a reset."""
+    row: dict[str, str | int | float | None] = {"device": name, "mount_kind": "block"}
+    if before is not None:
+        for what in ("read_bytes", "written_bytes", "reads", "writes"):
+            row[what] = difference(getattr(before, what), getattr(now, what))
+        busy = difference(before.busy_milliseconds, now.busy_milliseconds)
+        row["busy_ratio"] = share(busy, elapsed_seconds * MILLISECONDS)
+        row["read_wait_seconds"] = _seconds(difference(before.read_milliseconds, now.read_milliseconds))
+    return row
+
+
+def mount_row(mount: Mount, before: NfsCounters | None, now: NfsCounters | None) -> Row:
+    """Return the row of one network mount; amounts are None on its first reading and where it was mounted anew."""
+    row: dict[str, str | int | float | None] = {"device": mount.point, "mount_kind": mount.kind}
+    if before is not None and now is not None:
+        for what in ("read_bytes", "written_bytes", "reads", "writes"):
+            row[what] = difference(getattr(before, what), getattr(now, what))
+        row["read_wait_seconds"] = _seconds(difference(before.read_milliseconds, now.read_milliseconds))
+    return row
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / MILLISECONDS

@@ -1,0 +1,67 @@
+"""Text out of procfs and sysfs, and how far a counter moved between two readings."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent.errors import SourceError
+
+# Far above any file that is read here (mountstats of a hundred mounts is 300 kB); a bound, not a size.
+TEXT_BYTES_MAX = 4 * 1024 * 1024
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def text(path: Path) -> str | None:
+    """Return what the file says, or None where it is absent, forbidden, or vanished while it was read.
+
+    A process can end between the listing of /proc and the reading of its files, and a kernel can be built without
+    a file, so that none of these is an error here: the value is unknown.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(TEXT_BYTES_MAX).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def number(path: Path) -> int | None:
+    """Return the whole number that the file holds, or None where there is none ("max", "N/A", no file)."""
+    content = text(path)
+    try:
+        return None if content is None else int(content)
+    except ValueError:
+        return None
+
+
+@contextmanager
+def understanding(place: Path) -> Iterator[None]:
+    """Turn what a parser could not read under this place into a SourceError, so that no daemon dies of a new kernel."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise SourceError(f"a file under {place} has a form that is not known ({error}); report it with it") from error
+
+
+def difference(before: int | None, now: int | None) -> int | None:
+    """Return how far a counter moved, or None where a reading is missing or the counter went back (a reset)."""
+    if before is None or now is None or now < before:
+        return None
+    return now - before
+
+
+def share(part: float | None, whole: float) -> float | None:
+    """Return part of whole, at most 1, or None where either is unknown or no time has passed.
+
+    The kernel's tick and our clock are read at slightly different moments, so that a device busy all the time may
+    seem to have been busy for 1.001 of it.
+    """
+    if part is None or whole <= 0:
+        return None
+    return min(1.0, part / whole)
+
+
+def unescaped(name: str) -> str:
+    r"""Return a mount point as it is: mount tables write a space as \040."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), name)
