@@ -1,0 +1,88 @@
+"""`gpuledger prices` and `gpuledger teams`: what is known of money and of whose a run is."""
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analyzer.pricing.book import PriceBook
+from analyzer.pricing.check import Complaint, complaints, owned_kinds
+from analyzer.pricing.listing import book_lines, hint_lines, list_lines, price_json
+from analyzer.teams import TeamBook
+from analyzer.unmapped import unmapped_runs
+from collector.store.database import Store
+
+CHECK_FAILED = 1
+
+
+def prices(argv: list[str]) -> int:
+    """List the prices that are known, or check them. Return 1 where the check finds a fault."""
+    parser = argparse.ArgumentParser(
+        prog="gpuledger prices", description="What a GPU-hour costs here, and who says so."
+    )
+    parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
+    parser.add_argument(
+        "--prices", type=Path, help="the site's price file (default: prices.toml beside --store, or here)"
+    )
+    parser.add_argument("--store", type=Path, help="check: find GPUs of this store's fleet that have no price")
+    parser.add_argument("--sku", help="only SKUs that begin so: H100")
+    parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
+    parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
+    options = parser.parse_args(argv)
+    path = _settings_file(options.prices, options.store, "prices.toml")
+    book = PriceBook.read(path) if path else PriceBook()
+    if options.action == "check":
+        return _check(book, options.store)
+    if options.json:
+        print(json.dumps(price_json(book, options.sku), indent=1))
+        return 0
+    where = str(path) if path else "no price file: costs are not shown"
+    lines = [*book_lines(book, where, options.sku), "", *hint_lines(options.sku)]
+    if options.all:
+        lines += ["", *list_lines(options.sku)]
+    print("\n".join(lines))
+    return 0
+
+
+def teams(argv: list[str]) -> int:
+    """List the runs of a store that map to no team. Return 1 where there are any."""
+    parser = argparse.ArgumentParser(prog="gpuledger teams", description="Whose a run is, by the rules of teams.toml.")
+    parser.add_argument("action", choices=["check"])
+    parser.add_argument("--store", type=Path, required=True, help="the store whose runs are checked")
+    parser.add_argument("--teams", type=Path, help="the rules (default: teams.toml beside --store, or here)")
+    options = parser.parse_args(argv)
+    path = _settings_file(options.teams, options.store, "teams.toml")
+    book = TeamBook.read(path) if path else TeamBook()
+    with Store.open(options.store, read_only=True) as store, store.session() as session:
+        mapped, groups = unmapped_runs(session, book)
+    unmapped = sum(group.runs for group in groups)
+    print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
+    for group in groups:
+        print(f"  {group.runs:>6} {'run ' if group.runs == 1 else 'runs'}  {group.what}   for example {group.example}")
+    return CHECK_FAILED if groups else 0
+
+
+def _check(book: PriceBook, store_path: Path | None) -> int:
+    now = datetime.now(UTC)
+    fleet = []
+    if store_path is not None:
+        with Store.open(store_path, read_only=True) as store, store.session() as session:
+            fleet = owned_kinds(session, int(now.timestamp() * 1e6))
+    found = complaints(book, fleet, now.date())
+    print("\n".join(map(_line, found)) if found else f"{len(book.rows)} prices: none stale, missing or suspicious")
+    if store_path is None:
+        print("not checked: whether a GPU has no price (name the fleet's --store)", file=sys.stderr)
+    return CHECK_FAILED if found else 0
+
+
+def _line(complaint: Complaint) -> str:
+    return f"{complaint.kind:<10} {complaint.sentence}"
+
+
+def _settings_file(given: Path | None, store: Path | None, name: str) -> Path | None:
+    """Return the file that was named, else the one beside the store, else the one here, else None."""
+    if given is not None:
+        return given
+    beside = [store.parent / name] if store is not None else []
+    return next((path for path in [*beside, Path(name)] if path.exists()), None)

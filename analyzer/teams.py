@@ -1,0 +1,116 @@
+"""Map runs to teams and cost centres by dated rules. What no rule fits stays unmapped: a row that people see.
+
+    [[rule]]
+    team = "team-nlp"
+    cost_centre = "4711"              # optional
+    account = "nlp-*"                 # shell patterns; every condition given must fit
+    labels = { stage = "train*" }     # optional, as are user, queue, project, name and namespace
+    from = 2026-01-01                 # UTC midnight, or a time with offset that is a whole UTC hour
+    until = 2026-10-01                # optional, exclusive
+
+The first rule that fits wins. `namespace` is the account of a Kubernetes run, and fits no other.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.toml_entry import Entry, read_toml
+
+CONDITIONS = ("account", "namespace", "user", "queue", "project", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What a run says of whose it is. None where its scheduler did not report it; None fits no pattern."""
+
+    run_id: str
+    at_us: int  # when it was asked for or taken: which rules were in force
+    account: str | None = None
+    user: str | None = None
+    queue: str | None = None
+    project: str | None = None
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str | None:
+        """The account of a Kubernetes run."""
+        return self.account if self.run_id.startswith("kubernetes/") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A team's name and where its cost is booked."""
+
+    name: str
+    cost_centre: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One dated rule: a run that fits every pattern is the team's."""
+
+    team: Team
+    patterns: Mapping[str, str]
+    labels: Mapping[str, str]
+    starts_at: int
+    ends_at: int | None
+
+    def fits(self, run: RunIdentity) -> bool:
+        """Say whether the rule was in force and every one of its patterns fits."""
+        if run.at_us < self.starts_at or (self.ends_at is not None and run.at_us >= self.ends_at):
+            return False
+        own = all(_fits(getattr(run, key), pattern) for key, pattern in self.patterns.items())
+        return own and all(_fits(run.labels.get(key), pattern) for key, pattern in self.labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class TeamBook:
+    """All rules in the file's order, and a digest of them that the ledger records."""
+
+    rules: tuple[Rule, ...] = ()
+    version: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "TeamBook":
+        """Read a teams file.
+
+        Raises:
+            ConfigError: the file cannot be read, a key is unknown, or a rule has no team, date or condition.
+        """
+        known = ("team", "cost_centre", "labels", "from", "until", *CONDITIONS)
+        rules = tuple(_rule(entry) for entry in read_toml(path, ("rule",)).entries("rule", known))
+        lines = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
+        return cls(rules, hashlib.sha256(lines.encode()).hexdigest()[:12])
+
+    def team_of(self, run: RunIdentity) -> Team | None:
+        """Return the team of the first rule that fits, or None: unmapped."""
+        return next((rule.team for rule in self.rules if rule.fits(run)), None)
+
+
+def labels_of(text: str | None) -> dict[str, str]:
+    """Return the labels of an allocation, a JSON object of strings; empty where there are none or they are broken."""
+    try:
+        labels = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+
+
+def _rule(entry: Entry) -> Rule:
+    patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
+    labels = entry.texts("labels")
+    if not patterns and not labels:
+        raise ConfigError(f"{entry.where}: a rule needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")
+    starts_at, ends_at = entry.period()
+    team = Team(entry.text("team"), entry.text_or_none("cost_centre"))
+    return Rule(team, patterns, labels, starts_at, ends_at)
+
+
+def _fits(value: str | None, pattern: str) -> bool:
+    return value is not None and fnmatchcase(value, pattern)
