@@ -1,0 +1,226 @@
+"""What values are believed: ranges by unit, keys that are there, intervals that have a length and lie in the past.
+
+What fails is refused and named by table, column and row; nothing is clipped, and nothing is stored of it. The same
+rules judge batches (all or nothing, so a fast look at whole columns comes first) and imports (row by row of a mask).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute
+
+from agent.wire.contract import Column, Table
+from collector.errors import BatchError
+
+pc: Any = pyarrow.compute  # its published types refuse plain numbers and arrays of unknown type, which it takes
+Array: TypeAlias = Any
+Mask: TypeAlias = Any  # a BooleanArray
+
+EARLIEST = 1_420_070_400_000_000  # 2015: no GPU telemetry that anybody still wants is older
+AHEAD_OF_SENDER = 600_000_000  # 10 min: a reading cannot end long after its batch was sealed by the same clock
+AHEAD_OF_US = 86_400_000_000  # a day: a clock so wrong is not corrected for but refused
+LONGEST_INTERVAL = 32 * 86_400_000_000  # a month; one row over years would be booked into every hour of them
+LONGEST_TEXT = 4096  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When a batch was sealed, by its agent's clock, and when it came, by ours; microseconds UTC.
+
+    Row times are judged by the agent's clock: one that is some hours off is told apart by the two and still counts.
+    """
+
+    sent_at: int
+    received_at: int
+
+    @property
+    def latest(self) -> int:
+        """The last microsecond that a row may name as past."""
+        return self.sent_at + AHEAD_OF_SENDER
+
+    def check(self) -> None:
+        """Refuse a batch from the future.
+
+        Raises:
+            BatchError: 422, the sender's clock is more than a day ahead of ours.
+        """
+        ahead = self.sent_at - self.received_at
+        if ahead > AHEAD_OF_US:
+            hours = ahead // 3_600_000_000
+            raise BatchError(422, "clock", f"sent_at is {hours} hours ahead of this collector; set the sender's clock")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that must hold in a column: `bad` marks the rows where it does not, `says` is the end of a sentence."""
+
+    column: str
+    says: str
+    bad: Callable[[pa.RecordBatch, Clock], Mask]
+
+
+def check(table: Table, rows: pa.RecordBatch, clock: Clock) -> None:
+    """Refuse rows that cannot be true.
+
+    Raises:
+        BatchError: 422, naming table, column and row (counted from 0).
+    """
+    if rows.num_rows == 0 or _all_good(table, rows, clock):
+        return
+    for rule, mask in faults(table, rows, clock):
+        row = pc.index(mask, True).as_py()
+        value = rows.column(rule.column)[row].as_py()
+        shown = f"{value!r:.60}"
+        raise BatchError(422, "value", f"{table.name}.{rule.column} in row {row} is {shown}: {rule.says}")
+    raise AssertionError(f"BUG: {table.name} failed the look at whole columns and no rule")
+
+
+def faults(table: Table, rows: pa.RecordBatch, clock: Clock) -> Iterator[tuple[Rule, Mask]]:
+    """Yield every rule of the table that some row breaks, with the mask of those rows (never null)."""
+    present = set(rows.schema.names)
+    for rule in rules(table):
+        if rule.column in present:
+            mask = pc.fill_null(rule.bad(rows, clock), False)
+            if pc.any(mask).as_py():
+                yield rule, mask
+
+
+@cache
+def rules(table: Table) -> tuple[Rule, ...]:
+    """Return what must hold in a table, in the order in which faults are told."""
+    found = [_present(column) for column in table.columns if column.required]
+    found += [rule for column in table.columns if (rule := _value_rule(column))]
+    return (*found, *_interval_rules(table))
+
+
+def is_interval(table: Table) -> bool:
+    """Whether each row of the table spans an interval, rather than an allocation or an ownership that may be open."""
+    return "ended_at" in table.names and table.column("ended_at").required
+
+
+def _present(column: Column) -> Rule:
+    name = column.name
+    if column.type == "string":
+        return Rule(name, "every row needs it", lambda rows, _: pc.less(_length(rows, name), 1))
+    return Rule(name, "every row needs it", lambda rows, _: pc.is_null(rows.column(name)))
+
+
+def _length(rows: pa.RecordBatch, name: str) -> Array:
+    return pc.fill_null(pc.binary_length(rows.column(name)), 0)
+
+
+def _value_rule(column: Column) -> Rule | None:
+    name, within = column.name, column.range
+    if column.type == "string":
+        return Rule(
+            name,
+            f"longer than {LONGEST_TEXT} bytes",
+            lambda rows, _: pc.greater(pc.binary_length(rows.column(name)), LONGEST_TEXT),
+        )
+    if column.type == "bool" or (within is None and column.type == "int64"):
+        return None
+    if within is None:
+        return Rule(
+            name, "not a finite number; unknown is null", lambda rows, _: pc.invert(pc.is_finite(rows.column(name)))
+        )
+    low, high = within
+    says = f"outside {low:g} to {high:g}{f' {column.unit}' if column.unit else ''}"
+    return Rule(name, says, lambda rows, _: _outside(rows.column(name), low, high))
+
+
+def _outside(values: Array, low: float, high: float) -> Array:
+    if pa.types.is_integer(values.type):
+        low, high = int(low), int(high)
+    inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))  # NaN is not inside
+    return pc.invert(inside)
+
+
+def _interval_rules(table: Table) -> tuple[Rule, ...]:
+    """Return what must hold between the times of a row; open ends are null and break nothing."""
+    if is_interval(table):
+        return (
+            Rule(
+                "started_at",
+                "the interval has no length",
+                lambda r, _: pc.greater_equal(r.column("started_at"), r.column("ended_at")),
+            ),
+            Rule("started_at", "before 2015", lambda r, _: pc.less(r.column("started_at"), EARLIEST)),
+            Rule("ended_at", "in the sender's future", lambda r, clock: pc.greater(r.column("ended_at"), clock.latest)),
+            Rule(
+                "ended_at", "the interval is longer than 32 days", lambda r, _: pc.greater(_spans(r), LONGEST_INTERVAL)
+            ),
+        )
+    start, end = ("owned_from", "owned_until") if "owned_from" in table.names else ("started_at", "ended_at")
+    return (Rule(end, f"before {start}", lambda r, _: pc.less(r.column(end), r.column(start))),)
+
+
+def _spans(rows: pa.RecordBatch) -> Array:
+    return pc.subtract(rows.column("ended_at"), rows.column("started_at"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which columns of a table can be looked at together: a kernel call costs more than the values of one batch."""
+
+    ranges: tuple[tuple[float, float, tuple[int, ...]], ...]  # low, high, columns of one type
+    floats: tuple[int, ...]
+    texts: tuple[int, ...]
+    required: tuple[int, ...]
+    required_texts: tuple[int, ...]
+
+
+@cache
+def _layout(table: Table, width: int) -> _Layout:
+    columns = list(enumerate(table.columns[:width]))
+    groups: dict[tuple[float, float, str], list[int]] = {}
+    for index, column in columns:
+        if column.range:
+            groups.setdefault((*column.range, column.type), []).append(index)
+    return _Layout(
+        ranges=tuple((low, high, tuple(indices)) for (low, high, _), indices in groups.items()),
+        floats=tuple(index for index, column in columns if column.type == "float64"),
+        texts=tuple(index for index, column in columns if column.type == "string"),
+        required=tuple(index for index, column in columns if column.required),
+        required_texts=tuple(index for index, column in columns if column.required and column.type == "string"),
+    )
+
+
+def _all_good(table: Table, rows: pa.RecordBatch, clock: Clock) -> bool:
+    """Judge the rows by the same rules a column group at a time: some 100 µs where the rules take a thousand."""
+    layout = _layout(table, rows.num_columns)
+    return (
+        not any(rows.column(index).null_count for index in layout.required)
+        and _texts_good(rows, layout)
+        and (not layout.floats or pc.all(pc.is_finite(_together(rows, layout.floats))).as_py() is not False)
+        and all(_within(_together(rows, indices), low, high) for low, high, indices in layout.ranges)
+        and _times_good(table, rows, clock)
+    )
+
+
+def _together(rows: pa.RecordBatch, indices: tuple[int, ...]) -> Array:
+    return rows.column(indices[0]) if len(indices) == 1 else pa.concat_arrays([rows.column(i) for i in indices])
+
+
+def _within(values: Array, low: float, high: float) -> bool:
+    extremes = pc.min_max(values).as_py()  # passes over null and NaN; the latter was looked for before
+    return extremes["min"] is None or (extremes["min"] >= low and extremes["max"] <= high)
+
+
+def _texts_good(rows: pa.RecordBatch, layout: _Layout) -> bool:
+    lengths = pc.binary_length(_together(rows, layout.texts))
+    return _within(lengths, 0, LONGEST_TEXT) and _within(
+        pc.binary_length(_together(rows, layout.required_texts)), 1, LONGEST_TEXT
+    )
+
+
+def _times_good(table: Table, rows: pa.RecordBatch, clock: Clock) -> bool:
+    if not is_interval(table):
+        return not any(pc.any(rule.bad(rows, clock)).as_py() for rule in _interval_rules(table))
+    return (
+        _within(_spans(rows), 1, LONGEST_INTERVAL)
+        and _within(rows.column("started_at"), EARLIEST, clock.latest)
+        and _within(rows.column("ended_at"), EARLIEST, clock.latest)
+    )
