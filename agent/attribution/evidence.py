@@ -1,0 +1,67 @@
+"""What this host shows of one process that tells its run, read once in the life of the process."""
+
+import pwd
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from agent.attribution.environment import allowed
+from agent.procfs import text
+
+_UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_CORES = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process: pid and start make it one, since a pid is used again."""
+
+    pid: int
+    started_ticks: int  # since boot
+    cgroup: str = ""  # the text of /proc/<pid>/cgroup
+    environment: Mapping[str, str] | None = None  # allow-listed keys; None where it may not be read
+    owner: str | None = None
+    cores: int | None = None  # that it may run on
+
+
+def read_process(proc: Path, pid: int, started_ticks: int) -> Process | None:
+    """Return what is seen of a process, or None where it has ended meanwhile."""
+    here = proc / str(pid)
+    status = text(here / "status")
+    if status is None:
+        return None
+    environ = text(here / "environ")
+    uid, cores = _UID.search(status), _CORES.search(status)
+    return Process(
+        pid=pid,
+        started_ticks=started_ticks,
+        cgroup=text(here / "cgroup") or "",
+        environment=None if environ is None else allowed(environ),
+        owner=user_name(int(uid[1])) if uid else None,
+        cores=list_length(cores[1]) if cores else None,
+    )
+
+
+@lru_cache(maxsize=4096)
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number where this host has no name for it.
+
+    Asked once for each user: a directory server may be behind it.
+    """
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def list_length(cpu_list: str) -> int | None:
+    """Return how many cores a list such as "0-3,8" names, or None where it is not one. Source: cpuset(7)."""
+    total = 0
+    for part in cpu_list.strip().split(","):
+        first, dash, last = part.partition("-")
+        if not (first.isdigit() and (last.isdigit() or not dash)):
+            return None
+        total += int(last or first) - int(first) + 1
+    return total

@@ -1,0 +1,61 @@
+"""Process to run: the scheduler's word first, then the process's own, then the process itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.attribution.cgroup import job
+from agent.attribution.declared import declared_run_id
+from agent.attribution.environment import slurm_attempt, slurm_job_id, slurm_name
+from agent.attribution.evidence import Process
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the agent runs: its host, and the name of the cluster that its schedulers' runs bear."""
+
+    node: str
+    cluster: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The run of a process. `scheduler` is how it is known here, and so how much its word weighs."""
+
+    run_id: str
+    scheduler: Literal["cgroup", "declared", "process"]
+    attempt: int | None = None  # None where it is not known
+    owner: str | None = None  # the user, where no scheduler knows one
+
+
+def attribute(process: Process, place: Place) -> Attribution:
+    """Return the run of a process: by its scheduler's cgroup, else as declared, else the process alone.
+
+    An environment's SLURM_JOB_ID is a declaration, since a shell may carry it out of its job; it comes before
+    GPULEDGER_RUN_ID, so that the run is the one that the scheduler's accounting knows.
+    """
+    environment: Mapping[str, str] = process.environment or {}
+    return _by_cgroup(process, environment, place) or _declared(process, environment, place) or _alone(process, place)
+
+
+def _by_cgroup(process: Process, environment: Mapping[str, str], place: Place) -> Attribution | None:
+    found = job(process.cgroup)
+    if found is None:
+        return None
+    if found.scheduler == "kubernetes":
+        return Attribution(f"kubernetes/{place.cluster}/{found.id}", "cgroup")
+    name = slurm_name(found.id, environment)
+    return Attribution(f"slurm/{place.cluster}/{name}", "cgroup", slurm_attempt(found.id, environment))
+
+
+def _declared(process: Process, environment: Mapping[str, str], place: Place) -> Attribution | None:
+    if (job_id := slurm_job_id(environment)) is not None:
+        run_id = f"slurm/{place.cluster}/{slurm_name(job_id, environment)}"
+        return Attribution(run_id, "declared", slurm_attempt(job_id, environment), process.owner)
+    run_id = declared_run_id(environment, place.node) or ""
+    return Attribution(run_id, "declared", owner=process.owner) if run_id else None
+
+
+def _alone(process: Process, place: Place) -> Attribution:
+    run_id = f"process/{place.node}/{process.pid}.{process.started_ticks}"
+    return Attribution(run_id, "process", owner=process.owner)
