@@ -1,0 +1,48 @@
+# make demo   a simulated site through the real pipeline, without a GPU
+# make test   format check, lint, types and tests, as CI runs them
+# The environment is made on first use, from the lock file with its hashes.
+
+BIN := .venv/bin
+MADE := .venv/.made
+ARGS ?=
+export PYTHON
+
+.PHONY: help demo test services lock docs bench-truth bench-analyzer bench-agent bench-ingest clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+	@echo "make services | lock | docs | bench-truth | bench-analyzer | bench-agent | bench-ingest | clean"
+
+$(MADE): requirements.lock pyproject.toml
+	@python=$$(.ci/python) && $$python -m venv .venv
+	@echo "making .venv from requirements.lock"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(MADE)
+	@$(BIN)/gpuledger demo $(ARGS)
+
+test: $(MADE)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+# What the tests need beside Python: a compiler for the fake driver, a browser for the pages, systemd to check the units.
+services:
+	@.ci/apt gcc libc6-dev chromium fonts-dejavu-core systemd
+
+bench-truth bench-analyzer bench-agent bench-ingest: bench-%: $(MADE)
+	@$(BIN)/python bench/bench_$*.py $(ARGS)
+
+docs: $(MADE)
+	@$(BIN)/python -m agent.wire.document
+
+# uv is needed only here: python -m pip install uv
+lock:
+	uv pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements.lock $(ARGS)
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,57 @@
+"""What every test may use: golden files, a calm Hypothesis, and in CI no skips."""
+
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# Tests share their cores with other work: a slow example is no finding.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --update-golden: write what came out over what was expected, to be read as a diff."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what comes out")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that compares text with tests/golden/NAME, byte for byte."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"there is no golden file {name}; make it with pytest --update-golden"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """In CI (GPULEDGER_NO_SKIP=1) a skipped test fails the session: what is not run there is run nowhere."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if _skipped(reporter) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why the session fails, above pytest's closing line."""
+    if count := _skipped(terminalreporter):
+        terminalreporter.write_line(f"GPULEDGER_NO_SKIP: {count} skipped, so the session fails", red=True)
+
+
+def _skipped(reporter: pytest.TerminalReporter | None) -> int:
+    """Return how many tests were skipped where none may be, else 0; workers have no reporter."""
+    if reporter is None or os.environ.get("GPULEDGER_NO_SKIP") != "1":
+        return 0
+    return len(reporter.stats.get("skipped", []))
