@@ -1,5 +1,6 @@
 """Text out of procfs and sysfs, and how far a counter moved between two readings."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from agent.errors import SourceError
 
 # Far above any file that is read here (mountstats of a hundred mounts is 300 kB); a bound, not a size.
 TEXT_BYTES_MAX = 4 * 1024 * 1024
+
+# stat and io of a process are below 500 bytes.
+SHORT_BYTES_MAX = 4096
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -22,6 +26,21 @@ def text(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return file.read(TEXT_BYTES_MAX).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def short(path: str) -> bytes | None:
+    """Return the first 4 KiB of a file, or None as `text` does, at a third of its cost.
+
+    For the files of every process: a thousand a reading, where file objects and paths cost more than the kernel.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, SHORT_BYTES_MAX)
+        finally:
+            os.close(descriptor)
     except OSError:
         return None
 
