@@ -73,13 +73,38 @@ CREATE TABLE runs (
     attempts BIGINT NOT NULL
 );
 
+-- How busy a run's GPUs were, as a histogram of integers: exact, mergeable, and the run's own yardstick (DESIGN, 7).
+CREATE TABLE run_activity (
+    run_id VARCHAR NOT NULL,
+    hour BIGINT NOT NULL,
+    permille BIGINT NOT NULL,      -- SM activity where it is measured, else NVML utilization
+    milliseconds BIGINT NOT NULL,
+    PRIMARY KEY (run_id, hour, permille)
+);
+
+-- When each GPU of a run first worked; no row while it has not.
+CREATE TABLE run_gpus (
+    run_id VARCHAR NOT NULL,
+    attempt BIGINT NOT NULL,
+    gpu_uuid VARCHAR NOT NULL,
+    first_active_at BIGINT NOT NULL,
+    PRIMARY KEY (run_id, attempt, gpu_uuid)
+);
+
+-- Minutes in which a run was seen to write a checkpoint.
+CREATE TABLE checkpoints (
+    run_id VARCHAR NOT NULL,
+    minute BIGINT NOT NULL,        -- its first microsecond
+    written_bytes BIGINT NOT NULL, -- by all hosts of the run
+    PRIMARY KEY (run_id, minute)
+);
+
 -- One row a run and ten minutes: what was counted (SQL) and what was judged of it (detectors).
 CREATE TABLE run_windows (
     run_id VARCHAR NOT NULL,
     window_start BIGINT NOT NULL,
     counts VARCHAR NOT NULL,       -- JSON of analyzer.windows.RunWindow
-    verdicts VARCHAR NOT NULL,     -- JSON list of analyzer.windows.Verdict
-    rules_version VARCHAR NOT NULL,
+    verdict VARCHAR NOT NULL,      -- JSON of analyzer.windows.Verdict
     PRIMARY KEY (run_id, window_start)
 );
 
@@ -90,4 +115,10 @@ CREATE TABLE not_evaluated (
     rule VARCHAR NOT NULL,
     missing VARCHAR NOT NULL,
     PRIMARY KEY (hour, subject, rule)
+);
+
+-- Up to which receipt the ledger has been made.
+CREATE TABLE analysis (
+    analysed_batch BIGINT NOT NULL,
+    analysed_at BIGINT NOT NULL
 );

@@ -1,14 +1,15 @@
 """Open the DuckDB store and talk to it. With migrations.py the only importer of duckdb."""
 
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from collector.errors import StoreError
-from collector.store.migrations import migrate
+from collector.store.migrations import migrate, require_current
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +77,10 @@ class Session:
         try:
             yield
         except BaseException:
-            self._cursor.rollback()
+            with suppress(
+                duckdb.Error
+            ):  # a broken store has nothing left to roll back; the first error is the one told
+                self._cursor.rollback()
             raise
         self.execute("COMMIT")
 
@@ -84,8 +88,9 @@ class Session:
 class Store:
     """The hot DuckDB file, or a temporary store in memory where `path` is None."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None = None) -> None:
         self._connection = connection
+        self.path = path
 
     @classmethod
     def open(
@@ -96,7 +101,7 @@ class Store:
         Raises:
             StoreError: the file is missing, locked by another process, or of a newer release.
         """
-        config = {
+        config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
             "threads": str(threads),
             "wal_autocheckpoint": WAL_AUTOCHECKPOINT,
@@ -111,16 +116,24 @@ class Store:
         try:
             connection = duckdb.connect(str(path) if path else ":memory:", read_only=read_only, config=config)
         except duckdb.Error as error:
-            raise StoreError(f"cannot open the store {path}: {error}") from error
-        store = cls(connection)
-        if not read_only:
+            raise StoreError(_opening_failed(path, str(error))) from error
+        store = cls(connection, path)
+        try:
             with store.session() as session:
-                migrate(session)
+                (require_current if read_only else migrate)(session)
+        except BaseException:
+            store.close()  # or the file stays locked for as long as the traceback lives
+            raise
         return store
 
     def session(self) -> Session:
         """Return a new cursor; each thread needs its own."""
         return Session(self._connection.cursor())
+
+    def size_bytes(self) -> int:
+        """Return the bytes of the file and its log; 0 for a store in memory."""
+        files = [self.path, self.path.with_name(self.path.name + ".wal")] if self.path else []
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def checkpoint(self) -> None:
         """Fold the log into the file."""
@@ -136,3 +149,14 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _opening_failed(path: Path | None, error: str) -> str:
+    """Say why a store cannot be opened, and what to do."""
+    if "lock on file" in error:  # DuckDB allows one process that writes, and then none that reads
+        holder = re.search(r"PID (\d+)", error)
+        by = f"process {holder[1]}" if holder else "another process"
+        return f"the store {path} is in use by {by}; ask it with --server URL, or stop it first"
+    if "different configuration" in error:
+        return f"the store {path} is already open in this process; use that one"
+    return f"cannot open the store {path}: {error.splitlines()[0]}"

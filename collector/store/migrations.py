@@ -26,16 +26,35 @@ def migrate(session: "Session") -> None:
     """Apply what is pending, in order.
 
     Raises:
-        StoreError: the store was written by a newer release, or a migration fails.
+        StoreError: the store was written by a newer release, or a migration fails; what it did is undone.
+    """
+    for number, path in pending(session):
+        with session.transaction():
+            session.execute(path.read_text())
+            session.execute("INSERT INTO migrations VALUES (?, ?)", [number, path.name])
+
+
+def require_current(session: "Session") -> None:
+    """Check that a store which is only read needs no migration.
+
+    Raises:
+        StoreError: the store is of a newer release or of an older one.
+    """
+    if waiting := pending(session):
+        raise StoreError(
+            f"this store lacks migration {waiting[0][0]}; start gpuledger serve on it once, which brings it up to date"
+        )
+
+
+def pending(session: "Session") -> list[tuple[int, Path]]:
+    """Return (number, file) of what this store has yet to apply.
+
+    Raises:
+        StoreError: the store was written by a newer release.
     """
     done = applied(session)
     files = available()
     newer = done - {number for number, _ in files}
     if newer:
         raise StoreError(f"this store has migration {max(newer)}, which this release does not know; upgrade gpuledger")
-    for number, path in files:
-        if number in done:
-            continue
-        with session.transaction():
-            session.execute(path.read_text())
-            session.execute("INSERT INTO migrations VALUES (?, ?)", [number, path.name])
+    return [(number, path) for number, path in files if number not in done]
