@@ -1,0 +1,190 @@
+"""The house keeps its rooms apart: one door to each foreign thing, and imports that point only back."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("agent", "analyzer", "collector", "dashboards")
+OURS = (*PACKAGES, "gpuledger", "tests", "bench")
+
+# What each room may import of ours. The analyzer hands its whole door to the pages; agent.wire is the contract.
+MAY_IMPORT = {
+    "agent": ("agent",),
+    "collector": ("collector", "agent.wire"),
+    "analyzer": ("analyzer", "collector", "agent.wire"),
+    "dashboards": ("dashboards", "analyzer", "collector", "agent.wire"),
+}
+
+# The foreign thing, and the folders or files that are its only door.
+DOORS = {
+    "pynvml": ("agent/nvml/", "agent/nvml.py"),
+    "duckdb": ("collector/store/",),
+    "numpy": ("agent/simulated/",),
+    "fastapi": ("collector/", "dashboards/"),
+    "jinja2": ("analyzer/report/", "dashboards/"),
+    "plotly": ("analyzer/report/", "dashboards/"),
+    "rich": ("analyzer/", "dashboards/"),
+    "pyarrow": ("collector/", "analyzer/", "dashboards/"),
+}
+
+MAX_FILE_LINES = 350
+MAX_FUNCTION_LINES = 60
+# The contract is one table: every column once, in one place, is worth more than a short file.
+LONG_FILES = {"agent/wire/tables.py"}
+NO_SUBJECT = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base"}
+# Calls that do something to the world, or depend on it, and so must not run because a module was imported.
+WORK = {"open", "print", "connect", "getenv", "basicConfig", "Thread", "Popen", "run", "start", "mkdir"}
+
+
+def product() -> list[Path]:
+    """Return every Python file of the product."""
+    return sorted([ROOT / "gpuledger.py", *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))])
+
+
+def name_of(path: Path) -> str:
+    """Return a file's name as people type it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield the dotted name of everything that a file imports, within functions too."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}: write imports in full"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def at_import(path: Path) -> Iterator[ast.Call]:
+    """Yield the calls that run because a module is imported, without the bodies of functions."""
+    pending: list[ast.AST] = [node for node in tree_of(path).body if not _is_main_guard(node)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            pending.extend(getattr(node, "decorator_list", []))
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _is_main_guard(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _within(name: str, modules: tuple[str, ...]) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_point_only_back(package: str) -> None:
+    """The folder that runs on every GPU host can then be audited by itself, and no two rooms can knot."""
+    wrong = [
+        f"{name_of(path)} imports {name}"
+        for path in product()
+        if path.is_relative_to(ROOT / package)
+        for name in imports(path)
+        if _within(name, OURS) and not _within(name, MAY_IMPORT[package])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", DOORS)
+def test_a_foreign_thing_has_one_door(module: str) -> None:
+    """What is behind one door can be replaced, renamed and tested in one place."""
+    wrong = [
+        name_of(path)
+        for path in product()
+        if any(_within(name, (module,)) for name in imports(path)) and not name_of(path).startswith(DOORS[module])
+    ]
+    assert wrong == []
+
+
+def test_nothing_works_at_import() -> None:
+    """Importing a module must be safe anywhere: no file, thread or environment is touched."""
+    wrong = [
+        f"{name_of(path)}:{call.lineno} {_called(call)}()"
+        for path in product()
+        for call in at_import(path)
+        if _called(call) in WORK
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_has_its_three_rooms_and_one_line(package: str) -> None:
+    """Who opens any package finds its settings, its errors and its commands under the same names."""
+    for name in ("config.py", "errors.py", "cli.py"):
+        assert (ROOT / package / name).exists(), f"{package}/{name}"
+    for path in (ROOT / package).rglob("__init__.py"):
+        body = tree_of(path).body
+        assert len(body) == 1, f"{name_of(path)} is one docstring"
+        assert ast.get_docstring(tree_of(path)), f"{name_of(path)} has a docstring"
+
+
+def test_only_the_command_line_prints() -> None:
+    """Who prints cannot be used by who must not: `gpuledger run` keeps the command's own output untouched."""
+    wrong = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in product()
+        if path.name not in ("cli.py", "__main__.py", "gpuledger.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and _called(node) == "print" and isinstance(node.func, ast.Name)
+    ]
+    assert wrong == []
+
+
+def test_files_and_functions_stay_short() -> None:
+    """A subject that outgrows its file becomes a folder of the same name."""
+    wrong = []
+    for path in product():
+        lines = len(path.read_text("utf-8").splitlines())
+        if lines > MAX_FILE_LINES and name_of(path) not in LONG_FILES:
+            wrong.append(f"{name_of(path)} has {lines} lines")
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > MAX_FUNCTION_LINES:
+                    wrong.append(f"{name_of(path)}:{node.lineno} {node.name} has {length} lines")
+    assert wrong == []
+
+
+def test_a_file_has_a_subject() -> None:
+    """A drawer named utils fills with what nobody finds again."""
+    assert [name_of(path) for path in product() if path.stem in NO_SUBJECT] == []
+
+
+def test_no_approximation_decides_a_state() -> None:
+    """approx_quantile gave three ledgers in three runs over the same samples."""
+    files = [*(ROOT / "analyzer").rglob("*.py"), *(ROOT / "analyzer").rglob("*.sql")]
+    assert [name_of(path) for path in files if "approx_" in path.read_text("utf-8")] == []
+
+
+def test_nothing_names_the_machine_it_was_made_on() -> None:
+    """A path of somebody's machine works nowhere else."""
+    places = ("/" + "work/", "/" + "root/")
+    suffixes = (".py", ".sql", ".toml", ".md", ".html", ".js", ".css", ".service", ".lock", "")
+    wrong = [
+        name_of(path)
+        for folder in (*PACKAGES, "tests", "bench", "docs", "systemd", ".ci")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts
+        for text in [path.read_text("utf-8", errors="replace")]
+        if any(place in text for place in places)
+    ]
+    assert wrong == []
