@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analyzer.config import BESIDE, Settings
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.check import Complaint, complaints, owned_kinds
 from analyzer.pricing.listing import book_lines, hint_lines, list_lines, price_json
@@ -22,15 +23,14 @@ def prices(argv: list[str]) -> int:
         prog="gpuledger prices", description="What a GPU-hour costs here, and who says so."
     )
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
-    parser.add_argument(
-        "--prices", type=Path, help="the site's price file (default: prices.toml beside --store, or here)"
-    )
+    parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
     parser.add_argument("--store", type=Path, help="check: find GPUs of this store's fleet that have no price")
     parser.add_argument("--sku", help="only SKUs that begin so: H100")
     parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
     options = parser.parse_args(argv)
-    path = _settings_file(options.prices, options.store, "prices.toml")
+    path = options.prices or _settings(options).prices
     book = PriceBook.read(path) if path else PriceBook()
     if options.action == "check":
         return _check(book, options.store)
@@ -50,9 +50,10 @@ def teams(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger teams", description="Whose a run is, by the rules of teams.toml.")
     parser.add_argument("action", choices=["check"])
     parser.add_argument("--store", type=Path, required=True, help="the store whose runs are checked")
-    parser.add_argument("--teams", type=Path, help="the rules (default: teams.toml beside --store, or here)")
+    parser.add_argument("--teams", type=Path, help="the rules (default: the file that the settings name)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store)")
     options = parser.parse_args(argv)
-    path = _settings_file(options.teams, options.store, "teams.toml")
+    path = options.teams or _settings(options).teams
     book = TeamBook.read(path) if path else TeamBook()
     with Store.open(options.store, read_only=True) as store, store.session() as session:
         mapped, groups = unmapped_runs(session, book)
@@ -80,9 +81,8 @@ def _line(complaint: Complaint) -> str:
     return f"{complaint.kind:<10} {complaint.sentence}"
 
 
-def _settings_file(given: Path | None, store: Path | None, name: str) -> Path | None:
-    """Return the file that was named, else the one beside the store, else the one here, else None."""
-    if given is not None:
-        return given
-    beside = [store.parent / name] if store is not None else []
-    return next((path for path in [*beside, Path(name)] if path.exists()), None)
+def _settings(options: argparse.Namespace) -> Settings:
+    """Return the settings that were named, else those beside the store, else those here, else the defaults."""
+    if options.config is not None:
+        return Settings.read(options.config)
+    return Settings.beside(options.store or Path("gpuledger.duckdb"))

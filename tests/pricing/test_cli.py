@@ -44,7 +44,8 @@ def store(tmp_path: Path) -> Path:
 
 
 def settings(directory: Path) -> None:
-    """Write a price file and rules beside the store."""
+    """Write a price file, rules, and the settings that name both beside the store."""
+    (directory / "gpuledger.toml").write_text('[analyzer]\nprices = "prices.toml"\nteams = "teams.toml"\n')
     (directory / "prices.toml").write_text(PRICES.format(as_of=datetime.now(UTC).date()))
     (directory / "teams.toml").write_text('[[rule]]\nteam = "team-nlp"\naccount = "nlp"\nfrom = 2020-01-01\n')
 
