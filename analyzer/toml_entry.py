@@ -46,6 +46,24 @@ class Entry:
             raise ConfigError(f"{self.where}: {key!r} must be written as [[{key}]]")
         return [Entry(f"{self.where}, {key} {number}", value, known) for number, value in enumerate(values, 1)]
 
+    def has(self, key: str) -> bool:
+        """Say whether the key was given."""
+        return key in self._values
+
+    def table(self, key: str, known: Collection[str]) -> "Entry":
+        """Return the table [key], empty where it is left out."""
+        value = self._values.get(key, {})
+        if not isinstance(value, dict):
+            raise ConfigError(f"{self.where}: {key!r} must be written as [{key}]")
+        return Entry(f"{self.where}, [{key}]", value, known)
+
+    def count(self, key: str) -> int:
+        """Return a whole number that must be there, 0 or more."""
+        value = self._values.get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ConfigError(f"{self.where}: {key!r} must be a whole number, not {value!r}")
+        return value
+
     def text(self, key: str) -> str:
         """Return a text that must be there."""
         value = self.text_or_none(key)

@@ -108,6 +108,14 @@ CREATE TABLE run_windows (
     PRIMARY KEY (run_id, window_start)
 );
 
+-- What exchanges between hosts of one rack were seen to reach: the yardstick of those that cross racks.
+CREATE TABLE in_rack_rates (
+    run_id VARCHAR NOT NULL,
+    window_start BIGINT NOT NULL,
+    bytes_per_second BIGINT NOT NULL, -- of one host
+    PRIMARY KEY (run_id, window_start)
+);
+
 -- Rules that could not be judged, and why (DESIGN, 9).
 CREATE TABLE not_evaluated (
     hour BIGINT NOT NULL,

@@ -4,15 +4,13 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
+import pyarrow
 
 from collector.errors import StoreError
 from collector.store.migrations import migrate, require_current
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
@@ -52,14 +50,14 @@ class Session:
         """Run one query that always has a first row, and return it."""
         return self.rows(sql, parameters)[0]
 
-    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> "pa.Table":
+    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> pyarrow.Table:
         """Run one query and return its rows as an Arrow table."""
         try:
             return self._cursor.execute(sql, parameters).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
-    def insert(self, table: str, rows: "pa.Table") -> None:
+    def insert(self, table: str, rows: pyarrow.Table) -> None:
         """Append an Arrow table by column name; columns that it lacks become null."""
         columns = ", ".join(rows.column_names)
         self._cursor.register("arriving", rows)
@@ -69,6 +67,12 @@ class Session:
             raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
         finally:
             self._cursor.unregister("arriving")
+
+    def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Append Python rows in bulk; for what was judged, never for samples."""
+        if rows:
+            values = zip(*rows, strict=True)
+            self.insert(table, pyarrow.table(dict(zip(columns, map(list, values), strict=True))))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -1,0 +1,42 @@
+"""When an hour may still change: provisional, open, closed 48 h after its week, final with its month."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from analyzer.config import WEEKDAYS, Settings
+
+HOUR_US = 3_600_000_000
+LOOK_AHEAD_US = HOUR_US // 2  # the longest that a later sample can change what an hour says
+CLOSES_AFTER = timedelta(hours=48)
+
+
+def status_of_hour(hour_us: int, known_until_us: int, now_us: int, settings: Settings) -> str:
+    """Return provisional, open, closed or final."""
+    if hour_us + HOUR_US + LOOK_AHEAD_US > known_until_us and now_us < _moment(closes_at(hour_us, settings)):
+        return "provisional"
+    if now_us < _moment(closes_at(hour_us, settings)):
+        return "open"
+    return "final" if now_us >= _moment(final_at(hour_us, settings)) else "closed"
+
+
+def closes_at(hour_us: int, settings: Settings) -> datetime:
+    """Return when the week of this hour closes: 48 hours after its last."""
+    local = _local(hour_us, settings)
+    since = (local.weekday() - WEEKDAYS.index(settings.first_weekday)) % 7
+    next_week = local.date() + timedelta(days=7 - since)
+    return datetime(next_week.year, next_week.month, next_week.day, tzinfo=ZoneInfo(settings.timezone)) + CLOSES_AFTER
+
+
+def final_at(hour_us: int, settings: Settings) -> datetime:
+    """Return when the month of this hour is final: with its end, and never before its week is closed."""
+    local = _local(hour_us, settings)
+    month = datetime(local.year + local.month // 12, local.month % 12 + 1, 1, tzinfo=ZoneInfo(settings.timezone))
+    return max(month, closes_at(hour_us, settings))
+
+
+def _local(hour_us: int, settings: Settings) -> datetime:
+    return datetime.fromtimestamp(hour_us / 1e6, UTC).astimezone(ZoneInfo(settings.timezone))
+
+
+def _moment(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000)

@@ -1,0 +1,106 @@
+"""The analyzer's settings: the [analyzer] table of the one TOML file, environment over it, into one frozen object."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from analyzer.errors import ConfigError
+from analyzer.pricing.book import PriceBook
+from analyzer.teams import TeamBook
+from analyzer.toml_entry import Entry, read_toml
+
+TABLES = ("agent", "collector", "analyzer")
+ENVIRONMENT = "GPULEDGER_ANALYZER_"
+BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
+    return {"help": help}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every key with its default and its help; the README is tested against it."""
+
+    cluster: str = field(default="fleet", metadata=_about("what the fleet is called on reports"))
+    timezone: str = field(default="UTC", metadata=_about("whose days and weeks reports follow, such as Europe/Berlin"))
+    first_weekday: str = field(default="monday", metadata=_about("the day on which a week begins"))
+    currency: str = field(default="USD", metadata=_about("the ledger's one currency"))
+    prices: Path | None = field(default=None, metadata=_about("the price file; without it every cost is unknown"))
+    teams: Path | None = field(default=None, metadata=_about("the teams file; without it every run is unmapped"))
+    memory_limit: str = field(default="700MB", metadata=_about("how much memory DuckDB may take while it analyses"))
+    threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
+
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ConfigError(f"timezone {self.timezone!r} is not known; write one such as Europe/Berlin") from error
+        if self.first_weekday not in WEEKDAYS:
+            raise ConfigError(f"first_weekday {self.first_weekday!r} is no day; write one such as monday")
+        if self.threads < 1:
+            raise ConfigError(f"threads must be 1 or more, not {self.threads}")
+
+    def price_book(self) -> PriceBook:
+        """Read the price file; without one, no price is known."""
+        if self.prices is None:
+            return PriceBook()
+        book = PriceBook.read(self.prices)
+        if book.currency != self.currency:
+            raise ConfigError(
+                f"{self.prices} counts in {book.currency}, the ledger in {self.currency}; make them agree"
+            )
+        return book
+
+    def team_book(self) -> TeamBook:
+        """Read the teams file; without one, nobody is mapped."""
+        return TeamBook() if self.teams is None else TeamBook.read(self.teams)
+
+    @classmethod
+    def read(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Return the settings of a file (or the defaults) with GPULEDGER_ANALYZER_… variables over them.
+
+        Raises:
+            ConfigError: a key is unknown or a value is wrong; the sentence names both.
+        """
+        settings = cls() if path is None else _from_file(cls(), path)
+        return _from_environment(settings, os.environ if environ is None else environ)
+
+    @classmethod
+    def beside(cls, store: Path, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Return the settings that lie beside a store, or the defaults where none do."""
+        path = store.parent / BESIDE
+        return cls.read(path if path.exists() else None, environ)
+
+
+def _from_file(settings: Settings, path: Path) -> Settings:
+    known = [key.name for key in fields(Settings)]
+    table = read_toml(path, TABLES).table("analyzer", known)
+    given = {name: _value(table, name, path.parent) for name in known if table.has(name)}
+    return replace(settings, **given)
+
+
+def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
+    if name == "threads":
+        return table.count(name)
+    text = table.text(name)
+    return directory / text if name in ("prices", "teams") else text
+
+
+def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    given: dict[str, Any] = {}
+    for key in fields(Settings):
+        text = environ.get(ENVIRONMENT + key.name.upper())
+        if text is None:
+            continue
+        if key.name == "threads":
+            if not text.isdigit():
+                raise ConfigError(f"{ENVIRONMENT}THREADS must be a whole number, not {text!r}")
+            given[key.name] = int(text)
+        else:
+            given[key.name] = Path(text) if key.name in ("prices", "teams") else text
+    return replace(settings, **given)

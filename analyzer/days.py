@@ -1,0 +1,68 @@
+"""Which UTC days the ledger must make anew: those that anything new touches, and those judged by other rules."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+DAY_US = 86_400_000_000
+
+# What arrived since the last pass, and which span of time each row touches.
+_TOUCHED = """
+WITH fresh AS (
+    SELECT started_at AS from_us, ended_at AS until_us FROM gpu_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM host_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM disk_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM network_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM process_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM run_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM service_samples WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM progress WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM node_states WHERE batch > $batch
+    UNION ALL SELECT started_at, ended_at FROM allocations WHERE batch > $batch AND started_at IS NOT NULL
+    UNION ALL SELECT started_at, NULL FROM inventory WHERE batch > $batch
+    UNION ALL SELECT owned_from, owned_until FROM ownership WHERE batch > $batch
+), clipped AS (
+    SELECT greatest(f.from_us, k.from_us) AS from_us, least(coalesce(f.until_us, k.until_us), k.until_us) AS until_us
+    FROM fresh f CROSS JOIN known k
+), spans AS (
+    SELECT DISTINCT from_us // $day_us AS first_day, greatest(until_us - 1, from_us) // $day_us AS last_day
+    FROM clipped WHERE until_us > from_us
+)
+SELECT DISTINCT unnest(range(first_day, last_day + 1)) AS day FROM spans ORDER BY day
+"""
+
+_STALE = """
+SELECT DISTINCT hour // $day_us FROM ledger_hours
+WHERE rules_version <> $rules OR price_version IS DISTINCT FROM $prices
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """By what the ledger is judged and priced."""
+
+    rules: str
+    prices: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """First milliseconds of the days to make, ascending, and the receipt up to which they then are made."""
+
+    days: list[int]
+    up_to_batch: int
+
+
+def pending(session: "Session", versions: Versions) -> Pending:
+    """Return the days to make: touched by new rows, or judged by other rules or prices than today's."""
+    (done,) = session.row("SELECT coalesce(max(analysed_batch), 0) FROM analysis")
+    (last,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
+    (known,) = session.row("SELECT count(*) FROM known WHERE until_us > from_us")
+    if not known:
+        return Pending([], last)
+    days = {day for (day,) in session.rows(_TOUCHED, {"batch": done, "day_us": DAY_US})} if last > done else set()
+    stale = {"day_us": DAY_US, "rules": versions.rules, "prices": versions.prices}
+    days |= {day for (day,) in session.rows(_STALE, stale)}
+    return Pending([day * DAY_US // 1000 for day in sorted(days)], last)

@@ -1,0 +1,83 @@
+"""Waiting for peers: how much of the exchange is plain, how much a slow rank, how much the way across racks.
+
+The chip is busy in the driver's sense while it spins in a collective, and does little; links carry the bytes
+(reference, algorithms 1.2). What the same bytes would take inside a rack is the fair part, the rest is avoidable.
+"""
+
+from dataclasses import dataclass
+
+from analyzer.detectors.evidence import at_least, most, per_gpu_rate
+from analyzer.states import Confidence
+from analyzer.thresholds import Thresholds
+from analyzer.windows import RunFacts, RunWindow
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeJudgement:
+    """How the time short of the run's own best divides; permilles of it, the rest being plain collectives."""
+
+    is_exchanging: bool
+    straggler_permille: int = 0
+    cross_rack_permille: int = 0
+    confidence: Confidence = "medium"
+    caused_by: str | None = None
+
+
+NO_EXCHANGE = ExchangeJudgement(False)
+
+
+def rate(window: RunWindow) -> int | None:
+    """Return the bytes a second and node at which this window exchanged over the fabric, or None where it did not.
+
+    Time spent exchanging is the share short of the run's best; the bytes are those of the RDMA ports.
+    """
+    exchange_ms = window.ms // window.gpus * window.short // 1000
+    if window.rdma_out is None or window.nodes < 2 or window.short < 20 or exchange_ms < 1000:
+        return None
+    return window.rdma_out * 1000 // (exchange_ms * window.nodes)
+
+
+def detect(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> ExchangeJudgement:
+    """Judge one window. `in_rack_rate` is what this fabric gives inside a rack, in bytes a second and node."""
+    if window.gpus < 2 or window.short < 20 or not _links_busy(window, limits):
+        return NO_EXCHANGE
+    straggler = _straggler(window, limits)
+    cross = _cross_rack(window, facts, in_rack_rate, 1000 - straggler)
+    is_long = window.slowest_gpu is not None and straggler > 0
+    return ExchangeJudgement(
+        True, straggler, cross, "high" if cross else "medium", window.slowest_gpu if is_long else None
+    )
+
+
+def _links_busy(window: RunWindow, limits: Thresholds) -> bool:
+    fabric_kb = None if window.rdma_out is None or window.nodes < 2 else window.rdma_out // 1000
+    return at_least(per_gpu_rate(window, most(window.nvlink_kb, fabric_kb)), limits.exchange_kb_per_ms)
+
+
+def _straggler(window: RunWindow, limits: Thresholds) -> int:
+    """Return the part that one slowed GPU makes its peers wait: they wait as long as it is behind."""
+    behind = window.slowed_most - window.slowed_least
+    if behind < limits.slowed_permille or window.slowest_gpu is None:
+        return 0
+    return min(1000, behind * 1000 // window.short)
+
+
+def _cross_rack(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, left_permille: int) -> int:
+    """Return the part that the same bytes would not have taken inside a rack; 0 where racks are not known."""
+    seen = rate(window)
+    if facts.racks is None or facts.racks < 2 or seen is None or in_rack_rate is None or seen >= in_rack_rate:
+        return 0
+    return left_permille * (in_rack_rate - seen) // in_rack_rate
+
+
+def is_hung(window: RunWindow, usual_link_kb: int | None, limits: Thresholds) -> bool:
+    """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
+    if window.gpus < 2 or window.best is None or window.sm_ms * 2 < window.ms or not usual_link_kb:
+        return False
+    spins = at_least(window.utilization, limits.hang_utilization_permille)
+    links_kb = window.nvlink_kb or 0
+    return (
+        spins
+        and window.activity * 1000 <= window.best * limits.hang_activity_permille
+        and links_kb * 1000 <= usual_link_kb * limits.hang_link_permille
+    )

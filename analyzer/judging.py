@@ -1,0 +1,116 @@
+"""Carry a day's windows from the store to the judge and its verdicts back."""
+
+from bisect import insort
+from dataclasses import fields
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from analyzer.detectors import exchange
+from analyzer.judge import judge
+from analyzer.thresholds import Thresholds
+from analyzer.unjudged import Unjudged, unjudged
+from analyzer.windows import RunFacts, RunWindow, Verdict
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+_COLUMNS = tuple(field.name for field in fields(RunWindow))
+_VERDICT_COLUMNS = (
+    "window_ms",
+    "is_low",
+    "input_cause",
+    "input_suspicion",
+    "input_confidence",
+    "is_exchanging",
+    "straggler_permille",
+    "cross_rack_permille",
+    "exchange_confidence",
+    "caused_by",
+    "is_hung",
+    "is_underused",
+    "underused_cause",
+    "underused_confidence",
+    "is_service",
+    "work",
+)
+
+
+def judge_day(session: "Session", facts: dict[str, RunFacts], limits: Thresholds) -> None:
+    """Judge `run_windows_here`, keep windows and verdicts in the store, and fill the temporary table `verdicts`."""
+    windows = _windows(session)
+    rates = _in_rack_rates(session, windows, facts)
+    verdicts: list[Verdict] = []
+    missing: list[Unjudged] = []
+    for run_id, of_run in groupby(windows, key=lambda window: window.run_id):
+        own = list(of_run)
+        verdicts += judge(own, facts[run_id], rates, limits)
+        missing += unjudged(own, facts[run_id])
+    _keep(session, windows, verdicts, missing)
+
+
+def _windows(session: "Session") -> list[RunWindow]:
+    rows = session.rows(f"SELECT {', '.join(_COLUMNS)} FROM run_windows_here ORDER BY run_id, window_ms")
+    return [RunWindow(*row) for row in rows]
+
+
+def _in_rack_rates(session: "Session", windows: list[RunWindow], facts: dict[str, RunFacts]) -> dict[int, int | None]:
+    """Return, by window, the median of what exchanges inside a rack were seen to reach up to and with it."""
+    new = [
+        (window.run_id, window.window_ms * 1000, seen)
+        for window in windows
+        if facts[window.run_id].racks == 1 and (seen := exchange.rate(window)) is not None
+    ]
+    first_us = min((window.window_ms for window in windows), default=0) * 1000
+    session.execute(
+        "DELETE FROM in_rack_rates WHERE window_start >= ? AND window_start < ?", [first_us, first_us + 86_400_000_000]
+    )
+    session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), new)
+    known = session.rows("SELECT bytes_per_second FROM in_rack_rates WHERE window_start < ? ORDER BY 1", [first_us])
+    upto = [value for (value,) in known]
+    coming = sorted((at // 1000, value) for _, at, value in new)
+    medians: dict[int, int | None] = {}
+    for window_ms in sorted({window.window_ms for window in windows}):
+        while coming and coming[0][0] <= window_ms:
+            insort(upto, coming.pop(0)[1])
+        medians[window_ms] = upto[len(upto) // 2] if upto else None
+    return medians
+
+
+def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:
+    columns = ("run_id", "window_start", "counts", "verdict")
+    rows = [
+        (window.run_id, window.window_ms * 1000, window.as_json(), verdict.as_json())
+        for window, verdict in zip(windows, verdicts, strict=True)
+    ]
+    session.execute(
+        "CREATE OR REPLACE TEMP TABLE arrived AS SELECT run_id, window_start, counts, verdict FROM run_windows LIMIT 0"
+    )
+    session.load("arrived", columns, rows)
+    session.execute("INSERT OR REPLACE INTO run_windows SELECT * FROM arrived")
+    session.execute("CREATE OR REPLACE TEMP TABLE unjudged AS SELECT * FROM not_evaluated LIMIT 0")
+    session.load(
+        "unjudged", ("hour", "subject", "rule", "missing"), [(m.hour_us, m.subject, m.rule, m.missing) for m in missing]
+    )
+    session.execute("INSERT OR REPLACE INTO not_evaluated SELECT * FROM unjudged")
+    load_verdicts(session, verdicts)
+
+
+def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
+    """Fill the temporary table `verdicts`, by run number and window."""
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE said (run_id VARCHAR, window_ms BIGINT, is_low BOOLEAN, input_cause VARCHAR,
+            input_suspicion VARCHAR, input_confidence VARCHAR, is_exchanging BOOLEAN, straggler_permille BIGINT,
+            cross_rack_permille BIGINT, exchange_confidence VARCHAR, caused_by VARCHAR, is_hung BOOLEAN,
+            is_underused BOOLEAN, underused_cause VARCHAR, underused_confidence VARCHAR, is_service BOOLEAN,
+            work VARCHAR)
+        """
+    )
+    columns = ("run_id", *_VERDICT_COLUMNS)
+    session.load("said", columns, [tuple(getattr(verdict, name) for name in columns) for verdict in verdicts])
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE verdicts AS
+        SELECT k.rid, s.* EXCLUDE (run_id) FROM said s JOIN run_keys k USING (run_id)
+        """
+    )

@@ -1,0 +1,75 @@
+"""Put a day's priced rows into the ledger: open hours are replaced, closed hours get adjustment rows."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.closing import status_of_hour
+from analyzer.config import Settings
+from analyzer.days import DAY_US, Versions
+from analyzer.statements import run as run_sql
+
+if TYPE_CHECKING:
+    from analyzer.pricing.book import PriceBook
+    from collector.store.database import Session
+
+HOUR_US = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How much of a day was written."""
+
+    hours: int
+    rows: int
+    adjustments: int
+
+
+def rates_of_day(session: "Session", book: "PriceBook") -> None:
+    """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null."""
+    kinds = session.rows(
+        """
+        SELECT DISTINCT o.sku, o.purchase_option, h.node_group, o.hour_ms * 1000
+        FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) ORDER BY ALL
+        """
+    )
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE rates (
+            sku VARCHAR, purchase_option VARCHAR, node_group VARCHAR, hour BIGINT, micros BIGINT, price_version VARCHAR)
+        """
+    )
+    priced = [(*kind, book.price(kind[0], kind[1], kind[3], kind[2])) for kind in kinds]
+    rows = [
+        (sku, option, group, hour, price.micros_per_gpu_hour, price.version)
+        for sku, option, group, hour, price in priced
+        if price
+    ]
+    session.load("rates", ("sku", "purchase_option", "node_group", "hour", "micros", "price_version"), rows)
+
+
+def publish_day(session: "Session", day_ms: int, settings: Settings, versions: Versions, now_us: int) -> Published:
+    """Write `priced` into the ledger and say what became of it."""
+    from_us, until_us = day_ms * 1000, day_ms * 1000 + DAY_US
+    run_sql(
+        session,
+        "publish.sql",
+        from_us=from_us,
+        until_us=until_us,
+        rules=versions.rules,
+        prices=versions.prices,
+        now_us=now_us,
+    )
+    (known_us,) = session.row("SELECT until_us FROM known")
+    hours = [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM priced ORDER BY hour")]
+    batch = session.row("SELECT coalesce(max(batch), 0) FROM receipts")[0]
+    digest = f"{versions.rules} {versions.prices} {batch}"
+    rows = [
+        (hour, status_of_hour(hour, known_us, now_us, settings), digest, versions.rules, versions.prices)
+        for hour in hours
+    ]
+    session.execute("CREATE OR REPLACE TEMP TABLE hours_done AS SELECT * FROM ledger_hours LIMIT 0")
+    session.load("hours_done", ("hour", "status", "input_digest", "rules_version", "price_version"), rows)
+    session.execute("INSERT OR REPLACE INTO ledger_hours SELECT * FROM hours_done")
+    (written,) = session.row("SELECT count(*) FROM priced")
+    (adjusted,) = session.row("SELECT count(*) FROM differences")
+    return Published(len(hours), written, adjusted)

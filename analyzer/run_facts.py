@@ -1,0 +1,49 @@
+"""What is known of each run beside its samples: names, stage, team, size, racks and order of ranks."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.stages import RunNames, stage
+from analyzer.statements import run as run_sql
+from analyzer.teams import RunIdentity, TeamBook, labels_of
+from analyzer.windows import RunFacts
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+
+def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:
+    """Fill the table `runs` and the temporary table `run_facts` from the allocations; return the facts by run id."""
+    run_sql(session, "runs.sql")
+    facts: dict[str, RunFacts] = {}
+    rows = []
+    for row in session.rows("SELECT * FROM run_summary ORDER BY run_id"):
+        run_id, rid, name, account, owner, project, queue, labels, started_us, serves, gpus, nodes, racks, crossings = (
+            row
+        )
+        identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
+        team = teams.team_of(identity)
+        word = stage(RunNames(name, queue, labels, serves))
+        facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks, crossings)
+        rows.append((rid, word, team.name if team else None, team.cost_centre if team else None))
+    _store(session, rows)
+    return facts
+
+
+def _store(session: "Session", rows: list[tuple[int, str, str | None, str | None]]) -> None:
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE run_facts (
+            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, is_interactive BOOLEAN)
+        """
+    )
+    session.load("run_facts", ("rid", "stage", "team", "cost_centre"), rows)
+    session.execute("UPDATE run_facts SET is_interactive = stage = 'interactive'")
+    session.execute("DELETE FROM runs")
+    session.execute(
+        """
+        INSERT INTO runs BY NAME
+        SELECT s.run_id, s.name, f.team, f.cost_centre, s.project, s.queue, f.stage, s.gpus, s.nodes, s.racks,
+            e.* EXCLUDE (run_id)
+        FROM run_summary s JOIN run_facts f USING (rid) JOIN run_ends e USING (run_id)
+        """
+    )

@@ -1,0 +1,116 @@
+-- The fleet as the store knows it: what is observed (units), what is owned, and who holds what. Small tables, made once.
+
+-- The latest word on each GPU or MIG instance.
+CREATE OR REPLACE TEMP TABLE inventory_now AS
+SELECT * FROM inventory WHERE gpu_uuid IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY gpu_uuid ORDER BY started_at DESC, batch DESC) = 1;
+
+CREATE OR REPLACE TEMP TABLE host_now AS
+SELECT node, rack, block, zone, cpu_cores, node_group FROM inventory WHERE gpu_uuid IS NULL
+QUALIFY row_number() OVER (PARTITION BY node ORDER BY started_at DESC, batch DESC) = 1;
+
+-- What the agents have seen, whoever owns it.
+CREATE OR REPLACE TEMP TABLE seen AS
+SELECT gpu_uuid, min(node) AS node, max(parent_uuid) AS parent_uuid, min(started_at) AS first_at, max(ended_at) AS last_at
+FROM gpu_samples GROUP BY gpu_uuid;
+
+-- The ledger reaches from the first evidence to the last; ownership alone is evidence only where there is no other.
+CREATE OR REPLACE TEMP TABLE known AS
+WITH evidence AS (
+    SELECT min(first_at) AS first_us, max(last_at) AS last_us FROM seen
+    UNION ALL SELECT min(started_at), max(coalesce(ended_at, started_at)) FROM allocations WHERE started_at IS NOT NULL
+    UNION ALL SELECT min(started_at), max(ended_at) FROM node_states
+), bounds AS (
+    SELECT min(first_us) AS from_us, max(last_us) AS until_us FROM evidence
+)
+SELECT coalesce(from_us, (SELECT min(owned_from) FROM ownership)) AS from_us,
+    coalesce(until_us, (SELECT max(owned_until) FROM ownership)) AS until_us
+FROM bounds;
+
+-- The last word on each allocation, clocks of sources ranked: the scheduler before the cgroup before the run itself.
+CREATE OR REPLACE TEMP TABLE allocation_now AS
+SELECT run_id, coalesce(attempt, 0) AS attempt, gpu_uuid, node, started_at // 1000 AS from_ms,
+    coalesce(ended_at, (SELECT until_us FROM known)) // 1000 AS until_ms,
+    ended_at, exit_status, rank, submitted_at, member,
+    CASE coalesce(scheduler, split_part(run_id, '/', 1))
+        WHEN 'process' THEN 3 WHEN 'declared' THEN 2 WHEN 'cgroup' THEN 1 ELSE 0 END AS precedence,
+    name, account, user AS owner, project, queue, labels, restarts_of, requested_gpus, batch
+FROM allocations WHERE started_at IS NOT NULL
+QUALIFY row_number() OVER (
+    PARTITION BY run_id, coalesce(attempt, 0), gpu_uuid, started_at ORDER BY batch DESC, ended_at DESC NULLS LAST) = 1;
+
+-- Slots that were bought before their GPU is known by name take the driver's index as their number.
+CREATE OR REPLACE TEMP TABLE owned_rows AS
+SELECT coalesce(o.gpu_uuid, i.gpu_uuid, o.node || '/slot' || o.slot) AS gpu_uuid, o.node,
+    coalesce(o.sku, i.sku, j.sku) AS sku, o.purchase_option, o.owned_from, o.owned_until, o.batch
+FROM ownership o
+LEFT JOIN inventory_now i ON o.gpu_uuid IS NULL AND i.node = o.node AND i.gpu_index = o.slot AND i.parent_uuid IS NULL
+LEFT JOIN inventory_now j ON j.gpu_uuid = o.gpu_uuid;
+
+-- Agents (and allocations) are the owner of last resort: from the first sight of a GPU to the last.
+INSERT INTO owned_rows
+WITH sight AS (
+    SELECT coalesce(s.parent_uuid, s.gpu_uuid) AS gpu_uuid, s.node, s.first_at, s.last_at FROM seen s
+    UNION ALL
+    SELECT coalesce(i.parent_uuid, a.gpu_uuid), a.node, a.from_ms * 1000, a.until_ms * 1000
+    FROM allocation_now a LEFT JOIN inventory_now i USING (gpu_uuid) WHERE a.gpu_uuid IS NOT NULL
+)
+SELECT s.gpu_uuid, min(s.node), max(i.sku), NULL, min(first_at), max(last_at), 0
+FROM sight s LEFT JOIN inventory_now i USING (gpu_uuid)
+WHERE s.gpu_uuid NOT IN (SELECT gpu_uuid FROM owned_rows)
+GROUP BY s.gpu_uuid;
+
+-- The ledger's unit is the GPU. Numbers stand for names from here on: joins on integers are what makes a week cheap.
+CREATE OR REPLACE TEMP TABLE gpus AS
+SELECT row_number() OVER (ORDER BY gpu_uuid) AS gid, gpu_uuid, min(node) AS node FROM owned_rows GROUP BY gpu_uuid;
+
+CREATE OR REPLACE TEMP TABLE nodes AS
+SELECT row_number() OVER (ORDER BY node) AS nid, node, rack FROM (SELECT DISTINCT node FROM gpus) LEFT JOIN host_now USING (node);
+
+-- Units are what is observed: GPUs and MIG instances.
+CREATE OR REPLACE TEMP TABLE units AS
+WITH every AS (
+    SELECT gpu_uuid AS uuid, gpu_uuid AS owner_uuid, NULL::BIGINT AS slices FROM gpus
+    UNION
+    SELECT i.gpu_uuid, i.parent_uuid, i.mig_slices FROM inventory_now i WHERE i.parent_uuid IS NOT NULL
+    UNION
+    SELECT s.gpu_uuid, s.parent_uuid, NULL FROM seen s
+    WHERE s.parent_uuid IS NOT NULL AND s.gpu_uuid NOT IN (SELECT gpu_uuid FROM inventory_now)
+)
+SELECT row_number() OVER (ORDER BY e.uuid) AS uid, e.uuid, g.gid, n.nid, e.slices, e.uuid <> e.owner_uuid AS is_mig,
+    i.power_limit_watts, coalesce(p.mig_slices_max, 7) AS slices_max,
+    CASE WHEN i.sku LIKE 'V100%' OR i.sku LIKE 'T4%' THEN 12 ELSE 25 END AS pcie_limit_kb_ms
+FROM every e JOIN gpus g ON g.gpu_uuid = e.owner_uuid JOIN nodes n ON n.node = g.node
+LEFT JOIN inventory_now i ON i.gpu_uuid = e.uuid
+LEFT JOIN inventory_now p ON p.gpu_uuid = e.owner_uuid;
+
+-- Owned spans of one GPU are made disjoint: the later purchase takes over.
+CREATE OR REPLACE TEMP TABLE owned AS
+SELECT gid, sku, purchase_option, owned_from // 1000 AS from_ms,
+    least(
+        coalesce(owned_until, 9223372036854775807),
+        (SELECT until_us FROM known),
+        coalesce(lead(owned_from) OVER (PARTITION BY gid ORDER BY owned_from, batch), 9223372036854775807)
+    ) // 1000 AS until_ms
+FROM owned_rows JOIN gpus USING (gpu_uuid);
+
+-- Runs and who holds which unit when.
+CREATE OR REPLACE TEMP TABLE run_keys AS
+SELECT row_number() OVER (ORDER BY run_id) AS rid, run_id FROM (SELECT DISTINCT run_id FROM allocation_now);
+
+CREATE OR REPLACE TEMP TABLE holds AS
+SELECT k.rid, a.attempt, u.uid, u.gid, a.from_ms, a.until_ms, a.precedence, a.rank, a.exit_status, a.ended_at IS NOT NULL AS ended
+FROM allocation_now a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
+WHERE a.until_ms > a.from_ms;
+
+-- Hosts whose scheduler has ever spoken of them: there, silence about an allocation means that there is none.
+CREATE OR REPLACE TEMP TABLE scheduled_nodes AS
+SELECT DISTINCT n.nid FROM nodes n WHERE n.node IN (
+    SELECT node FROM allocations WHERE coalesce(scheduler, split_part(run_id, '/', 1)) NOT IN ('process', 'declared', 'cgroup')
+    UNION SELECT node FROM node_states);
+
+-- What the scheduler says of a host, the later word cutting the earlier one short.
+CREATE OR REPLACE TEMP TABLE host_states AS
+SELECT n.nid, s.state, s.started_at // 1000 AS from_ms,
+    least(s.ended_at, coalesce(lead(s.started_at) OVER (PARTITION BY n.nid ORDER BY s.started_at, s.batch), s.ended_at)) // 1000 AS until_ms
+FROM node_states s JOIN nodes n USING (node) WHERE s.state <> 'up' AND s.state IS NOT NULL

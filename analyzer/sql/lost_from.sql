@@ -1,0 +1,9 @@
+-- Where lost work begins: after the last checkpoint that the run named or that was seen, else with the attempt.
+CREATE OR REPLACE TEMP TABLE lost AS
+WITH saved AS (
+    SELECT run_id, minute + 60000000 AS at_us FROM checkpoints
+    UNION ALL SELECT run_id, ended_at FROM progress WHERE checkpoint IS NOT NULL
+)
+SELECT f.rid, f.attempt, f.lost_cause,
+    coalesce((SELECT max(s.at_us) // 1000 FROM saved s WHERE s.run_id = k.run_id AND s.at_us // 1000 BETWEEN f.from_ms AND f.until_ms), f.from_ms) AS lost_from_ms
+FROM failed f JOIN run_keys k USING (rid)

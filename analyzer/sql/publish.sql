@@ -1,0 +1,34 @@
+-- Hours that are closed keep their rows: what is known better now is a row of its own, dated now.
+
+CREATE OR REPLACE TEMP TABLE shut AS
+SELECT hour FROM ledger_hours WHERE hour >= $from_us AND hour < $until_us AND status IN ('closed', 'final');
+
+CREATE OR REPLACE TEMP TABLE differences AS
+WITH before AS (
+    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared,
+        milliseconds, cost_micros
+    FROM ledger WHERE hour IN (SELECT hour FROM shut)
+    UNION ALL
+    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared,
+        milliseconds, cost_micros
+    FROM adjustments WHERE hour IN (SELECT hour FROM shut)
+), every AS (
+    SELECT * EXCLUDE (milliseconds, cost_micros), -milliseconds AS milliseconds, -cost_micros AS cost_micros FROM before
+    UNION ALL BY NAME
+    SELECT * EXCLUDE (price_version) FROM priced WHERE hour IN (SELECT hour FROM shut)
+)
+SELECT * EXCLUDE (milliseconds, cost_micros), sum(milliseconds)::BIGINT AS milliseconds, sum(cost_micros)::BIGINT AS cost_micros
+FROM every GROUP BY ALL HAVING sum(milliseconds) <> 0 OR coalesce(sum(cost_micros), 0) <> 0;
+
+INSERT INTO adjustments BY NAME
+SELECT $now_us AS recorded_at, d.*,
+    CASE WHEN h.rules_version <> $rules THEN 'the rules changed'
+         WHEN h.price_version IS DISTINCT FROM $prices THEN 'a price changed'
+         ELSE 'samples or allocations arrived or changed' END AS reason
+FROM differences d JOIN ledger_hours h USING (hour);
+
+DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut);
+
+INSERT INTO ledger BY NAME
+SELECT p.*, $rules AS rules_version FROM priced p WHERE hour NOT IN (SELECT hour FROM shut)
+ORDER BY hour, gpu_uuid, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence

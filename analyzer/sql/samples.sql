@@ -1,0 +1,56 @@
+-- One chunk of samples, narrow: integers only (permille, kB/ms), so that every sum is exact and every run the same.
+
+-- Samples of one unit are made disjoint: where two overlap, the earlier ends as the later begins.
+CREATE OR REPLACE TEMP TABLE narrow AS
+SELECT u.uid, row_number() OVER w AS k,
+    s.started_at // 1000 AS from_ms,
+    least(s.ended_at // 1000, coalesce(lead(s.started_at // 1000) OVER w, s.ended_at // 1000)) AS until_ms,
+    s.up IS DISTINCT FROM false AS up,
+    round(1000 * coalesce(s.sm_active_ratio, s.utilization_ratio))::SMALLINT AS activity,
+    s.sm_active_ratio IS NOT NULL AS has_sm,
+    round(1000 * s.utilization_ratio)::SMALLINT AS utilization,
+    round(1000 * s.utilization_zero_ratio)::SMALLINT AS zero,
+    round(1000 * s.tensor_active_ratio)::SMALLINT AS tensor,
+    round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
+    round(1000 * s.power_watts / u.power_limit_watts)::INTEGER AS power,
+    (s.memory_used_bytes // 1000000)::INTEGER AS memory_mb,
+    CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
+              AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0) + coalesce(s.throttle_hardware_seconds, 0) > 0
+         THEN (1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz))::SMALLINT ELSE 0 END AS slowed,
+    CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0), coalesce(s.throttle_thermal_seconds, 0)) THEN 3
+         WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2 ELSE 1 END::TINYINT AS slowed_by,
+    (s.pcie_receive_bytes // 1000)::INTEGER AS pcie_in_kb,
+    (s.pcie_transmit_bytes // 1000)::INTEGER AS pcie_out_kb,
+    ((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000)::BIGINT AS nvlink_kb
+FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
+WHERE s.started_at < $until_us AND s.ended_at > $from_us
+WINDOW w AS (PARTITION BY u.uid ORDER BY s.started_at, s.ended_at, s.batch);
+
+DELETE FROM narrow WHERE until_ms <= from_ms;
+
+-- Quiet spans: consecutive samples without work, long enough to be a state of their own and no pause in one.
+CREATE OR REPLACE TEMP TABLE quiet AS
+WITH low AS (
+    SELECT uid, k, from_ms, until_ms, memory_mb, k - row_number() OVER (PARTITION BY uid ORDER BY k) AS island
+    FROM narrow WHERE up AND activity <= $quiet_permille
+), spans AS (
+    SELECT uid, min(from_ms) AS from_ms, max(until_ms) AS until_ms, max(memory_mb) AS memory_mb, sum(until_ms - from_ms) AS observed_ms
+    FROM low GROUP BY uid, island
+)
+SELECT uid, from_ms, until_ms, memory_mb FROM spans
+WHERE observed_ms >= $quiet_ms;
+
+-- First work of each GPU of a run: found here for the chunk, kept in run_gpus for ever.
+CREATE OR REPLACE TEMP TABLE first_here AS
+SELECT h.rid, h.attempt, h.uid, min(greatest(n.from_ms, h.from_ms)) AS at_ms
+FROM (SELECT uid, from_ms, until_ms FROM narrow WHERE up AND activity > $active_permille) n
+JOIN holds h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
+GROUP BY ALL;
+
+INSERT INTO run_gpus
+SELECT k.run_id, f.attempt, u.uuid, f.at_ms * 1000 FROM first_here f JOIN run_keys k USING (rid) JOIN units u USING (uid)
+ON CONFLICT DO UPDATE SET first_active_at = least(run_gpus.first_active_at, excluded.first_active_at);
+
+CREATE OR REPLACE TEMP TABLE first_work AS
+SELECT k.rid, g.attempt, u.uid, g.first_active_at // 1000 AS at_ms
+FROM run_gpus g JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = g.gpu_uuid

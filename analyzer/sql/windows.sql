@@ -1,0 +1,95 @@
+-- What is known of each run in each ten minutes: sums of integers, over its GPUs and over the hosts it runs on.
+
+CREATE OR REPLACE TEMP TABLE checkpoint_minutes AS
+SELECT k.rid, c.minute // 1000 AS minute_ms FROM checkpoints c JOIN run_keys k USING (run_id)
+WHERE c.minute >= $from_us AND c.minute < $until_us;
+
+-- Each working piece with what it is short of. `still` is the share without a kernel; `short` the share that the
+-- chip was busy in the driver's sense and yet below the run's own yardstick, as spinning in a collective is.
+CREATE OR REPLACE TEMP TABLE worked AS
+SELECT p.*, p.from_ms // 600000 * 600000 AS window_ms, y.best, c.rid IS NOT NULL AS in_checkpoint,
+    least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END)))::INTEGER AS still
+FROM pieces p
+LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
+LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
+WHERE p.rid IS NOT NULL AND p.fixed IS NULL AND p.up AND p.activity IS NOT NULL AND p.ms > 0;
+
+ALTER TABLE worked ADD COLUMN short INTEGER;
+
+UPDATE worked SET short = CASE
+    WHEN NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille THEN 0
+    WHEN activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
+    ELSE least(1000 - still, greatest(0, (best * (1000 - still) // 1000 - activity) * 1000 // (best - $spinning_permille))) END;
+
+CREATE OR REPLACE TEMP TABLE gpu_windows AS
+SELECT rid, window_ms, uid, sum(ms) AS ms, sum(ms) FILTER (has_sm) AS sm_ms, sum(ms) FILTER (zero IS NOT NULL) AS shares_ms,
+    sum(activity::BIGINT * ms) AS activity, sum(still::BIGINT * ms) AS still, sum(short::BIGINT * ms) AS short,
+    sum(utilization::BIGINT * ms) AS utilization, sum(tensor::BIGINT * ms) AS tensor, sum(dram::BIGINT * ms) AS dram,
+    sum(power::BIGINT * ms) AS power, sum(slowed::BIGINT * ms) // sum(ms) AS slowed, max(best) AS best,
+    sum(pcie_in_kb::BIGINT * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb::BIGINT * ms // sample_ms) AS pcie_out_kb,
+    sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
+FROM worked WHERE NOT in_checkpoint GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE run_nodes AS
+SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING (uid);
+
+CREATE OR REPLACE TEMP TABLE host_windows AS
+WITH hosts AS (
+    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
+        avg(round(1000 * cpu_busy_ratio)::BIGINT)::BIGINT AS cpu_busy, avg(round(1000 * cpu_iowait_ratio)::BIGINT)::BIGINT AS iowait,
+        avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
+    FROM host_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+), devices AS (
+    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
+        sum(read_bytes)::BIGINT AS read_bytes, sum(written_bytes)::BIGINT AS written_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
+        (max(ended_at) - min(started_at)) // 1000 AS span_ms
+    FROM disk_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+), disks AS (
+    SELECT nid, window_ms, max(busy) FILTER (is_block) AS disk_busy,
+        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read,
+        max(busy) FILTER (NOT is_block) AS mount_busy
+    FROM devices GROUP BY ALL
+), links AS (
+    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out
+    FROM network_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+)
+SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
+
+CREATE OR REPLACE TEMP TABLE process_windows AS
+SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
+    (sum(workers) * 1000000 // sum(ended_at - started_at) * (max(ended_at) - min(started_at)) // 1000000)::BIGINT AS workers_seen,
+    max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest, avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
+FROM process_samples JOIN run_keys k USING (run_id) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE cgroup_windows AS
+SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
+    (sum(round(1000 * cpu_seconds)::BIGINT) * 1000000 // greatest(sum(ended_at - started_at), 1) * count(DISTINCT node))::BIGINT AS cores_used_milli,
+    (avg(round(1000 * cores_allotted)::BIGINT) * count(DISTINCT node))::BIGINT AS cores_milli,
+    (sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at), 1))::BIGINT AS cpu_throttled,
+    avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
+FROM run_samples JOIN run_keys k USING (run_id) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE dip_windows AS
+SELECT s.rid, d.from_ms // 600000 * 600000 AS window_ms, count(*) AS dips, count(*) FILTER (d.refilled) AS refills
+FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.until_ms > d.from_ms AND s.rid IS NOT NULL GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE run_windows_here AS
+WITH gpus AS (
+    SELECT rid, window_ms, count(*) AS gpus, sum(ms)::BIGINT AS ms, coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
+        (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still) // sum(ms))::BIGINT AS still, (sum(short) // sum(ms))::BIGINT AS short,
+        (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor, (sum(dram) // sum(sm_ms))::BIGINT AS dram,
+        (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most, min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
+        min(uid) FILTER (slowed >= 30) AS slowest_uid,
+        sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb, sum(nvlink_kb)::BIGINT AS nvlink_kb
+    FROM (SELECT *, FROM gpu_windows) GROUP BY ALL
+), hosts AS (
+    SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy, avg(h.iowait)::BIGINT AS iowait,
+        avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
+        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, max(h.mount_busy) AS mount_busy, sum(h.rdma_out)::BIGINT AS rdma_out
+    FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
+)
+SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms, workers_seen),
+    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu
+FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
+LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
+LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN units u ON u.uid = g.slowest_uid

@@ -1,0 +1,30 @@
+"""Run the analyzer's SQL files: statements split by blank lines, each given the parameters that it names."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+DIRECTORY = Path(__file__).parent / "sql"
+_PARAMETER = re.compile(r"\$([a-z_]+)")
+
+
+@cache
+def statements(file: str) -> tuple[str, ...]:
+    """Return the statements of one file of analyzer/sql, without comment lines."""
+    text = (DIRECTORY / file).read_text()
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    return tuple(part.strip() for part in "\n".join(lines).split(";\n") if part.strip())
+
+
+def run(session: "Session", file: str, **parameters: object) -> None:
+    """Run every statement of one file in order.
+
+    A parameter that a statement names and nobody gives is our own mistake and raises KeyError.
+    """
+    for statement in statements(file):
+        names = set(_PARAMETER.findall(statement))
+        session.execute(statement.rstrip(";"), {name: parameters[name] for name in names})

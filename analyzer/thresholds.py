@@ -1,0 +1,62 @@
+"""The numbers by which is judged, each with its source. Their digest is the rules' version on every ledger row."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+RULES = "2026-11-21"  # raised by hand when the SQL or a detector changes its judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Shares are permille, times milliseconds. Sources: reference works named beside each number."""
+
+    # What is work at all. Idle is left at 5 % and entered at 1 % (hysteresis; KempnerPulse, gpud).
+    active_permille: int = 50
+    quiet_permille: int = 10
+    # A pause of ten minutes is a state of its own; thirty are an abandoned GPU (TF Profiler has no such rule;
+    # job_defense_shield warns after 60 min, cancels after 120: ours only books).
+    quiet_ms: int = 600_000
+    abandoned_ms: int = 1_800_000
+    held_mb: int = 500  # a CUDA context alone is 300 to 500 MB
+    starting_ms: int = 900_000  # DESIGN: 15 min at most, then never used
+    gap_ms: int = 600_000  # longer silence is an agent that is down
+    # The run's own best: its P90, not P95, which the noise of short intervals lifts above what the run ever averages.
+    yardstick_permille: int = 900
+    deadband_permille: int = 960  # within 4 % of its best a run is at its best
+    spinning_permille: int = 180  # SM activity of a collective that only waits: 24 NCCL blocks on 132 SMs (H100)
+    full_permille: int = 950  # a utilization average above this holds no stall worth naming
+    slowed_permille: int = 30  # 3 % of the clock
+    # Input: under 5 % of the step is not input-bound, from 20 % it is highly so (TF Profiler).
+    low_permille: int = 50
+    high_permille: int = 200
+    worker_full_permille: int = 900  # a loader worker that fills its core (algorithms.md 1.2)
+    cpu_throttled_permille: int = 50
+    pressure_cpu_permille: int = 200
+    pressure_io_permille: int = 100
+    disk_busy_permille: int = 800
+    waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
+    pcie_full_kb_per_ms: int = 6_000  # 6 GB/s of a 25 GB/s link on average is a copy most of the time
+    persistence_windows: int = 3  # half an hour
+    dip_samples: int = 3
+    dips_needed: int = 3
+    # Exchange between peers: bytes over the links for each GPU and second that make a shortfall an exchange.
+    exchange_kb_per_ms: int = 50
+    hang_utilization_permille: int = 950
+    hang_activity_permille: int = 350  # of its own best
+    hang_link_permille: int = 50  # of the run's usual traffic
+    # Busy but little of the chip (KempnerPulse: SM under 25 %; DCGM's guidance: under 50 % is likely ineffective).
+    underused_busy_permille: int = 500
+    underused_sm_permille: int = 300
+    underused_tensor_permille: int = 100
+    underused_dram_permille: int = 300
+    underused_power_permille: int = 450  # where no SM activity is measured
+    # Checkpoints: a dip with a burst to storage of at least a megabyte a second for each GPU.
+    checkpoint_bytes_per_gpu: int = 60_000_000
+    checkpoint_dip_permille: int = 900
+
+    @property
+    def version(self) -> str:
+        """The rules' version: their date and a digest of every number."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"{RULES}+{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,52 @@
+"""Which rules could not be judged for want of a signal: not evaluated is an answer, and accuses nobody."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyzer.windows import RunFacts, RunWindow
+
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """One rule that one run could not be held to on one day, and the signal that it lacked."""
+
+    hour_us: int  # the first hour of the UTC day
+    subject: str
+    rule: str
+    missing: str
+
+
+def unjudged(windows: Sequence[RunWindow], facts: RunFacts) -> list[Unjudged]:
+    """Return what could not be judged of one run's day."""
+    day_us = windows[0].window_ms * 1000 // DAY_US * DAY_US
+    missing = {
+        "cross_rack": _cross_rack(windows, facts),
+        "waiting for input": _input(windows),
+        "busy, underused": _underused(windows),
+    }
+    return [Unjudged(day_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
+
+
+def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts) -> str | None:
+    if facts.nodes < 2:
+        return None
+    if facts.racks is None:
+        return "the rack of its hosts is unknown"
+    if facts.racks > 1 and all(window.rdma_out is None for window in windows):
+        return "no traffic of RDMA ports was seen"
+    return None
+
+
+def _input(windows: Sequence[RunWindow]) -> str | None:
+    low = [window for window in windows if window.still >= 50]
+    if low and all(window.cpu_busy is None and window.disk_busy is None and window.busiest is None for window in low):
+        return "no processor, disk or worker figures of its hosts"
+    return None
+
+
+def _underused(windows: Sequence[RunWindow]) -> str | None:
+    if all(window.sm_ms == 0 and window.power is None for window in windows):
+        return "neither SM activity nor power of its GPUs"
+    return None

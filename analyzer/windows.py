@@ -1,0 +1,127 @@
+"""Ten minutes of one run: what was counted of it, and what is judged of it. Whole numbers, so that sums are exact."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from analyzer.states import Confidence
+
+WINDOW_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunWindow:
+    """What is known of one run in one window. Shares are permille; None is not reported, and never 0.
+
+    GPU figures cover the time that the run's GPUs were held, measured, started, not long quiet and not in a
+    checkpoint; `still` is the share of it without any kernel, `short` the share in which the chip was busy in the
+    driver's sense and yet below the run's own yardstick `best`, as a collective spinning for its peers is.
+    """
+
+    run_id: str
+    window_ms: int  # its first millisecond
+    gpus: int
+    ms: int  # GPU-milliseconds
+    sm_ms: int  # of them with SM activity
+    shares_ms: int  # of them with sub-second shares
+    activity: int
+    still: int
+    short: int
+    utilization: int | None = None
+    tensor: int | None = None
+    dram: int | None = None
+    power: int | None = None  # of the board's limit
+    slowed_most: int = 0  # the GPU that lost most of its clock
+    slowed_least: int = 0
+    slowest_gpu: str | None = None
+    best: int | None = None
+    pcie_in_kb: int | None = None
+    pcie_out_kb: int | None = None
+    nvlink_kb: int | None = None
+    nodes: int = 1
+    cpu_busy: int | None = None
+    iowait: int | None = None
+    host_pressure_io: int | None = None
+    host_pressure_cpu: int | None = None
+    disk_busy: int | None = None
+    block_read: int | None = None  # bytes a second, all nodes of the run
+    mount_read: int | None = None
+    mount_busy: int | None = None
+    rdma_out: int | None = None  # bytes in the window, all nodes of the run
+    workers: int | None = None
+    busiest: int | None = None
+    waiting: int | None = None
+    cores_used_milli: int | None = None
+    cores_milli: int | None = None
+    cpu_throttled: int | None = None
+    pressure_io: int | None = None
+    pressure_cpu: int | None = None
+    dips: int | None = None  # stretches of stand-still, where samples are finer than a second
+    refills: int | None = None  # of them ended by a copy to the GPU
+
+    def as_json(self) -> str:
+        """Return the window as JSON, for the store."""
+        return json.dumps({key: value for key, value in asdict(self).items() if value is not None}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "RunWindow":
+        """Read back what as_json wrote; fields that this release does not know are left out."""
+        return cls(**_known(cls, json.loads(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a run beside its samples."""
+
+    run_id: str
+    stage: str
+    gpus: int
+    nodes: int
+    racks: int | None  # None where one of its nodes has no known rack
+    rank_crossings: int | None  # how often the order of ranks changes rack, around the ring; None where unknown
+
+    @property
+    def is_service(self) -> bool:
+        """True for what waits for requests by design."""
+        return self.stage == "serving"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is judged of one run in one window; the booking follows it.
+
+    `input_cause` is None where no cause reached medium confidence; then `is_low` books the loss as unexplained, with
+    `input_suspicion` beside it. Permilles divide the time short of the yardstick; what is left is plain collectives.
+    """
+
+    run_id: str
+    window_ms: int
+    is_low: bool = False
+    input_cause: str | None = None
+    input_suspicion: str | None = None
+    input_confidence: Confidence = "low"
+    is_exchanging: bool = False
+    straggler_permille: int = 0
+    cross_rack_permille: int = 0
+    exchange_confidence: Confidence = "medium"
+    caused_by: str | None = None
+    is_hung: bool = False
+    is_underused: bool = False
+    underused_cause: str | None = None
+    underused_confidence: Confidence = "medium"
+    is_service: bool = False
+    work: str = "compute"
+
+    def as_json(self) -> str:
+        """Return the verdict as JSON, for the store."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Verdict":
+        """Read back what as_json wrote."""
+        return cls(**_known(cls, json.loads(text)))
+
+
+def _known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(cls)}
+    return {key: value for key, value in values.items() if key in names}
