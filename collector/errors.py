@@ -3,6 +3,7 @@
 CollectorError
 ├── ConfigError     the settings are wrong; exit 2
 ├── StoreError      the store cannot be opened, read or written; exit 3
+├── FileRefusedError    a file cannot be imported; exit 3
 └── BatchError      a batch is refused; carries the HTTP status and a reason for the sender
 """
 
@@ -17,6 +18,10 @@ class ConfigError(CollectorError):
 
 class StoreError(CollectorError):
     """The store cannot be opened, read or written."""
+
+
+class FileRefusedError(CollectorError):
+    """A file cannot be imported."""
 
 
 class BatchError(CollectorError):

@@ -1,10 +1,14 @@
 """Put batches into the store: a group in one transaction, each with its receipt, each exactly once."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from agent.wire.contract import MIN_READER, SCHEMA_VERSION
+from agent.wire.envelope import Header
 from agent.wire.tables import TABLES
 from collector.decode import Batch
 from collector.errors import BatchError
@@ -70,6 +74,27 @@ class Landing:
         self._streams.forget_oldest()
         return answers
 
+    def has(self, stream: str, sequence: int) -> bool:
+        """Whether the store has taken this batch."""
+        return bool(self._streams.hashes([(stream, sequence)]))
+
+    @contextmanager
+    def parcel(self, *, agent: str, stream: str, body_hash: str) -> Iterator["Parcel"]:
+        """Take one batch in pieces, of any size, in one transaction: all of it lands with its receipt, or nothing.
+
+        Raises:
+            StoreError: nothing of it was stored.
+        """
+        number = self._last_batch + 1
+        with self._session.transaction():
+            parcel = Parcel(self._session, number)
+            yield parcel
+            now = time.time_ns() // 1000
+            header = Header(agent, stream, 0, now, SCHEMA_VERSION, MIN_READER, ())
+            self._session.insert("receipts", _receipts([(number, Batch(header, body_hash, now, {}, parcel.row_count))]))
+        self._last_batch = number
+        self._streams.advance([(stream, 0)])
+
     def _answer(self, batch: Batch, taken: str, repeated: bool) -> Receipt | BatchError:
         sequence, stream = batch.header.sequence, batch.header.stream
         if taken != batch.body_hash:
@@ -87,6 +112,21 @@ class Landing:
                     self._session.insert(name, _merged(parts))
             self._session.insert("receipts", _receipts(numbered))
         self._last_batch += len(batches)
+
+
+class Parcel:
+    """A batch that comes in pieces."""
+
+    def __init__(self, session: Session, number: int) -> None:
+        self._session = session
+        self._number = number
+        self.row_count = 0
+
+    def add(self, table: str, rows: pa.Table) -> None:
+        """Append rows to a table of the contract."""
+        numbers = pa.chunked_array([pa.repeat(pa.scalar(self._number, pa.int64()), rows.num_rows)])
+        self._session.insert(table, rows.append_column("batch", numbers))
+        self.row_count += rows.num_rows
 
 
 def _key(batch: Batch) -> Key:

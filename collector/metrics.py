@@ -11,7 +11,7 @@ class Metrics:
     """What the collector counts about itself."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # a second series for every counter, that nobody reads
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter, that nobody reads
         self._registry = CollectorRegistry()
         self.batches = Counter(
             "gpuledger_collector_batches",

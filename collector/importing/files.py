@@ -1,0 +1,168 @@
+"""Read CSV, Parquet and Arrow files piece by piece, so that a file may be larger than memory."""
+
+import gzip
+import hashlib
+import io
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+
+from collector.errors import FileRefusedError
+
+PIECE_ROWS = 131_072
+PIECE_BYTES = 8 * 2**20
+MAX_SKIPPED = 100_000  # lines that are no rows at all; a file with more is none of ours
+
+_ENDINGS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+}
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Lines of a CSV file that have too few or too many values: (line, text), in order."""
+
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+    def line_of(self, row: int) -> int:
+        """Return the line on which a row stands (rows from 0, lines from 1, the header is line 1)."""
+        shifted = [number - index for index, (number, _) in enumerate(self.lines)]
+        return row + 2 + bisect_right(shifted, row + 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of a file, as they stand there. `first_row` counts from 0."""
+
+    rows: pa.RecordBatch
+    first_row: int
+
+
+def kind_of(path: Path) -> str:
+    """Return csv, parquet or arrow, by the file's ending.
+
+    Raises:
+        FileRefusedError: it has another ending.
+    """
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    kind = _ENDINGS.get(suffix.lower())
+    if kind is None or (path.suffix == ".gz" and kind != "csv"):
+        raise FileRefusedError(f"cannot import {path}: name it .csv, .csv.gz, .parquet or .arrow, after what it is")
+    return kind
+
+
+def file_hash(path: Path) -> str:
+    """Return the sha256 of a file's bytes, in hex.
+
+    Raises:
+        FileRefusedError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise FileRefusedError(f"cannot read {path}: {error.strerror}") from error
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names of a file's columns.
+
+    Raises:
+        FileRefusedError: the file cannot be read as what its name says.
+    """
+    with _opened(path, Skipped()) as reader:
+        return list(reader.schema.names)
+
+
+def pieces(path: Path, skipped: Skipped) -> Iterator[Piece]:
+    """Yield a file's rows in order; lines of a CSV file that are no rows are noted in `skipped`.
+
+    Raises:
+        FileRefusedError: the file cannot be read as what its name says.
+    """
+    with _opened(path, skipped) as reader:
+        row = 0
+        for rows in reader:
+            rows.validate(full=True)
+            yield Piece(rows, row)
+            row += rows.num_rows
+
+
+@contextmanager
+def _opened(path: Path, skipped: Skipped) -> Iterator[Any]:
+    """Open a file as something with a schema that yields record batches."""
+    kind = kind_of(path)
+    try:
+        with path.open("rb") as file:
+            yield {"csv": _csv, "parquet": _Parquet, "arrow": _arrow}[kind](file, path, skipped)
+    except (OSError, EOFError, pa.ArrowException) as error:
+        raise FileRefusedError(f"cannot read {path} as {kind}: {str(error).splitlines()[0][:200]}") from error
+
+
+def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyarrow's readers share no type
+    """Read every value as text, since one bad value must cost its row and not the file."""
+
+    def skip(row: Any) -> Literal["skip", "error"]:  # noqa: ANN401
+        skipped.lines.append((row.number, row.text))
+        return "skip" if len(skipped.lines) < MAX_SKIPPED else "error"
+
+    source: Any = gzip.open(file) if path.suffix == ".gz" else file  # noqa: SIM115 - closed with the file below it
+    names = _header(path)
+    return pyarrow.csv.open_csv(
+        source,
+        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=PIECE_BYTES),
+        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=skip, ignore_empty_lines=False),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types={name: pa.string() for name in names}, strings_can_be_null=True
+        ),
+    )
+
+
+def _header(path: Path) -> list[str]:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        line = io.BytesIO(file.readline(PIECE_BYTES))
+    return list(pyarrow.csv.read_csv(line, read_options=pyarrow.csv.ReadOptions(use_threads=False)).column_names)
+
+
+class _Parquet:
+    """A Parquet file as a reader of record batches."""
+
+    def __init__(self, file: Any, path: Path, skipped: Skipped) -> None:  # noqa: ANN401, ARG002 - as its siblings
+        self._file = pyarrow.parquet.ParquetFile(file)
+        self.schema = self._file.schema_arrow
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._file.iter_batches(batch_size=PIECE_ROWS, use_threads=False)
+
+
+class _ArrowFile:
+    """An Arrow file, whose reader has an index and no order of its own, as a reader of record batches."""
+
+    def __init__(self, reader: Any) -> None:  # noqa: ANN401
+        self._reader = reader
+        self.schema = reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for index in range(self._reader.num_record_batches):
+            yield self._reader.get_batch(index)
+
+
+def _arrow(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401, ARG001
+    magic = file.read(6)
+    file.seek(0)
+    if magic == b"ARROW1":
+        return _ArrowFile(pyarrow.ipc.open_file(file))
+    return pyarrow.ipc.open_stream(file)
