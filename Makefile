@@ -7,11 +7,11 @@ MADE := .venv/.made
 ARGS ?=
 export PYTHON
 
-.PHONY: help demo test services lock docs bench-truth bench-analyzer bench-agent bench-ingest clean
+.PHONY: help demo test services wheel lock docs bench-truth bench-analyzer bench-agent bench-ingest clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make services | lock | docs | bench-truth | bench-analyzer | bench-agent | bench-ingest | clean"
+	@echo "make services | wheel | lock | docs | bench-truth | bench-analyzer | bench-agent | bench-ingest | clean"
 
 $(MADE): requirements.lock pyproject.toml
 	@python=$$(.ci/python) && $$python -m venv .venv
@@ -39,10 +39,17 @@ bench-truth bench-analyzer bench-agent bench-ingest: bench-%: $(MADE)
 docs: $(MADE)
 	@$(BIN)/python -m agent.wire.document
 
-# uv is needed only here: python -m pip install uv
+# The one file that is installed everywhere; `make wheel` before `docker build`.
+wheel: $(MADE)
+	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
+
+# uv is needed only here: python -m pip install uv. The roles' locks are parts of the whole one, for hosts and images.
+COMPILE := uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 lock:
-	uv pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements.lock $(ARGS)
+	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS)
+	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock
+	$(COMPILE) --constraint requirements.lock --output-file requirements-agent.lock
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
