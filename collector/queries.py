@@ -58,7 +58,7 @@ class RunSeen:
 
 
 def last_batch(session: Session) -> int:
-    """Return the number of the newest batch in the store; 0 where there is none. What has no newer batch is unchanged."""
+    """Return the number of the newest batch, 0 where there is none; while it stays the same, no input has changed."""
     (number,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
     return int(number)
 
@@ -110,7 +110,7 @@ def coverage(session: Session, start: int, end: int) -> list[Coverage]:
 def runs(session: Session, start: int, end: int) -> list[RunSeen]:
     """Return the runs that held or awaited a GPU within [start, end), by run_id.
 
-    An allocation may be told many times as it changes; of each (run, attempt, member, GPU) the newest batch is believed.
+    An allocation is told again as it changes; of each (run, attempt, member, GPU) the newest batch is believed.
     """
     rows = session.rows(
         """
