@@ -1,0 +1,110 @@
+"""Typed readings of the ledger for reports: SQL counts, nothing here judges or prints."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from analyzer.period import Period
+from analyzer.states import BOOKINGS, CLASSES, Class, booking
+from collector.store.database import Session
+
+_ORDER = {key: place for place, key in enumerate(dict.fromkeys((b.klass, b.label) for b in BOOKINGS))}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One label of a breakdown: GPU milliseconds, and what the priced part of them cost (None: nothing is priced)."""
+
+    klass: Class
+    label: str
+    milliseconds: int
+    cost_micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """GPU time for which no price is known."""
+
+    sku: str | None
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Where GPU time went: entries by class, largest first, and the time that has no price."""
+
+    entries: tuple[Entry, ...]
+    unpriced: tuple[Unpriced, ...] = ()
+
+    @property
+    def milliseconds(self) -> int:
+        """All GPU time."""
+        return sum(entry.milliseconds for entry in self.entries)
+
+    @property
+    def cost_micros(self) -> int | None:
+        """What all priced time cost; None where nothing is priced."""
+        return known_sum(entry.cost_micros for entry in self.entries)
+
+    @property
+    def priced(self) -> bool:
+        """Whether every millisecond has a price, so that shares can be shares of money."""
+        return not self.unpriced and bool(self.cost_micros)
+
+    def of(self, klass: Class) -> "Breakdown":
+        """Return the entries of one class alone."""
+        return Breakdown(tuple(entry for entry in self.entries if entry.klass == klass), self.unpriced)
+
+    def weight(self, entry: Entry) -> int:
+        """Return what shares are taken of: money where all of it is known, else time."""
+        return (entry.cost_micros or 0) if self.priced else entry.milliseconds
+
+    @property
+    def total_weight(self) -> int:
+        """Return what shares are taken from."""
+        return (self.cost_micros or 0) if self.priced else self.milliseconds
+
+
+Counted = tuple[str, str | None, int, int | None]  # state, cause, milliseconds, cost in micros
+
+
+def known_sum(amounts: Iterable[int | None]) -> int | None:
+    """Return the sum of the amounts that are known; None where none is."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
+
+
+def fold(counted: Iterable[Counted]) -> tuple[Entry, ...]:
+    """Return entries by class and label from counts by state and cause: classes in order, largest first."""
+    sums: dict[tuple[Class, str], tuple[int, int | None]] = {}
+    for state, cause, milliseconds, cost in counted:
+        what = booking(state, cause)
+        before, cost_before = sums.get((what.klass, what.label), (0, None))
+        sums[what.klass, what.label] = (before + milliseconds, known_sum((cost_before, cost)))
+    entries = [Entry(klass, label, ms, cost) for (klass, label), (ms, cost) in sums.items() if ms or cost]
+    return tuple(sorted(entries, key=_place))
+
+
+def _place(entry: Entry) -> tuple[int, int, int, int]:
+    order = _ORDER[entry.klass, entry.label]
+    return CLASSES.index(entry.klass), -(entry.cost_micros or 0), -entry.milliseconds, order
+
+
+def breakdown(session: Session, period: Period, run_id: str | None = None) -> Breakdown:
+    """Return where the GPU time of a period went, of the fleet or of one run."""
+    where, values = within(period, run_id)
+    counted = session.rows(
+        f"SELECT state, cause, sum(milliseconds), sum(cost_micros) FROM ledger WHERE {where} GROUP BY ALL", values
+    )
+    unpriced = session.rows(
+        f"SELECT sku, sum(milliseconds) FROM ledger WHERE {where} AND cost_micros IS NULL GROUP BY ALL ORDER BY 2 DESC",
+        values,
+    )
+    return Breakdown(fold(counted), tuple(Unpriced(sku, ms) for sku, ms in unpriced if ms))
+
+
+def within(period: Period, run_id: str | None = None) -> tuple[str, list[object]]:
+    """Return the condition and the values that limit a query to the hours of a period, and to one run."""
+    values: list[object] = [period.start, period.end]
+    if run_id is None:
+        return "hour >= ? AND hour < ?", values
+    return "hour >= ? AND hour < ? AND run_id = ?", [*values, run_id]

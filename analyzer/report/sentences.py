@@ -1,0 +1,111 @@
+"""The sentences of the reports: the number, the change, the best next step, what a bill will do."""
+
+from collections.abc import Sequence
+
+from analyzer.report.coverage import NotJudged, Sku
+from analyzer.report.readings import Breakdown
+from analyzer.report.rounding import nearest
+from analyzer.report.week import WeekReport, best_next_step
+from analyzer.report.words import (
+    MICROS,
+    counted,
+    gpu_hours,
+    hours_decimals,
+    money,
+    money_decimals,
+    percent,
+    plain,
+    symbol,
+)
+
+
+def first_sentence(report: WeekReport) -> str:
+    """Return the answer: what was avoidable, the change, and the best next step."""
+    if not report.breakdown.entries:
+        return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
+    return f"{_avoidable(report)}.{_next_step(report)}"
+
+
+def _avoidable(report: WeekReport) -> str:
+    lost, whole = report.avoidable, report.breakdown
+    share = percent(lost.total_weight if whole.priced else lost.milliseconds, whole.total_weight)
+    if not lost.entries:
+        return "Nothing avoidable was found"
+    if whole.cost_micros is None:
+        hours = gpu_hours(lost.milliseconds, hours_decimals(whole.milliseconds))
+        return f"{hours} GPU-hours were avoidable ({share}){_change(report)}"
+    decimals = money_decimals(whole.cost_micros)
+    return f"{money(lost.cost_micros, report.currency, decimals)} was avoidable ({share}){_change(report)}"
+
+
+def _change(report: WeekReport) -> str:
+    before = report.previous.of("avoidable") if report.previous else None
+    if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
+        return ""
+    what = "the week before" if "-W" in report.period.label else "the period before"
+    if not report.breakdown.priced:
+        difference = report.avoidable.milliseconds - before.milliseconds
+        return f", {gpu_hours(abs(difference), 0)} GPU-hours {'less' if difference < 0 else 'more'} than {what}"
+    difference = (report.avoidable.cost_micros or 0) - (before.cost_micros or 0)
+    amount = money(abs(difference), report.currency, money_decimals(report.breakdown.cost_micros))
+    return f", {amount} {'less' if difference < 0 else 'more'} than {what}"
+
+
+def _next_step(report: WeekReport) -> str:
+    best = best_next_step(report.recommendations)
+    if best is None:
+        return ""
+    saves = (
+        f"about {symbol(report.currency)}{nearest(best.saves_micros.p50, MICROS):,}"
+        if best.saves_micros
+        else f"about {gpu_hours(best.saves_milliseconds.p50)} GPU-hours"
+    )
+    return f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} a week."
+
+
+def fleet_words(fleet: Sequence[Sku]) -> str:
+    """Return "128 H100, 64 A100 = 192 GPUs"; the full model where the short one would be ambiguous."""
+    names = {sku.sku for sku in fleet}
+    counts: dict[str, int] = {}
+    for sku in fleet:
+        name = short_sku(sku.sku, names)
+        counts[name] = counts.get(name, 0) + sku.gpus
+    total = counted(sum(counts.values()), "GPU")
+    if len(counts) == 1:
+        return f"{total} {next(iter(counts))}"
+    return f"{', '.join(f'{gpus:,} {name}' for name, gpus in counts.items())} = {total}"
+
+
+def short_sku(sku: str | None, among: set[str | None]) -> str:
+    """Return "H100" for "H100-80GB", but the whole of it where another kind shares the short name."""
+    if sku is None:
+        return "of unknown model"
+    short = plain(sku).split("-")[0]
+    return short if sum(1 for other in among if other and other.split("-")[0] == short) == 1 else plain(sku)
+
+
+def bill_sentence(fleet: Sequence[Sku]) -> str:
+    """Return what the savings do to the bill: GPUs bought or reserved cost the same, used or not."""
+    fixed = [sku for sku in fleet if sku.purchase_option in ("reserved", "owned")]
+    names = {sku.sku for sku in fleet}
+    words = ", ".join(f"{sku.gpus:,} {short_sku(sku.sku, names)} {sku.purchase_option}" for sku in fixed)
+    if not fixed:
+        return "GPUs freed for other work; the bill falls by what is handed back."
+    if len(fixed) == len(fleet):
+        return f"GPUs freed for other work. The bill itself stays as it is ({words})."
+    return f"GPUs freed for other work. The bill falls only by what is handed back; fixed are {words}."
+
+
+def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
+    """Return one sentence for each kind of GPU that has no price."""
+    return [
+        f"{symbol(currency).strip()} unknown: no price for {plain(part.sku or 'GPUs of unknown model')} "
+        f"({gpu_hours(part.milliseconds)} GPU-hours)"
+        for part in breakdown.unpriced
+    ]
+
+
+def judged_words(rule: NotJudged) -> str:
+    """Return what was not judged, for whom, and why."""
+    whom = plain(rule.example) if rule.subjects == 1 else counted(rule.subjects, "subject")
+    return f"{rule.rule.replace('_', ' ')} of {whom}: {plain(rule.missing)}"

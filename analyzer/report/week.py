@@ -1,0 +1,87 @@
+"""The report of a period: what the fleet's GPU time was, exact and unrounded. Pure data; renderers stand apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyzer.findings import Finding
+from analyzer.period import Calendar, Period
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report import coverage
+from analyzer.report.by_team import TeamRow, teams
+from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
+from analyzer.report.readings import Breakdown, Entry, breakdown
+from collector.store.database import Session
+
+
+@dataclass(frozen=True, slots=True)
+class WeekReport:
+    """Where the GPU time of a period went. `previous` is None where the period before is not wholly known."""
+
+    period: Period
+    currency: str
+    cluster: str | None
+    fleet: tuple[Sku, ...]
+    hours: Hours
+    breakdown: Breakdown
+    previous: Breakdown | None
+    teams: tuple[TeamRow, ...]
+    findings: tuple[Finding, ...]
+    recommendations: tuple[Recommendation, ...]
+    measured: Measured
+    not_judged: tuple[NotJudged, ...]
+    corrections: tuple[Entry, ...]
+
+    @property
+    def avoidable(self) -> Breakdown:
+        """What may be called waste."""
+        return self.breakdown.of("avoidable")
+
+
+def week_report(
+    session: Session,
+    period: Period,
+    calendar: Calendar,
+    currency: str,
+    findings: Sequence[Finding],
+    recommendations: Sequence[Recommendation],
+) -> WeekReport:
+    """Read the ledger of a period."""
+    before = calendar.before(period)
+    comparable = coverage.hours(session, before).complete
+    return WeekReport(
+        period,
+        currency,
+        coverage.cluster(session, period),
+        coverage.fleet(session, period),
+        coverage.hours(session, period),
+        breakdown(session, period),
+        breakdown(session, before) if comparable else None,
+        teams(session, period),
+        tuple(findings),
+        by_saving(recommendations),
+        coverage.measured(session, period),
+        coverage.not_judged(session, period),
+        coverage.corrections(session, period),
+    )
+
+
+def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
+    """Return recommendations, those that save most first: money where all of them are priced, else time."""
+    priced = all(recommendation.saves_micros is not None for recommendation in recommendations)
+
+    def saving(recommendation: Recommendation) -> int:
+        saves = recommendation.saves_micros if priced else recommendation.saves_milliseconds
+        return saves.p50 if saves else 0
+
+    return tuple(sorted(recommendations, key=lambda recommendation: (-saving(recommendation), recommendation.id)))
+
+
+def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation | None:
+    """Return what to do first: most saved a week after the price of moving; a price nobody knows comes last."""
+
+    def net(recommendation: Recommendation) -> tuple[bool, int, int]:
+        saves = recommendation.saves_micros.p50 if recommendation.saves_micros else 0
+        cost = recommendation.cost_to_move_micros
+        return cost is not None, saves - (cost or 0), recommendation.saves_milliseconds.p50
+
+    return max(recommendations, key=net, default=None)

@@ -1,0 +1,111 @@
+"""How amounts, times and names are written wherever a person reads; one spelling for terminal, page and e-mail."""
+
+import unicodedata
+from datetime import datetime
+
+from analyzer.period import Period, local
+from analyzer.report.rounding import nearest
+
+MS_PER_HOUR = 3_600_000
+MICROS = 1_000_000
+UNKNOWN = "-"
+NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
+_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_NAME_MAX = 120  # a run's name comes from its user: bounded before it reaches a page
+
+
+def decimal(units: int, decimals: int) -> str:
+    """Return an integer of 10**-decimals as text: decimal(1128_0, 1) is "1,128.0"."""
+    sign, whole = ("-" if units < 0 else ""), abs(units) // 10**decimals
+    fraction = f".{abs(units) % 10**decimals:0{decimals}d}" if decimals else ""
+    return f"{sign}{whole:,}{fraction}"
+
+
+def signed(units: int, decimals: int) -> str:
+    """Return a difference with its sign; nothing is "0.0", without one."""
+    return decimal(units, decimals) if units <= 0 else f"+{decimal(units, decimals)}"
+
+
+def symbol(currency: str) -> str:
+    """Return the sign that stands before an amount: "$", or "CHF " where there is none."""
+    return _SYMBOLS.get(currency, f"{currency} ")
+
+
+def money(micros: int | None, currency: str, decimals: int = 2) -> str:
+    """Return an amount with its currency; unknown is a dash, never 0."""
+    if micros is None:
+        return UNKNOWN
+    amount = decimal(nearest(abs(micros) * 10**decimals, MICROS), decimals)
+    return f"{'-' if micros < 0 else ''}{symbol(currency)}{amount}"
+
+
+def money_decimals(micros: int | None) -> int:
+    """Return how exactly amounts of this size are shown: whole units from ten thousand up, else cents."""
+    return 0 if micros is not None and abs(micros) >= 10_000 * MICROS else 2
+
+
+def gpu_hours(milliseconds: int, decimals: int = 1) -> str:
+    """Return GPU time in GPU-hours."""
+    return decimal(nearest(milliseconds * 10**decimals, MS_PER_HOUR), decimals)
+
+
+def hours_decimals(milliseconds: int) -> int:
+    """Return how exactly GPU-hours of this size are shown."""
+    if milliseconds >= 10_000 * MS_PER_HOUR:
+        return 0
+    return 1 if milliseconds >= 10 * MS_PER_HOUR else 3
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share as "38.0 %", or a dash where there is no whole."""
+    return f"{decimal(nearest(part * 1000, whole), 1)}{NO_BREAK}%" if whole else UNKNOWN
+
+
+def duration(seconds: int) -> str:
+    """Return a span in its two largest units: "70 h 30 min", "45 min 00 s"."""
+    if seconds < 60:
+        return f"{seconds}{NO_BREAK}s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s".replace(" ", NO_BREAK)
+    minutes = nearest(seconds, 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min".replace(" ", NO_BREAK)
+
+
+def clock(seconds: int) -> str:
+    """Return a span as minutes and seconds, "22:03"; with hours from one hour up, "1:22:03"."""
+    sign, rest = ("-" if seconds < 0 else ""), abs(seconds)
+    if rest >= 3600:
+        return f"{sign}{rest // 3600}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{sign}{rest // 60}:{rest % 60:02d}"
+
+
+def day(moment: datetime) -> str:
+    """Return a day as "Mon 9 Nov"; month names do not follow the machine's locale."""
+    return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]}"
+
+
+def moment(instant: int, timezone: str) -> str:
+    """Return a local time as "Tue 10 Nov 08:12"."""
+    at = local(instant, timezone)
+    return f"{day(at)} {at:%H:%M}"
+
+
+def days(period: Period) -> str:
+    """Return a period's days: "Mon 9 Nov - Sun 15 Nov", or times where it does not begin and end at midnight."""
+    first, last = local(period.start, period.timezone), local(period.end, period.timezone)
+    if first.hour or last.hour:
+        return f"{moment(period.start, period.timezone)} - {moment(period.end, period.timezone)}"
+    final = local(period.end - 1, period.timezone)
+    return day(first) if first.date() == final.date() else f"{day(first)} - {day(final)}"
+
+
+def plain(name: str) -> str:
+    """Return a name without control, format or private characters, which could rewrite a terminal, and bounded."""
+    return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 run" or "3 runs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

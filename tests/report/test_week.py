@@ -1,0 +1,124 @@
+"""The report of a week: one sentence, a table that sums to the bill, and what was not measured."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzer.report.paper import Paper, paint
+from analyzer.report.readings import Breakdown, Entry, Unpriced
+from analyzer.report.table import lines
+from analyzer.report.week import WeekReport, best_next_step, week_report
+from analyzer.report.week_text import week_text
+from analyzer.states import BOOKINGS, CLASSES, Booking
+from collector.store.database import Session, Store
+from tests.report import example_week
+
+ENTRIES = st.lists(
+    st.tuples(st.sampled_from(BOOKINGS), st.integers(1, 10**12), st.integers(0, 10**13)),
+    min_size=1,
+    unique_by=lambda entry: (entry[0].klass, entry[0].label),
+)
+
+
+def test_the_week_reads_as_it_was_drawn(week: WeekReport, golden: Callable[[str, str], None]) -> None:
+    """The drawing is the specification; a change of a word or a figure is read as a diff."""
+    golden("report/week.txt", week_text(week, Paper()))
+
+
+@pytest.mark.parametrize(("width", "name"), [(64, "narrow"), (120, "wide")])
+def test_other_widths(week: WeekReport, golden: Callable[[str, str], None], width: int, name: str) -> None:
+    """--width is honoured: the bars give way first, no figure ever does."""
+    text = week_text(week, Paper(width, ascii=True))
+    assert max(map(len, text.splitlines())) <= width
+    golden(f"report/week_{name}.txt", text)
+
+
+def test_piped_output_is_ascii(week: WeekReport) -> None:
+    """Pipes and log files see the same columns without a byte beyond ASCII."""
+    text = week_text(week, Paper(ascii=True))
+    assert text.isascii()
+    assert "##########      16,563    36,302   53.6" in text
+
+
+def test_colours_add_nothing_but_colour(week: WeekReport) -> None:
+    """Whoever sees no colour must read the same words."""
+    text = week_text(week, Paper())
+    assert "\x1b[31m" in paint(text)
+    assert re.sub(r"\x1b\[\d+m", "", paint(text)) == text
+
+
+@given(ENTRIES)
+def test_every_column_adds_up_as_printed(entries: list[tuple[Booking, int, int]]) -> None:
+    """Readers add the rows and the classes with a pencil; both sums must be the printed ones."""
+    made = sorted(
+        (Entry(what.klass, what.label, ms, cost) for what, ms, cost in entries), key=lambda e: CLASSES.index(e.klass)
+    )
+    table = lines(Breakdown(tuple(made)))
+    for column in ("hours", "money", "percent"):
+        values = [(line.level, int(str(getattr(line, column)).replace(",", "").replace(".", ""))) for line in table]
+        total = values[-1][1]
+        assert sum(value for level, value in values if level in ("class", "only")) == total
+        assert sum(value for level, value in values if level in ("row", "only")) == total
+
+
+def test_without_prices_time_comes_first(week: WeekReport) -> None:
+    """No price is guessed: no dollar column, shares of time, and a sentence that says what has no price."""
+    time_only = tuple(replace(entry, cost_micros=None) for entry in week.breakdown.entries)
+    unpriced = (Unpriced("V100-16GB", week.breakdown.milliseconds),)
+    text = week_text(replace(week, breakdown=Breakdown(time_only, unpriced)), Paper())
+    assert "4,459 GPU-hours were avoidable (13.8 %)" in text
+    assert "$ unknown: no price for V100-16GB (32,256.0 GPU-hours)" in " ".join(text.split())
+    assert "67,738" not in text
+
+
+def test_without_a_week_before_the_column_is_left_out(week: WeekReport) -> None:
+    """A difference against a week that is not wholly known would be invented."""
+    text = week_text(replace(week, previous=None), Paper())
+    assert "+/-" not in text
+    assert "than the week before" not in text
+
+
+def test_a_label_that_is_gone_keeps_its_row(week: WeekReport) -> None:
+    """What fell to nothing is the best news of a week: the row stays, and the column still adds up."""
+    assert week.previous is not None
+    kept = tuple(entry for entry in week.breakdown.entries if entry.label != "drained")
+    line = next(line for line in lines(Breakdown(kept), week.previous) if line.label == "drained")
+    assert (line.hours, line.money, line.change) == ("0", "0", "-1.9")
+
+
+def test_an_empty_ledger_says_what_to_do() -> None:
+    """The first report of a new site is read before its first analysis."""
+    with Store.open(None) as store, store.session() as session:
+        report = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
+    assert "run gpuledger analyze" in week_text(report, Paper())
+
+
+def test_names_cannot_write_to_the_terminal(week: WeekReport) -> None:
+    """A run's name is its user's text: an escape sequence in it must stay text."""
+    first = replace(week.recommendations[0], subject="evil\x1b[2Jname\u202e")
+    text = week_text(replace(week, recommendations=(first,)), Paper())
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_the_best_next_step_counts_the_price_of_moving() -> None:
+    """A setting that costs nothing beats a restart that saves a little more."""
+    step = best_next_step(example_week.recommendations())
+    assert step is not None
+    assert step.id == "r-3mx8"
+
+
+def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
+    """What was learned after a week closed is a line, never a silent rewrite."""
+    moved = (
+        Entry("useful", "working", -57_600_000, -41_600_000),
+        Entry("avoidable", "work lost", 57_600_000, 41_600_000),
+    )
+    text = week_text(replace(week, corrections=moved), Paper())
+    assert "working: -16.0 GPU-hours, -$41.60" in text
+    assert "work lost: 16.0 GPU-hours, $41.60" in text
+    assert "67,738" in text
