@@ -70,6 +70,10 @@ class Table:
                 return column
         raise KeyError(f"BUG: table {self.name} has no column {name}")
 
+    def has(self, name: str) -> bool:
+        """Return whether the table has a column of this name."""
+        return name in self.names
+
     def columns_at(self, version: int) -> tuple[Column, ...]:
         """Return the columns of a batch of this schema version: columns are only ever appended.
 
@@ -90,5 +94,7 @@ def metric_name(table: Table, column: Column) -> str | None:
     """
     if table.family is None or column.kind not in ("gauge", "amount", "counter"):
         return None
+    if column.kind == "amount" and table.has(f"{column.name}_total"):
+        return None  # the counter that the amount was taken from is the better series, and has the same name
     stem = f"gpuledger_{table.family}_{column.name.removesuffix('_total')}"
     return stem if column.kind == "gauge" else f"{stem}_total"

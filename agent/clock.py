@@ -1,0 +1,96 @@
+"""Time, injected: what the wall says, what the monotonic clock says, and waiting. All in integer microseconds."""
+
+import threading
+import time
+from typing import Protocol
+
+MICROSECONDS = 1_000_000
+
+
+class Clock(Protocol):
+    """The two clocks of a host."""
+
+    def wall(self) -> int:
+        """Return the time of day in microseconds UTC; it may jump."""
+        ...
+
+    def monotonic(self) -> int:
+        """Return microseconds since some fixed point; it never jumps and never goes back."""
+        ...
+
+    def wait_until(self, monotonic: int, stop: threading.Event) -> bool:
+        """Sleep until the monotonic clock reads this, or until `stop` is set; return whether it is set."""
+        ...
+
+
+class SystemClock:
+    """The host's own clocks."""
+
+    def wall(self) -> int:
+        """Return the time of day in microseconds UTC."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> int:
+        """Return microseconds since some fixed point of this boot."""
+        return time.monotonic_ns() // 1000
+
+    def wait_until(self, monotonic: int, stop: threading.Event) -> bool:
+        """Sleep until then, or until `stop` is set; return whether it is set."""
+        return stop.wait(max(0.0, (monotonic - self.monotonic()) / MICROSECONDS))
+
+
+class FakeClock:
+    """A clock that moves only when told, or when somebody waits: a day passes in no time. It ships for every test."""
+
+    def __init__(self, wall: int = 1_795_219_200_000_000) -> None:
+        self._wall = wall
+        self._monotonic = 0
+
+    def wall(self) -> int:
+        """Return the time of day that was set."""
+        return self._wall
+
+    def monotonic(self) -> int:
+        """Return how far the clock was moved."""
+        return self._monotonic
+
+    def advance(self, microseconds: int) -> None:
+        """Let time pass on both clocks."""
+        self._wall += microseconds
+        self._monotonic += microseconds
+
+    def step(self, microseconds: int) -> None:
+        """Set the wall clock forward or back, as NTP or an operator does."""
+        self._wall += microseconds
+
+    def wait_until(self, monotonic: int, stop: threading.Event) -> bool:
+        """Move to that moment at once, unless stopped."""
+        if not stop.is_set():
+            self.advance(max(0, monotonic - self._monotonic))
+        return stop.is_set()
+
+
+class Timeline:
+    """The wall time of one stream: anchored once, then moved by the monotonic clock, so that intervals abut.
+
+    CLOCK_MONOTONIC is slewed with the wall clock and differs from it only by steps and sleeps. After a step larger
+    than the tolerance the timeline is anchored anew, which the sampler declares as a gap.
+    """
+
+    STEP_TOLERANCE = 2 * MICROSECONDS
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = clock.wall() - clock.monotonic()
+
+    def now(self) -> int:
+        """Return microseconds UTC on this timeline."""
+        return self._clock.monotonic() + self._offset
+
+    def anchor_again(self) -> int:
+        """Follow a step of the wall clock, and return it in microseconds; 0 where there was none worth following."""
+        step = self._clock.wall() - self.now()
+        if abs(step) <= self.STEP_TOLERANCE:
+            return 0
+        self._offset += step
+        return step

@@ -1,0 +1,37 @@
+"""Durations and sizes as people write them: 0.1s, 500ms, 2m, 64MB."""
+
+import math
+import re
+
+from agent.errors import ConfigError
+
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
+_QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*")
+
+
+def seconds(given: str | float) -> float:
+    """Return a duration in seconds; a bare number means seconds.
+
+    Raises:
+        ConfigError: it is no duration.
+    """
+    return _quantity(given, _SECONDS, "a duration like 10s, 500ms or 2m")
+
+
+def size_bytes(given: str | float) -> int:
+    """Return a size in bytes; a bare number means bytes.
+
+    Raises:
+        ConfigError: it is no size.
+    """
+    return round(_quantity(given, _BYTES, "a size like 256MB or 1GiB"))
+
+
+def _quantity(given: str | float, units: dict[str, float] | dict[str, int], wanted: str) -> float:
+    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given) and given >= 0:
+        return given
+    match = _QUANTITY.fullmatch(given) if isinstance(given, str) else None
+    if match is None or match[2] not in units:
+        raise ConfigError(f"{given!r} is not {wanted}")
+    return float(match[1]) * units[match[2]]
