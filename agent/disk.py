@@ -8,13 +8,15 @@ from pathlib import Path
 
 from agent.errors import SourceError
 from agent.mounts import Mount, NfsCounters, network_mounts, nfs_counters
-from agent.procfs import difference, share, text, understanding
+from agent.procfs import differences, share, text, understanding
 from agent.source import Reading, Row
 
 SECTOR_BYTES = 512  # of /proc/diskstats, whatever the device's own sector is
 MILLISECONDS = 1000
 DEVICES_MAX = 64
 MOUNTS_MAX = 64
+
+_AMOUNTS = ("read_bytes", "written_bytes", "reads", "writes")
 
 # Whole disks. Partitions, loop, ram, dm and md devices show again what a disk under them shows.
 _WHOLE = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")
@@ -116,23 +118,24 @@ def _moved(counters: BlockCounters) -> int:
 def block_row(name: str, before: BlockCounters | None, now: BlockCounters, elapsed_seconds: float) -> Row:
     """Return the row of one disk; amounts are None on its first reading and across a reset."""
     row: dict[str, str | int | float | None] = {"device": name, "mount_kind": "block"}
-    if before is not None:
-        for what in ("read_bytes", "written_bytes", "reads", "writes"):
-            row[what] = difference(getattr(before, what), getattr(now, what))
-        busy = difference(before.busy_milliseconds, now.busy_milliseconds)
-        row["busy_ratio"] = share(busy, elapsed_seconds * MILLISECONDS)
-        row["read_wait_seconds"] = _seconds(difference(before.read_milliseconds, now.read_milliseconds))
-    return row
+    if before is None:
+        return row
+    moved = differences(before, now, (*_AMOUNTS, "busy_milliseconds", "read_milliseconds"))
+    busy = moved.pop("busy_milliseconds")
+    row["busy_ratio"] = share(busy, elapsed_seconds * MILLISECONDS)
+    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"))
+    return row | moved
 
 
 def mount_row(mount: Mount, before: NfsCounters | None, now: NfsCounters | None) -> Row:
     """Return the row of one network mount; amounts are None on its first reading and where it was mounted anew."""
     row: dict[str, str | int | float | None] = {"device": mount.point, "mount_kind": mount.kind}
-    if before is not None and now is not None:
-        for what in ("read_bytes", "written_bytes", "reads", "writes"):
-            row[what] = difference(getattr(before, what), getattr(now, what))
-        row["read_wait_seconds"] = _seconds(difference(before.read_milliseconds, now.read_milliseconds))
-    return row
+    if before is None or now is None:
+        return row
+    moved = differences(before, now, (*_AMOUNTS, "age_seconds", "read_milliseconds"))
+    del moved["age_seconds"]  # only shows whether it is the same mount
+    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"))
+    return row | moved
 
 
 def _seconds(milliseconds: int | None) -> float | None:

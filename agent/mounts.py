@@ -9,6 +9,7 @@ from agent.procfs import unescaped
 LOCAL_FUSE = frozenset({"fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.fuse-overlayfs"})
 
 _HEADER = re.compile(r"^device (?:.+) mounted on (\S+) with fstype (\S+)", re.MULTILINE)
+_AGE = re.compile(r"^\s*age:\s+(\d+)$", re.MULTILINE)
 _BYTES = re.compile(r"^\s*bytes:\s+(.+)$", re.MULTILINE)
 _OPERATION = re.compile(r"^\s*(READ|WRITE):\s+(.+)$", re.MULTILINE)
 
@@ -29,6 +30,7 @@ class NfsCounters:
     written_bytes: int
     reads: int | None
     writes: int | None
+    age_seconds: int | None  # since it was mounted
     read_milliseconds: int | None  # queue and round trip together, as a reader waits for both
 
 
@@ -86,5 +88,6 @@ def _nfs_counters(block: str) -> NfsCounters | None:
         written_bytes=moved[5],
         reads=read[0] if read else None,
         writes=write[0] if write else None,
+        age_seconds=int(age[1]) if (age := _AGE.search(block)) else None,
         read_milliseconds=read[7] if len(read) > 7 else None,
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import SourceError
-from agent.procfs import difference, number, text, understanding
+from agent.procfs import differences, number, text, understanding
 from agent.source import Reading, Row
 
 PORT_DATA_BYTES = 4  # port_rcv_data and port_xmit_data count words of four bytes (InfiniBand, PMA PortCounters)
@@ -118,8 +118,5 @@ class NetworkSource:
 
 def link_row(name: str, before: LinkCounters | None, now: LinkCounters) -> Row:
     """Return the row of one link; amounts are None on its first reading and across a reset."""
-    row: dict[str, str | int | None] = {"device": name, "link_kind": now.kind}
-    if before is not None:
-        for what in ("receive_bytes", "transmit_bytes", "errors"):
-            row[what] = difference(getattr(before, what), getattr(now, what))
-    return row
+    moved = {} if before is None else differences(before, now, ("receive_bytes", "transmit_bytes", "errors"))
+    return {"device": name, "link_kind": now.kind, **moved}

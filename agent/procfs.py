@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,6 +68,18 @@ def difference(before: int | None, now: int | None) -> int | None:
     if before is None or now is None or now < before:
         return None
     return now - before
+
+
+def differences(before: object, now: object, names: Sequence[str]) -> dict[str, int | None]:
+    """Return how far each of these counters of one thing moved; all None where any of them went back.
+
+    A thing that was reset was reset as a whole, also where another counter has already passed its old value.
+    """
+    moved = {name: difference(getattr(before, name), getattr(now, name)) for name in names}
+    was_reset = any(
+        moved[name] is None and getattr(before, name) is not None and getattr(now, name) is not None for name in names
+    )
+    return dict.fromkeys(names) if was_reset else moved
 
 
 def share(part: float | None, whole: float) -> float | None:

@@ -1,15 +1,17 @@
 """The rows of one reading: a process tree on a GPU, and a run on this host."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agent.host import MICROSECONDS, PRESSURES
 from agent.processes.run_counters import RunCounters, seconds
 from agent.processes.table import TICKS_PER_SECOND, Stat
 from agent.processes.tree import GpuProcess, Tree
-from agent.procfs import difference, share
+from agent.procfs import difference, differences, share
 from agent.source import Value
 
 WAITING = "D"  # uninterruptible sleep: for a disk or a network mount, mostly
+
+RUN_COUNTERS = ("read_bytes", "written_bytes", "cpu_microseconds", "throttled_microseconds")
 
 Row = dict[str, Value]
 Spent = Mapping[int, int | None]
@@ -66,18 +68,14 @@ def total(parts: Iterable[int | None]) -> int | None:
 
 
 def run_columns(before: RunCounters | None, now: RunCounters, elapsed_seconds: float) -> Row:
-    """Return what a run used between two readings of its cgroup; amounts are None on the first."""
+    """Return what a run used between two readings of its cgroup; amounts are None on the first and across a reset."""
     row: Row = {"memory_used_bytes": now.memory_used_bytes}
     if before is None:
         return row
-
-    def moved(counter: Callable[[RunCounters], int | None]) -> int | None:
-        return difference(counter(before), counter(now))
-
-    row["read_bytes"] = moved(lambda run: run.read_bytes)
-    row["written_bytes"] = moved(lambda run: run.written_bytes)
-    row["cpu_seconds"] = seconds(moved(lambda run: run.cpu_microseconds))
-    row["cpu_throttled_seconds"] = seconds(moved(lambda run: run.throttled_microseconds))
+    moved = differences(before, now, RUN_COUNTERS)
+    row["read_bytes"], row["written_bytes"] = moved["read_bytes"], moved["written_bytes"]
+    row["cpu_seconds"] = seconds(moved["cpu_microseconds"])
+    row["cpu_throttled_seconds"] = seconds(moved["throttled_microseconds"])
     for what in PRESSURES:
         stalled = difference(before.stalled_microseconds.get(what), now.stalled_microseconds.get(what))
         row[f"pressure_{what}_some_ratio"] = share(stalled, elapsed_seconds * MICROSECONDS)

@@ -37,7 +37,9 @@ class GpuProcess(Protocol):
 class Tree:
     """The processes behind one run on one GPU; sets of pids.
 
-    `booked` are those whose amounts are told with this GPU: a process that holds several is told once.
+    Where some of the holders are at home on this GPU, the tree is theirs: a rank's small context on GPU 0 does not
+    make its workers those of rank 0. `booked` are those whose amounts are told with this GPU: a process that holds
+    several GPUs is told once, at home.
     """
 
     root: int
@@ -99,8 +101,9 @@ def _tree(
     homes: Mapping[int, str],
     processes: Mapping[int, Stat],
 ) -> Tree:
-    everyone = frozenset().union(*(members.get(pid, ()) for pid in pids))
-    heads = {pid for pid in pids if processes[pid].parent not in everyone}
-    booked = frozenset().union(*(members.get(pid, ()) for pid in pids if homes.get(pid) == gpu))
-    root = min(heads or pids, key=lambda pid: (processes[pid].started_ticks, pid))
-    return Tree(root, everyone - heads, booked)
+    at_home = frozenset(pid for pid in pids if homes.get(pid) == gpu)
+    holders = at_home or pids
+    everyone = frozenset().union(*(members.get(pid, ()) for pid in holders))
+    heads = {pid for pid in holders if processes[pid].parent not in everyone}
+    root = min(heads or holders, key=lambda pid: (processes[pid].started_ticks, pid))
+    return Tree(root, everyone - heads, everyone if at_home else frozenset())

@@ -1,0 +1,206 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.attribution.cgroup import controller_paths, job
+from agent.attribution.declared import declared_run_id
+from agent.attribution.environment import KEYS, allowed
+from agent.attribution.evidence import Process, list_length, read_process, user_name
+from agent.attribution.run import Attribution, Place, attribute
+
+PLACE = Place("n14", "alpha")
+UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
+UNDERSCORED = UID.replace("-", "_")
+SLURM = "0::/system.slice/slurmstepd.scope/job_81234/step_0/user/task_0\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "number", "directories"),
+    [
+        (SLURM, "81234", {"": "/system.slice/slurmstepd.scope/job_81234"}),
+        (
+            "0::/system.slice/gpu1_slurmstepd.scope/job_7/step_batch/user/task_special\n",
+            "7",
+            {"": "/system.slice/gpu1_slurmstepd.scope/job_7"},
+        ),
+        (
+            "9:name=systemd:/\n4:memory:/slurm/uid_1000/job_81234/step_0/task_0\n1:cpu,cpuacct:/slurm/uid_1000/job_81234\n",
+            "81234",
+            dict.fromkeys(("memory", "cpu", "cpuacct"), "/slurm/uid_1000/job_81234"),
+        ),
+        ("4:memory:/slurm_gpu1/uid_0/job_4/step_0/task_0\n0::/\n", "4", {"memory": "/slurm_gpu1/uid_0/job_4"}),
+    ],
+)
+def test_slurm_jobs_are_known_by_their_cgroup(cgroup: str, number: str, directories: dict[str, str]) -> None:
+    """Version 2, version 1, and several slurmd on one host each put the job at another place."""
+    found = job(cgroup)
+    assert found is not None
+    assert (found.scheduler, found.id, found.directories) == ("slurm", number, directories)
+
+
+@pytest.mark.parametrize(
+    ("path", "pod"),
+    [
+        (f"/kubepods/burstable/pod{UID}/abcdef", f"/kubepods/burstable/pod{UID}"),
+        (f"/kubepods/pod{UID}/abcdef", f"/kubepods/pod{UID}"),
+        (
+            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-ab.scope",
+            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UNDERSCORED}.slice",
+        ),
+        (
+            f"/kubepods.slice/kubepods-pod{UNDERSCORED}.slice/crio-ab.scope/container",
+            f"/kubepods.slice/kubepods-pod{UNDERSCORED}.slice",
+        ),
+        (
+            f"/system.slice/containerd.service/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:ab",
+            f"/system.slice/containerd.service/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:ab",
+        ),
+        (
+            f"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UNDERSCORED}.slice/cri-containerd-ab.scope",
+            f"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UNDERSCORED}.slice",
+        ),
+    ],
+)
+@pytest.mark.parametrize("line", ["0::{}\n", "0::/\n11:memory:{}\n"])
+def test_pods_are_known_by_their_cgroup(line: str, path: str, pod: str) -> None:
+    """Kubelets drive cgroupfs or systemd, and systemd writes dashes as underscores."""
+    found = job(line.format(path))
+    assert found is not None
+    assert (found.scheduler, found.id, set(found.directories.values())) == ("kubernetes", UID, {pod})
+
+
+def test_a_static_pod_is_known_by_its_hash() -> None:
+    """Pods from a kubelet's manifest folder have a hash of 32 digits for a uid."""
+    found = job("0::/kubepods/besteffort/pod0123456789abcdef0123456789abcdef/c\n")
+    assert found is not None
+    assert found.id == "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        "",
+        "0::/\n",
+        "0::/user.slice/user-1000.slice/session-3.scope\n",
+        "0::/system.slice/slurmstepd.scope/system\n",
+        "0::/system.slice/slurmd.service\n",
+        "0::/user.slice/job_7\n",
+        "0::/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n",
+        "0::/kubepods/burstable/podnonsense/c\n",
+        "no colons here\n",
+    ],
+)
+def test_other_cgroups_name_no_run(cgroup: str) -> None:
+    """A session, a daemon of the scheduler itself and a container by hand belong to no scheduler's run."""
+    assert job(cgroup) is None
+
+
+def test_a_job_within_a_pod_is_the_job() -> None:
+    """Where slurmd runs in Kubernetes, people know the job; its pod is only where the daemon lives."""
+    found = job(f"0::/kubepods/pod{UID}/c/system.slice/slurmstepd.scope/job_9/step_0\n")
+    assert found is not None
+    assert (found.scheduler, found.id) == ("slurm", "9")
+
+
+def _process(cgroup: str = "", **environment: str) -> Process:
+    return Process(4711, 99213, cgroup, environment, owner="ada")
+
+
+def test_the_schedulers_cgroup_comes_before_what_a_process_says() -> None:
+    """Anyone can set a variable; a cgroup is made by the scheduler."""
+    found = attribute(_process(SLURM, GPULEDGER_RUN_ID="mine", SLURM_JOB_ID="5"), PLACE)
+    assert found == Attribution("slurm/alpha/81234", "cgroup")
+
+
+def test_a_declared_run_comes_before_the_process_alone() -> None:
+    """`gpuledger run` names its command; the name holds where no scheduler knows better."""
+    found = attribute(_process(GPULEDGER_RUN_ID="declared/n14/0b7e"), PLACE)
+    assert found == Attribution("declared/n14/0b7e", "declared", owner="ada")
+
+
+def test_an_unknown_process_is_its_own_run_and_has_an_owner() -> None:
+    """A GPU with processes is held: by whom is known even where no scheduler is."""
+    assert attribute(_process(), PLACE) == Attribution("process/n14/4711.99213", "process", owner="ada")
+
+
+def test_a_job_id_in_the_environment_is_a_declaration() -> None:
+    """Without Slurm's cgroups it is all there is, but a shell may carry it out of its job."""
+    found = attribute(_process(SLURM_JOB_ID="77", SLURM_RESTART_COUNT="2"), PLACE)
+    assert found == Attribution("slurm/alpha/77", "declared", 2, "ada")
+
+
+@pytest.mark.parametrize(
+    ("environment", "run_id", "attempt"),
+    [
+        ({"SLURM_ARRAY_JOB_ID": "81200", "SLURM_ARRAY_TASK_ID": "7"}, "slurm/alpha/81200_7", 0),
+        ({"SLURM_HET_JOB_ID": "81234", "SLURM_HET_JOB_OFFSET": "1"}, "slurm/alpha/81234+1", 0),
+        ({"SLURM_RESTART_COUNT": "3"}, "slurm/alpha/81234", 3),
+        ({"SLURM_RESTART_COUNT": "9" * 200}, "slurm/alpha/81234", None),
+        ({"SLURM_ARRAY_JOB_ID": "x", "SLURM_ARRAY_TASK_ID": "7"}, "slurm/alpha/81234", 0),
+    ],
+)
+def test_the_environment_completes_the_schedulers_word(environment: dict[str, str], run_id: str, attempt: int) -> None:
+    """A cgroup holds the raw number; accounting knows array tasks and parts of heterogeneous jobs by their own."""
+    found = attribute(_process(SLURM, SLURM_JOB_ID="81234", **environment), PLACE)
+    assert (found.run_id, found.attempt) == (run_id, attempt)
+
+
+def test_the_environment_of_another_job_completes_nothing() -> None:
+    """A shell that was opened in one job and used in another carries the first one's variables."""
+    found = attribute(_process(SLURM, SLURM_JOB_ID="5", SLURM_ARRAY_JOB_ID="4", SLURM_ARRAY_TASK_ID="1"), PLACE)
+    assert (found.run_id, found.attempt) == ("slurm/alpha/81234", None)
+
+
+def test_a_pod_is_its_own_run_until_its_owner_is_known() -> None:
+    """The host knows no more than the uid; the collector joins it with the pod's owner."""
+    found = attribute(_process(f"0::/kubepods/pod{UID}/c\n"), PLACE)
+    assert found == Attribution(f"kubernetes/alpha/{UID}", "cgroup")
+
+
+def test_only_allow_listed_variables_are_kept() -> None:
+    """Secrets live in environments; what is not kept cannot leave the host."""
+    kept = allowed("AWS_SECRET_ACCESS_KEY=hush\0SLURM_JOB_ID=7\0HOME=/home/ada\0GPULEDGER_RUN_ID=\0")
+    assert kept == {"SLURM_JOB_ID": "7"}
+
+
+@given(st.text(max_size=400))
+def test_any_environment_is_taken_in_peace(environ: str) -> None:
+    """Users write their environments; the agent reads them."""
+    assert allowed(environ).keys() <= KEYS
+
+
+@given(st.text(max_size=400))
+def test_any_name_makes_a_plain_run_id(name: str) -> None:
+    """A run id ends in URLs, file names and terminals."""
+    found = declared_run_id({"GPULEDGER_RUN_ID": name}, "n14")
+    assert (found is None) == (name == "")
+    assert found is None or (found.isascii() and found.isprintable() and " " not in found and found.count("/") <= 3)
+
+
+@given(st.text(max_size=200))
+def test_any_cgroup_text_is_taken_in_peace(cgroup: str) -> None:
+    """Container runtimes write what they like."""
+    controller_paths(cgroup)
+    job(cgroup)
+
+
+@pytest.mark.parametrize(("text", "cores"), [("0-3,8", 5), ("0", 1), ("0-127\n", 128), ("", None), ("max", None)])
+def test_a_list_of_cores_is_counted(text: str, cores: int | None) -> None:
+    """Cpusets are written as ranges."""
+    assert list_length(text) == cores
+
+
+def test_a_user_without_a_name_is_a_number() -> None:
+    """The users of a container need not exist on its host."""
+    assert user_name(0) == "root"
+    assert user_name(4_000_000_000) == "4000000000"
+
+
+def test_a_process_that_ended_is_none(host: Any) -> None:
+    """Between the listing and the reading it may be gone."""
+    assert read_process(host.proc, 999_999, 1) is None
+    assert read_process(host.proc, 4711, 100400) == Process(
+        4711, 100400, "0::/system.slice/slurmstepd.scope/job_81234/step_0/user/task_0\n", None, "root", 32
+    )
