@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -39,7 +39,7 @@ class Command:
 GROUPS: dict[str, tuple[Command, ...]] = {
     "try it": (
         Command("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
-        Command("run", "agent.cli:run", "profile one command on this machine: gpuledger run -- python train.py"),
+        Command("run", "agent.cli:run", "profile one command here: gpuledger run -- python train.py"),
     ),
     "collect": (
         Command("agent", "agent.cli:agent", "sample this host, keep what cannot be sent, serve /metrics"),
@@ -73,12 +73,15 @@ def overview() -> str:
     lines = ["usage: gpuledger COMMAND [ARGUMENTS]", "", "Every GPU-second of a fleet, accounted for."]
     for title, commands in GROUPS.items():
         lines += ["", title, *(f"  {command.name:<10} {command.help}" for command in commands)]
-    return "\n".join(
-        [*lines, "", "gpuledger COMMAND --help says more.   exit codes: 0, 1 a check failed, 2 usage, 3 world"]
-    )
+    lines += [
+        "",
+        "gpuledger COMMAND --help says more. Exit codes: 1 a check failed, 2 wrong",
+        "usage or settings, 3 the world failed.",
+    ]
+    return "\n".join(lines)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the world failed."""
     arguments = sys.argv[1:] if argv is None else argv
     name = arguments[0] if arguments else "--help"
@@ -88,9 +91,9 @@ def main(argv: list[str] | None = None) -> int:
     if name == "--version":
         print(f"gpuledger {_version()}")
         return 0
-    if name not in COMMANDS:
-        return _fail(f"there is no command {name!r}{_nearest(name)}; gpuledger --help lists them", USAGE)
-    return _call(COMMANDS[name], arguments[1:])
+    if name not in commands:
+        return _fail(f"there is no command {name!r}{_nearest(name, commands)}; gpuledger --help lists them", USAGE)
+    return _call(commands[name], arguments[1:])
 
 
 def _version() -> str:
@@ -126,8 +129,8 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
     return f"gpuledger {command.name} needs {module}, which is not here: pip install 'gpuledger[{extra}]'"
 
 
-def _nearest(name: str) -> str:
-    near = get_close_matches(name, COMMANDS, n=1)
+def _nearest(name: str, commands: Mapping[str, Command]) -> str:
+    near = get_close_matches(name, commands, n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
 

@@ -1,0 +1,97 @@
+"""The command itself: what it lists, what it refuses, and how failures end."""
+
+import subprocess
+import sys
+
+import pytest
+
+import gpuledger
+from agent.errors import SpoolError
+from collector.errors import ConfigError
+
+
+def world(_: list[str]) -> int:
+    """Fail as a full disk does."""
+    raise SpoolError("the spool /var/lib/gpuledger is full; free space or set agent.spool_bytes")
+
+
+def settings(_: list[str]) -> int:
+    """Fail as a wrong key does."""
+    raise ConfigError("collector.lsten is no setting, did you mean listen?")
+
+
+def extra(_: list[str]) -> int:
+    """Fail as an agent's environment does when it is asked to serve."""
+    raise ModuleNotFoundError("No module named 'duckdb'", name="duckdb")
+
+
+def ours(_: list[str]) -> int:
+    """Fail as a module of ours that does not exist does."""
+    raise ModuleNotFoundError("No module named 'analyzer.nonesuch'", name="analyzer.nonesuch")
+
+
+def interrupted(_: list[str]) -> int:
+    """End as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+FAILING = {
+    name: gpuledger.Command(name, f"tests.test_gpuledger:{name}", "")
+    for name in ("world", "settings", "extra", "ours", "interrupted", "report")
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("world", 3, "the spool /var/lib/gpuledger is full"),
+        ("settings", 2, "did you mean listen?"),
+        ("extra", 2, "pip install 'gpuledger[server]'"),
+        ("interrupted", 130, ""),
+        ("reprot", 2, "did you mean 'report'?"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_an_exit_code(
+    name: str, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script reads the code, a person the sentence; nobody reads a traceback."""
+    assert gpuledger.main([name], FAILING) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert said.err.count("\n") <= 1
+
+
+def test_our_own_mistake_is_not_dressed_up() -> None:
+    """A missing module of ours is a fault of the release: its traceback is what helps."""
+    with pytest.raises(ModuleNotFoundError):
+        gpuledger.main(["ours"], FAILING)
+
+
+def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """80 columns, every command, grouped."""
+    assert gpuledger.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(f"  {name} " in shown for name in gpuledger.COMMANDS)
+
+
+def test_without_a_command_it_helps_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    """A script that forgot the command must notice."""
+    assert gpuledger.main([]) == 2
+    assert "usage: gpuledger COMMAND" in capsys.readouterr().out
+
+
+def test_it_runs_as_a_module_and_loads_nothing_heavy() -> None:
+    """`gpuledger agent` on a GPU host must not pay for the server; each command is imported when it is called."""
+    code = (
+        "import sys, gpuledger\n"
+        "assert gpuledger.main(['--version']) == 0\n"
+        "heavy = {'duckdb', 'fastapi', 'pyarrow', 'numpy', 'plotly', 'rich', 'pynvml', 'psutil'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "[]"
+    ran = subprocess.run([sys.executable, "-m", "gpuledger", "--help"], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0

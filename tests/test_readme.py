@@ -1,0 +1,96 @@
+"""The README says what the code does: every command, every settings key with its default and help."""
+
+import re
+from dataclasses import MISSING, Field, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuledger import COMMANDS, GROUPS
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PACKAGES = ("agent", "collector", "analyzer")
+
+
+def section(text: str, name: str) -> str:
+    """Return what stands between a section's two comments."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- end -->", text, re.DOTALL)
+    assert found, f"README.md has no section <!-- {name} -->"
+    return found[1]
+
+
+def commands_table() -> str:
+    """Return the table of commands, made from gpuledger.py."""
+    lines = ["| | command | for |", "|---|---|---|"]
+    for title, commands in GROUPS.items():
+        lines += [f"| {title} | `{command.name}` | {command.help} |" for command in commands]
+    return "\n".join(lines) + "\n"
+
+
+def settings_keys(package: str) -> list[Field[Any]]:
+    """Return every setting of a package."""
+    module = import_module(f"{package}.config")
+    (top,) = [getattr(module, name) for name in ("AgentConfig", "CollectorConfig", "Settings") if hasattr(module, name)]
+    return list(fields(top))
+
+
+def settings_table(package: str) -> str:
+    """Return the table of a package's settings, made from its config.py."""
+    lines = ["| key | default | what it is |", "|---|---|---|"]
+    lines += [f"| `{key.name}` | {_default(key)} | {key.metadata['help']} |" for key in settings_keys(package)]
+    return "\n".join(lines) + "\n"
+
+
+def _default(key: Field[Any]) -> str:
+    return "" if key.default in (None, (), "", MISSING) else f"`{key.default}`"
+
+
+def agrees(name: str, wanted: str, update: bool) -> None:
+    """Compare a section with what the code gives, or rewrite it."""
+    text = README.read_text("utf-8")
+    if update:
+        README.write_text(
+            text.replace(f"<!-- {name} -->\n{section(text, name)}", f"<!-- {name} -->\n{wanted}"), "utf-8"
+        )
+    assert section(README.read_text("utf-8"), name) == wanted, "pytest tests/test_readme.py --update-golden rewrites it"
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    """Say whether the README is to be rewritten."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+def test_every_command_is_in_the_readme(update: bool) -> None:
+    """A command that nobody reads of does not exist."""
+    agrees("commands", commands_table(), update)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_setting_is_in_the_readme(package: str, update: bool) -> None:
+    """Key, default and help are written once, in config.py."""
+    agrees(f"settings {package}", settings_table(package), update)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_exists_and_helps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `gpuledger --help` lists can be called, and says in its own words what it takes."""
+    with pytest.raises(SystemExit) as ended:
+        COMMANDS[name].load()(["--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: gpuledger {name}")
+
+
+def test_every_link_of_the_documents_leads_somewhere() -> None:
+    """A document that names a file which is gone misleads."""
+    documents = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    missing = [
+        f"{document.name}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\((?!http|#)([^)]+)\)", document.read_text("utf-8"))
+        if not (ROOT / target).exists()
+    ]
+    assert missing == []
