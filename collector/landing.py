@@ -13,7 +13,7 @@ from agent.wire.tables import TABLES
 from collector.decode import Batch
 from collector.errors import BatchError
 from collector.store.database import Session
-from collector.streams import Key, StreamBook
+from collector.streams import MAX_STREAMS, Key, StreamBook
 
 _INTEGER: pa.DataType = pa.int64()
 _TEXT: pa.DataType = pa.string()
@@ -50,9 +50,9 @@ class Receipt:
 class Landing:
     """The only writer of samples and receipts. Use it in one thread, one Landing to a store."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, max_streams: int = MAX_STREAMS) -> None:
         self._session = session
-        self._streams = StreamBook(session)
+        self._streams = StreamBook(session, max_streams)
         (self._last_batch,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
 
     def land(self, batches: Sequence[Batch]) -> list[Receipt | BatchError]:

@@ -43,6 +43,7 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
         host=host,
         port=port,
         access_log=False,
+        ws="none",
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=STOPPING_SECONDS,

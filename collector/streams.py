@@ -18,8 +18,9 @@ class StreamBook:
     receipts are read, once for a whole group.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", max_streams: int = MAX_STREAMS) -> None:
         self._session = session
+        self._max_streams = max_streams
         self._highest: OrderedDict[str, int] = OrderedDict()
 
     def highest(self, stream: str) -> int:
@@ -47,7 +48,7 @@ class StreamBook:
 
     def forget_oldest(self) -> None:
         """Keep memory bounded; call it when a group is done."""
-        while len(self._highest) > MAX_STREAMS:
+        while len(self._highest) > self._max_streams:
             self._highest.popitem(last=False)
 
     def _learn(self, streams: set[str]) -> None:

@@ -1,0 +1,108 @@
+"""What was acknowledged survives kill -9, and is there exactly once."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from collector.store.database import Store
+from tests.collector.batches import body, gpu_rows
+from tests.collector.serving import Client, CollectorProcess
+
+KILLS = 20
+ROWS = 3
+
+
+@dataclass
+class Sender:
+    """An agent in small: sends one batch after the other, each again until it is acknowledged."""
+
+    client: Client
+    stream: str
+    acknowledged: set[int] = field(default_factory=set)
+    sent: int = 0
+    repeats: int = 0
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Send until told to stop."""
+        sequence = 0
+        while not self.stopping.is_set():
+            batch = body(sequence, {"gpu_samples": gpu_rows(ROWS)}, self.stream)
+            while not self._accepted(batch) and not self.stopping.wait(0.02):
+                self.repeats += 1
+            sequence += 1
+
+    def _accepted(self, batch: bytes) -> bool:
+        try:
+            answer = self.client.post(batch)
+        except OSError:
+            return False
+        assert answer.status in (200, 503), answer.text
+        if answer.status == 200:
+            self.acknowledged.add(answer.json["sequence"])
+        return answer.status == 200
+
+
+def test_every_acknowledged_batch_is_there_once_after_twenty_kills(tmp_path: Path) -> None:
+    """The agent's promise to forget what was acknowledged rests on this alone."""
+    collector = CollectorProcess(tmp_path / "store.duckdb")
+    senders = [Sender(collector.client, f"stream-{number}") for number in range(4)]
+    threads = [threading.Thread(target=sender.run) for sender in senders]
+    collector.start()
+    for thread in threads:
+        thread.start()
+    for kill in range(KILLS):
+        _until_more_are_acknowledged(senders, 4 + kill % 5)
+        collector.kill()
+        collector.start()
+    for sender in senders:
+        sender.stopping.set()
+    for thread in threads:
+        thread.join()
+    assert collector.stop() == 0
+    with Store.open(collector.store, read_only=True) as store, store.session() as session:
+        for sender in senders:
+            stored = [n for (n,) in session.rows("SELECT sequence FROM receipts WHERE stream = ?", [sender.stream])]
+            assert len(stored) == len(set(stored))
+            assert sender.acknowledged <= set(stored)
+        batches, receipts = session.row(
+            "SELECT (SELECT count(DISTINCT batch) FROM gpu_samples), count(*) FROM receipts"
+        )
+        assert batches == receipts
+        counts = session.rows("SELECT count(*) FROM gpu_samples GROUP BY batch")
+        assert set(counts) == {(ROWS,)}
+    assert sum(sender.repeats for sender in senders) > 0, "no kill hit a batch on its way; the test shows nothing"
+
+
+def test_a_stopped_collector_has_folded_its_log_in(tmp_path: Path) -> None:
+    """After an orderly stop the store is one file, which can be copied as it is."""
+    collector = CollectorProcess(tmp_path / "store.duckdb")
+    collector.start()
+    assert collector.client.post(body()).status == 200
+    assert collector.stop() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["store.duckdb"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_in_use_says_by_whom_and_what_to_do(tmp_path: Path, *, read_only: bool) -> None:
+    """DuckDB lets one process in; whoever meets the lock wants to know whose it is and the way round it."""
+    collector = CollectorProcess(tmp_path / "store.duckdb")
+    collector.start()
+    try:
+        with pytest.raises(Exception, match=r"is in use by process \d+; ask it with --server URL, or stop it first"):
+            Store.open(collector.store, read_only=read_only)
+    finally:
+        collector.stop()
+
+
+def _until_more_are_acknowledged(senders: list[Sender], count: int) -> None:
+    """Wait until some more batches got through, so that every kill meets a collector at work."""
+    pause = threading.Event()
+    target = sum(len(sender.acknowledged) for sender in senders) + count
+    for _ in range(6000):
+        if sum(len(sender.acknowledged) for sender in senders) >= target:
+            return
+        pause.wait(0.01)
+    raise AssertionError("the collector takes no batches")
