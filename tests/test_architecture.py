@@ -126,15 +126,33 @@ def test_nothing_works_at_import() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_has_its_three_rooms_and_one_line(package: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "rooms"),
+    [
+        ("agent", ("config.py", "errors.py", "cli.py")),
+        ("collector", ("config.py", "errors.py", "cli.py")),
+        ("analyzer", ("config.py", "errors.py", "cli.py")),
+        ("dashboards", ("cli.py",)),  # its settings and errors are those of the collector and the analyzer it joins
+    ],
+)
+def test_a_package_has_its_rooms(package: str, rooms: tuple[str, ...]) -> None:
     """Who opens any package finds its settings, its errors and its commands under the same names."""
-    for name in ("config.py", "errors.py", "cli.py"):
-        assert (ROOT / package / name).exists(), f"{package}/{name}"
-    for path in (ROOT / package).rglob("__init__.py"):
-        body = tree_of(path).body
-        assert len(body) == 1, f"{name_of(path)} is one docstring"
-        assert ast.get_docstring(tree_of(path)), f"{name_of(path)} has a docstring"
+    assert [name for name in rooms if not (ROOT / package / name).exists()] == []
+
+
+def test_an_init_is_a_sign_on_the_door() -> None:
+    """A package says what it is in one line; a folder within may hand out what is behind it, and does nothing else."""
+    for path in product():
+        if path.name == "__init__.py":
+            tree = tree_of(path)
+            assert ast.get_docstring(tree), f"{name_of(path)} has a docstring"
+            rest = [node for node in tree.body[1:] if not isinstance(node, ast.ImportFrom) and not _is_all(node)]
+            assert rest == [], f"{name_of(path)} does something"
+            assert path.parent.parent != ROOT or len(tree.body) == 1, f"{name_of(path)} is one line"
+
+
+def _is_all(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 
 
 def test_only_the_command_line_prints() -> None:
