@@ -1,0 +1,79 @@
+"""MIG instances: parts of a GPU that the driver names and measures by themselves, as far as it can."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pynvml
+
+from agent.nvml.calls import Calls
+from agent.nvml.memory import memory
+from agent.nvml.processes import GpuProcess, Processes
+from agent.nvml.surroundings import Surroundings
+from agent.source import Value
+
+if TYPE_CHECKING:
+    from agent.nvml.gpm import Gpm
+
+MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
+
+
+class Instance:
+    """One MIG instance. The driver has no utilization for it; GPM measures the GPU instance it lies in."""
+
+    def __init__(self, uuid: str, parent_uuid: str, handle: object, around: Surroundings) -> None:
+        self.uuid = uuid
+        self.handle: Any = handle
+        self._parent_uuid = parent_uuid
+        self.calls = Calls(uuid, around.failures)
+        self._processes = Processes(uuid, self.calls)
+        self._gpm: Gpm | None = None
+
+    def measure(self, parent: object, around: Surroundings) -> None:
+        """Start the activity meter where the chip has one, as a part of this `parent`; exceptions as `read`."""
+        number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
+        if number is not None and self._gpm is None:
+            self._gpm = around.gpm(self.calls, parent, (parent, number))
+
+    def read(self, seconds: float | None) -> tuple[Mapping[str, Value], list[GpuProcess]]:
+        """Return the instance's row for the `seconds` since the last call, None where it is the first, and processes.
+
+        Raises:
+            SourceLostError: the GPU is gone until it is reset.
+            DriverChangedError: the driver was replaced under this process.
+        """
+        before = self.calls.answered
+        row: dict[str, Value] = {"gpu_uuid": self.uuid, "parent_uuid": self._parent_uuid}
+        row.update(memory(self.calls, self.handle))
+        row.update(self._gpm.read(seconds) if self._gpm else {})
+        processes = self._processes.read(self.handle)
+        row["up"] = True if self.calls.answered > before else None
+        return row, processes
+
+    def close(self) -> None:
+        """Give the activity meter's memory back."""
+        if self._gpm is not None:
+            self._gpm.close()
+            self._gpm = None
+
+
+def find_instances(
+    calls: Calls, parent_uuid: str, parent: object, known: Mapping[str, Instance], around: Surroundings
+) -> dict[str, Instance]:
+    """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
+
+    Raises:
+        SourceLostError: the GPU is gone until it is reset.
+        DriverChangedError: the driver was replaced under this process.
+    """
+    most = calls.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0
+    found: dict[str, Instance] = {}
+    for position in range(min(most, MOST_INSTANCES)):
+        handle = calls.ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, position)
+        uuid = None if handle is None else calls.ask(pynvml.nvmlDeviceGetUUID, handle)
+        if uuid is not None:
+            found[uuid] = known.get(uuid) or Instance(uuid, parent_uuid, handle, around)
+            found[uuid].handle = handle
+            found[uuid].measure(parent, around)
+    for uuid in known.keys() - found.keys():
+        known[uuid].close()
+    return found

@@ -1,0 +1,40 @@
+"""What all GPUs of a host share: clocks, counters, the slow threads and the GPM buffer."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+from agent.nvml.calls import Calls
+from agent.nvml.gpm import Gpm, GpmBuffer
+from agent.nvml.pcie import PcieWatch
+from agent.nvml.xid import XidWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Made once for a source and handed to each of its GPUs. `failures` counts refused questions by their name."""
+
+    failures: Counter[str]
+    seconds: Callable[[], float]  # monotonic
+    wall_seconds: Callable[[], float]
+    pcie: PcieWatch
+    xid: XidWatch
+    buffer: GpmBuffer
+
+    def gpm(self, calls: Calls, handle: object, target: tuple[Any, ...]) -> Gpm | None:
+        """Return the activity meter of a GPU (`target` is it, or it and an instance's number), None where it has none.
+
+        Raises:
+            SourceLostError: the GPU is gone until it is reset.
+            DriverChangedError: the driver was replaced under this process.
+        """
+        support = calls.ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
+        if support is None or not support.isSupportedDevice:
+            return None
+        earlier, later = calls.ask(pynvml.nvmlGpmSampleAlloc), calls.ask(pynvml.nvmlGpmSampleAlloc)
+        if earlier is None or later is None:
+            return None
+        return Gpm(calls, target, (earlier, later), self.buffer, self.seconds)

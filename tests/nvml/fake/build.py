@@ -1,0 +1,126 @@
+"""Build the driver library that is none, and write the scenarios that it plays.
+
+    folder = build(directory)
+    scenario = healthy(directory / "scenario", gpus=8)
+    LD_LIBRARY_PATH=<folder> GPULEDGER_FAKE_NVML=<scenario.path> gpuledger agent --once
+
+`LD_LIBRARY_PATH` must stand before the process starts. A scenario may be changed and written again at any time: the
+library looks at the file at every call.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCES = ("nvml.c", "scenario.c")
+LIBRARY = "libnvidia-ml.so.1"
+MIB = 2**20
+
+
+def compiler() -> str | None:
+    """Return the C compiler, or None where this machine has none."""
+    return shutil.which("gcc") or shutil.which("cc")
+
+
+def build(directory: Path) -> Path:
+    """Compile the library into a folder below `directory` and return that folder, for LD_LIBRARY_PATH."""
+    gcc = compiler()
+    if gcc is None:
+        raise RuntimeError("no C compiler here: install gcc to build the fake NVIDIA driver library")
+    folder = directory / "fake-nvml"
+    folder.mkdir(parents=True, exist_ok=True)
+    here = Path(__file__).parent
+    flags = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{LIBRARY}", "-pthread"]
+    output = folder / f"{LIBRARY}.{os.getpid()}"
+    subprocess.run([gcc, *flags, "-o", output, *(here / source for source in SOURCES)], check=True)
+    output.replace(folder / LIBRARY)
+    return folder
+
+
+class Scenario:
+    """What the fake driver plays: `key=value` lines, for every GPU ("*"), for one, or for the whole host.
+
+    The keys are those that tests/nvml/fake/nvml.c asks for: `power_mw`, `energy_mj` (and `energy_mj_per_s` for one
+    that moves by itself), `field.74`, `samples` (`time:percent,…`), `processes` (`pid:bytes,…`), `fail.<function>`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: dict[str, str] = {}
+
+    def host(self, **values: object) -> "Scenario":
+        """Set values of the whole host, and write."""
+        return self._put("", values)
+
+    def every(self, **values: object) -> "Scenario":
+        """Set values of every GPU that has none of its own, and write. `field_74` stands for `field.74`."""
+        return self._put("*.", values)
+
+    def gpu(self, index: int, **values: object) -> "Scenario":
+        """Set values of one GPU, and write."""
+        return self._put(f"{index}.", values)
+
+    def instance(self, index: int, part: int, **values: object) -> "Scenario":
+        """Set values of one MIG instance of a GPU, and write."""
+        return self._put(f"{index}.mig.{part}.", values)
+
+    def fail(self, function: str, code: int, index: int | None = None) -> "Scenario":
+        """Let a call fail with a code of the driver's, 0 to let it work again; of every GPU where none is named."""
+        prefix = "*." if index is None else f"{index}."
+        return self._put(prefix, {f"fail.{function}": code})
+
+    def _put(self, prefix: str, values: dict[str, object]) -> "Scenario":
+        for name, value in values.items():
+            key = prefix + name.replace("field_", "field.").replace("gpm_", "gpm.")
+            self.lines[key] = "" if value is None else str(value)
+        fresh = self.path.with_name(self.path.name + ".new")
+        fresh.write_text("".join(f"{key}={value}\n" for key, value in self.lines.items()))
+        fresh.replace(self.path)
+        return self
+
+
+def healthy(path: Path, gpus: int = 8) -> Scenario:
+    """Return a scenario of H100s at work (without GPM), written to `path`."""
+    return (
+        Scenario(path)
+        .host(count=gpus, driver="570.86.10")
+        .every(
+            name="NVIDIA H100 80GB HBM3",
+            memory_total=81559 * MIB,
+            memory_used=60000 * MIB,
+            memory_reserved=544 * MIB,
+            power_limit_mw=700_000,
+            sm_clock_mhz=1755,
+            sm_clock_max_mhz=1980,
+            celsius=61,
+            utilization=80,
+            samples="1000:100,2000:0,3000:100",
+            ecc_uncorrected=0,
+            mig=0,
+            nvlink=1,
+            gpm=0,
+            pcie_generation=5,
+            pcie_generation_max=5,
+            pcie_width=16,
+            pcie_width_max=16,
+            pcie_rx_kb=2_000_000,
+            pcie_tx_kb=500_000,
+            processes="4711:1000000000",
+            **{f"field_{number}": value for number, value in FIELDS.items()},
+        )
+    )
+
+
+def living(path: Path, gpus: int = 8) -> Scenario:
+    """Return a scenario whose counters and ring move with real time, for measurements, written to `path`."""
+    moving = {f"field_{number}_per_s": rate for number, rate in {83: 520_000, 138: 9_000_000, 139: 9_000_000}.items()}
+    return healthy(path, gpus).every(living=1, gpm=1, **ACTIVITY, **moving)
+
+
+# Milliwatts, millijoules, KiB over NVLink, nanoseconds below the wanted clock.
+FIELDS = {186: 520_000, 83: 1_000_000_000, 138: 1000, 139: 2000, 74: 0, 75: 0, 77: 0, 79: 0, 269: 0, 270: 0, 271: 0}
+# Percent for 2, 3, 5 and 10; MiB/s for PCIe and NVLink.
+ACTIVITY = {
+    f"gpm_{metric}": value for metric, value in {2: 71.5, 3: 33.0, 5: 41.25, 10: 52.0, 20: 500, 21: 2000}.items()
+}
