@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.config import load as load_agent
+from analyzer.config import Settings
+from collector.config import load as load_collector
 from gpuledger import COMMANDS, GROUPS
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +85,19 @@ def test_every_command_exists_and_helps(name: str, capsys: pytest.CaptureFixture
         COMMANDS[name].load()(["--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: gpuledger {name}")
+
+
+def test_the_examples_are_files_that_are_read(tmp_path: Path) -> None:
+    """What the README shows is what people copy."""
+    examples = re.findall(r"```toml\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert len(examples) == 3
+    for name, text in zip(("gpuledger.toml", "prices.toml", "teams.toml"), examples, strict=True):
+        (tmp_path / name).write_text(text)
+    settings = Settings.read(tmp_path / "gpuledger.toml", {})
+    assert [row.sku for row in settings.price_book().rows] == ["H100-80GB", "H100-80GB"]
+    assert [rule.team.name for rule in settings.team_book().rules] == ["team-nlp"]
+    assert load_agent(tmp_path / "gpuledger.toml", {}).collector == "https://gpuledger.example"
+    assert load_collector(tmp_path / "gpuledger.toml", {}).tokens == ("at least sixteen characters",)
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:
