@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
-from analyzer.report.by_team import TeamRow
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words, unpriced_words
-from analyzer.report.table import Line, column_like, lines
+from analyzer.report.table import Line, lines
+from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
     MICROS,
@@ -25,7 +25,6 @@ from analyzer.report.words import (
     hours_decimals,
     money,
     money_decimals,
-    percent,
     plain,
     symbol,
 )
@@ -55,7 +54,7 @@ def _head(report: WeekReport, paper: Paper) -> list[str]:
     period = report.period
     kind = "week" if "-W" in period.label else "period"
     left = f"{kind} {period.label}".ljust(16) + f"{days(period)}, {period.timezone}"
-    status = _status(report)
+    status = status_words(report)
     head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]
     if head[0] == left:
         head.append(" " * 16 + status)
@@ -64,10 +63,11 @@ def _head(report: WeekReport, paper: Paper) -> list[str]:
     cost = report.breakdown.cost_micros
     paid = f", {money(cost, report.currency, money_decimals(cost))}" if cost is not None else ""
     head += paper.wrap(f"{fleet_words(report.fleet)}, {owned}{paid}", name.ljust(15) + " ", " " * 16)
-    return head + paper.wrap(_prices(report), "prices".ljust(16), " " * 16)
+    return head + paper.wrap(prices_words(report), "prices".ljust(16), " " * 16)
 
 
-def _status(report: WeekReport) -> str:
+def status_words(report: WeekReport) -> str:
+    """Return how settled the period's hours are, and how many are known where some are missing."""
     hours = report.hours
     if hours.status is None:
         return "not analysed"
@@ -76,7 +76,8 @@ def _status(report: WeekReport) -> str:
     return f"{hours.status}, {hours.known:,} of {hours.expected:,} hours"
 
 
-def _prices(report: WeekReport) -> str:
+def prices_words(report: WeekReport) -> str:
+    """Return what the money rests on: how the GPUs were bought, which price book, what has no price."""
     options = {sku.purchase_option for sku in report.fleet if sku.purchase_option}
     bought = ", ".join(sorted(option.replace("_", " ") for option in options))
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
@@ -106,57 +107,17 @@ def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str
 
 
 def _teams(report: WeekReport, paper: Paper) -> list[str]:
-    rows = report.teams
-    total, priced = report.breakdown, report.breakdown.cost_micros is not None
-    decimals = hours_decimals(total.milliseconds)
-    hours = _flat([row.breakdown.milliseconds for row in rows], MS_PER_HOUR, decimals)
-    avoidable = [row.breakdown.of("avoidable") for row in rows]
-    if priced:
-        cost_decimals = money_decimals(total.cost_micros)
-        costs = _flat([row.breakdown.cost_micros or 0 for row in rows], MICROS, cost_decimals)
-        lost = _under_total([part.cost_micros or 0 for part in avoidable], report, cost_decimals)
-    else:
-        lost = _flat([part.milliseconds for part in avoidable], MS_PER_HOUR, decimals)
+    table = team_lines(report)
     sign = symbol(report.currency).strip()
+    priced = table[0].money is not None
     head = f"{'GPU-hours':>12}" + (f"{sign:>10}" if priced else "") + f"{'useful':>9}"
     head += f"{'avoidable ' + (sign if priced else 'h'):>14}"
     width = 27 + max(-8, paper.extra)
     found = ["BY TEAM".ljust(width) + head]
-    names = [*(paper.cut(_team_name(row), width - 3) for row in rows), "total"]
-    for place, name in enumerate(names):
-        text = f"  {name:<{width - 2}}{hours[place]:>12}" + (f"{costs[place]:>10}" if priced else "")
-        is_team = place < len(rows)
-        useful = _useful(rows[place], report) if is_team else ""
-        shown = UNKNOWN if is_team and not avoidable[place].milliseconds and not rows[place].held else lost[place]
-        found.append(f"{text}{useful:>9}{shown:>14}")
+    for line in table:
+        text = f"  {paper.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
+        found.append(f"{text}{f'{line.money:>10}' if priced else ''}{line.useful:>9}{line.avoidable:>14}")
     return found
-
-
-def _team_name(row: TeamRow) -> str:
-    if not row.held:
-        return "nobody (not allocated)"
-    return row.team if row.team is not None else "unmapped"
-
-
-def _useful(row: TeamRow, report: WeekReport) -> str:
-    if not row.held:
-        return UNKNOWN
-    useful, whole = row.breakdown.of("useful"), row.breakdown
-    if report.breakdown.priced:
-        return percent(useful.cost_micros or 0, whole.cost_micros or 0)
-    return percent(useful.milliseconds, whole.milliseconds)
-
-
-def _flat(exact: list[int], denominator: int, decimals: int) -> list[str]:
-    total = nearest(sum(exact) * 10**decimals, denominator)
-    return [*column_like(total, exact, denominator, decimals), decimal(total, decimals)]
-
-
-def _under_total(exact: list[int], report: WeekReport, decimals: int) -> list[str]:
-    """Return the avoidable money of each team, adding up to the figure that the table above prints."""
-    shown = next((line.money for line in lines(report.breakdown) if line.klass == "avoidable"), None)
-    total = int((shown or "0").replace(",", "").replace(".", ""))
-    return [*column_like(total, exact, MICROS, decimals), decimal(total, decimals)]
 
 
 def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
@@ -205,7 +166,7 @@ def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
     held, silent = report.measured.held, report.measured.silent
     share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
     words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no GPU was held"]
-    words += [_silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
+    words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
     found = ["HOW SURE WE ARE", *paper.labelled("measured", "; ".join(words))]
     judged = [judged_words(rule) for rule in report.not_judged]
     if judged:
@@ -215,7 +176,8 @@ def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
     return found
 
 
-def _silent_words(node: Silent, timezone: str) -> str:
+def silent_words(node: Silent, timezone: str) -> str:
+    """Return how long a node was silent, and from which day."""
     first = day(local(node.first_hour, timezone)).split()[0]
     return f"{plain(node.node)} silent for {duration(node.milliseconds // 1000)} from {first}"
 

@@ -1,0 +1,65 @@
+"""Reports as HTML: a fragment for the page, or one self-contained file without scripts. Every name is escaped."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words
+from analyzer.report.table import lines
+from analyzer.report.team_table import team_lines
+from analyzer.report.week import WeekReport
+from analyzer.report.week_text import WORTH_DOING_SHOWN, prices_words, saving_column, silent_words, status_words
+from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the template environment; everything is escaped unless a template says otherwise, and none does."""
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, object]:
+    """Return everything that a template prints of a week, rounded and in words."""
+    cost = report.breakdown.cost_micros
+    shown = report.recommendations[:top]
+    savings, together = saving_column(shown, report.currency) if shown else ([], "")
+    held, silent = report.measured.held, report.measured.silent
+    return {
+        "report": report,
+        "title": f"{'week' if '-W' in report.period.label else 'period'} {report.period.label}",
+        "days": f"{days(report.period)}, {report.period.timezone}",
+        "status": status_words(report),
+        "fleet": fleet_words(report.fleet) if report.fleet else "no GPU",
+        "owned": gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds)),
+        "cost": money(cost, report.currency, money_decimals(cost)) if cost is not None else None,
+        "prices": prices_words(report),
+        "sentence": first_sentence(report),
+        "sign": symbol(report.currency).strip(),
+        "lines": lines(report.breakdown, report.previous) if report.breakdown.entries else (),
+        "teams": team_lines(report) if report.teams else (),
+        "advice": list(zip(shown, savings, strict=True)),
+        "together": together,
+        "bill": bill_sentence(report.fleet) if report.fleet else "",
+        "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
+        "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
+        "not_judged": [judged_words(rule) for rule in report.not_judged],
+    }
+
+
+def week_html(report: WeekReport) -> str:
+    """Return the report of a week as one self-contained HTML document."""
+    return environment().get_template("week_document.html").render(week_view(report))
+
+
+def text_html(title: str, text: str) -> str:
+    """Return a report that has no page of its own as its text in one self-contained HTML document."""
+    return environment().get_template("text_document.html").render(title=title, text=text)

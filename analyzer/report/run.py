@@ -1,0 +1,183 @@
+"""The report of one run, ended or still running: exact and unrounded. Pure data; renderers stand apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from analyzer.errors import LedgerError
+from analyzer.findings import Finding
+from analyzer.period import HOUR, Period
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report.coverage import NotJudged, not_judged
+from analyzer.report.readings import Breakdown, breakdown
+from analyzer.report.week import by_saving
+from collector.store.database import Session
+
+CANDIDATES_SHOWN = 5
+
+
+class Point(Protocol):
+    """What a timeline says of one stretch of a run: GPU milliseconds of one state."""
+
+    @property
+    def bucket_start(self) -> int:
+        """Start of the stretch, microseconds UTC."""
+
+    @property
+    def state(self) -> str:
+        """The state."""
+
+    @property
+    def cause(self) -> str | None:
+        """The cause, where the state has one."""
+
+    @property
+    def milliseconds(self) -> int:
+        """GPU time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a run beside the ledger. Times are microseconds UTC; `ended_at` is None while it runs."""
+
+    run_id: str
+    name: str | None
+    team: str | None
+    stage: str | None
+    queue: str | None
+    exit_status: str | None
+    submitted_at: int | None
+    started_at: int | None
+    ended_at: int | None
+    gpus: int
+    sku: str | None
+    attempts: int
+
+    @property
+    def subject(self) -> str:
+        """What people call it: its name, else the last part of its id."""
+        return self.name or self.run_id.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Where one run's GPU time went. `tokens` is the run's own word, `limit_at` the end that its scheduler allows."""
+
+    facts: RunFacts
+    timezone: str
+    currency: str
+    span: Period
+    nodes: tuple[str, ...]
+    racks: tuple[str, ...]
+    purchase_options: tuple[str, ...]
+    breakdown: Breakdown
+    timeline: tuple[Point, ...]
+    findings: tuple[Finding, ...]
+    recommendations: tuple[Recommendation, ...]
+    not_judged: tuple[NotJudged, ...]
+    tokens: int | None
+    limit_at: int | None
+
+    @property
+    def running(self) -> bool:
+        """Whether it still ran at the newest hour known."""
+        return self.facts.ended_at is None
+
+
+def find_run(session: Session, text: str) -> str:
+    """Return the id of the run that a person means: the whole id, any unique end of it, a unique name, or `last`.
+
+    Raises:
+        LedgerError: no run, or several, answer to this text; the sentence names some.
+    """
+    if text == "last":
+        newest = session.rows("SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST, run_id LIMIT 1")
+        if not newest:
+            raise LedgerError("the ledger knows no run yet: run gpuledger analyze")
+        return str(newest[0][0])
+    for condition in ("run_id = $text", "ends_with(run_id, '/' || $text)", "ends_with(run_id, $text)", "name = $text"):
+        rows = session.rows(
+            f"SELECT run_id FROM runs WHERE {condition} ORDER BY run_id LIMIT {CANDIDATES_SHOWN + 1}", {"text": text}
+        )
+        if len(rows) == 1:
+            return str(rows[0][0])
+        if rows:
+            names = ", ".join(str(run_id) for (run_id,) in rows[:CANDIDATES_SHOWN])
+            raise LedgerError(f"several runs answer to {text!r}: {names}; say more of the id")
+    raise LedgerError(f"the ledger knows no run {text!r}; gpuledger findings names the runs that lost time")
+
+
+def run_facts(session: Session, run_id: str) -> RunFacts:
+    """Return what is known of a run beside the ledger."""
+    row = session.row(
+        "SELECT run_id, name, team, stage, queue, exit_status, submitted_at, started_at, ended_at, gpus, sku, attempts "
+        "FROM runs WHERE run_id = ?",
+        [run_id],
+    )
+    return RunFacts(*row)
+
+
+def run_span(session: Session, run_id: str, timezone: str) -> Period:
+    """Return the ledger's hours of a run.
+
+    Raises:
+        LedgerError: the ledger has no hour of it.
+    """
+    first, last = session.row("SELECT min(hour), max(hour) FROM ledger WHERE run_id = ?", [run_id])
+    if first is None:
+        raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
+    return Period(first, last + HOUR, run_id, timezone)
+
+
+def run_report(
+    session: Session,
+    facts: RunFacts,
+    span: Period,
+    currency: str,
+    findings: Sequence[Finding],
+    recommendations: Sequence[Recommendation],
+    timeline: Sequence[Point],
+) -> RunReport:
+    """Read the ledger of one run."""
+    run_id = facts.run_id
+    own = [finding for finding in findings if run_id in finding.run_ids and not finding.suspicion]
+    ids = {finding.id for finding in own}
+    places = session.rows(
+        "SELECT DISTINCT ledger.node, rack FROM ledger LEFT JOIN (SELECT node, arg_max(rack, started_at) AS rack FROM "
+        "inventory WHERE gpu_uuid IS NULL AND rack IS NOT NULL GROUP BY node) AS host ON host.node = ledger.node "
+        "WHERE run_id = ? ORDER BY ledger.node",
+        [run_id],
+    )
+    options = session.rows(
+        "SELECT DISTINCT purchase_option FROM ledger WHERE run_id = ? AND purchase_option IS NOT NULL ORDER BY ALL",
+        [run_id],
+    )
+    return RunReport(
+        facts,
+        span.timezone,
+        currency,
+        span,
+        tuple(node for node, _ in places),
+        tuple(sorted({rack for _, rack in places if rack})),
+        tuple(option for (option,) in options),
+        breakdown(session, span, run_id),
+        tuple(timeline),
+        tuple(own),
+        by_saving([advice for advice in recommendations if ids & set(advice.finding_ids)]),
+        not_judged(session, span, run_id),
+        _tokens(session, run_id),
+        _limit(session, run_id) if facts.ended_at is None else None,
+    )
+
+
+def _tokens(session: Session, run_id: str) -> int | None:
+    tokens: int | None = session.row("SELECT sum(tokens) FROM progress WHERE run_id = ?", [run_id])[0]
+    return tokens
+
+
+def _limit(session: Session, run_id: str) -> int | None:
+    limit: int | None = session.row(
+        "SELECT max(started_at + CAST(time_limit_seconds * 1000000 AS BIGINT)) FROM allocations WHERE run_id = ?",
+        [run_id],
+    )[0]
+    return limit

@@ -1,0 +1,204 @@
+"""The report of one run as text: why it was slow, what it cost, what to change, on one screen."""
+
+from itertools import groupby
+
+from analyzer.findings import Finding
+from analyzer.period import local
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report.finding_text import evidence_lines, heading
+from analyzer.report.paper import Paper
+from analyzer.report.recommendation_text import saves_words
+from analyzer.report.rounding import nearest
+from analyzer.report.run import Point, RunReport
+from analyzer.report.sentences import unpriced_words
+from analyzer.report.table import lines
+from analyzer.report.week_text import went
+from analyzer.report.words import (
+    MS_PER_HOUR,
+    day,
+    duration,
+    gpu_hours,
+    hours_decimals,
+    moment,
+    money,
+    percent,
+    plain,
+    symbol,
+)
+from analyzer.states import booking
+
+FINDINGS_SHOWN = 3
+NODES_SHOWN = 4
+SPARK_POINTS = 60
+LEFT = 39  # width of the left column of the head
+
+
+def run_text(report: RunReport, paper: Paper) -> str:
+    """Return the report as text for this paper."""
+    shown = report.findings[:FINDINGS_SHOWN]
+    sections = [
+        _head(report, paper),
+        paper.wrap(run_sentence(report)),
+        went("WHERE IT WENT", lines(report.breakdown, subtotals=False), paper, symbol(report.currency)),
+        sparks(report.timeline, paper, report.timezone),
+    ]
+    for finding in shown:
+        sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper)])
+        sections += [_advice(one, report, paper) for one in report.recommendations if finding.id in one.finding_ids]
+    sections.append(_not_judged(report, paper))
+    body = [line for section in sections if section for line in (*section, "")]
+    return paper.page([*body[:-1], _next(report, shown)])
+
+
+def _head(report: RunReport, paper: Paper) -> list[str]:
+    facts = report.facts
+    about = [facts.team or "unmapped", *([facts.stage] if facts.stage else []), _status(report)]
+    racks = f" ({', '.join(report.racks)})" if report.racks else ""
+    nodes = ", ".join(report.nodes[:NODES_SHOWN])
+    nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""
+    pairs = [
+        (f"{plain(facts.run_id)}  {plain(facts.subject)}", " · ".join(map(plain, about))),
+        (f"{facts.gpus} {plain(facts.sku or 'GPUs of unknown model')}: {plain(nodes + racks)}", _times(report)),
+        (_size(report), _cost(report)),
+        *_rest(report),
+    ]
+    found = []
+    for left, right in pairs:
+        if len(left) < LEFT and len(right) <= paper.width - 2 - LEFT:
+            found.append(f"{left:<{LEFT}}{right}")
+        else:
+            found += [paper.cut(left, paper.width - 2), *([paper.cut(right, paper.width - 2)] if right else [])]
+    return found
+
+
+def _status(report: RunReport) -> str:
+    if report.running:
+        return "still running"
+    status = (report.facts.exit_status or "").replace("_", " ")
+    return {"completed": "ended, exit 0", "": "ended, exit status unknown"}.get(status, f"ended: {status}")
+
+
+def _times(report: RunReport) -> str:
+    facts = report.facts
+    began = moment(facts.started_at, report.timezone) if facts.started_at is not None else "start unknown"
+    ended = moment(facts.ended_at, report.timezone) if facts.ended_at is not None else "now"
+    return f"{began} - {ended}"
+
+
+def _size(report: RunReport) -> str:
+    total = report.breakdown.milliseconds
+    hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours{' so far' if report.running else ''}"
+    facts = report.facts
+    if facts.started_at is None or facts.ended_at is None:
+        return hours
+    return f"{duration((facts.ended_at - facts.started_at) // 1_000_000)} = {hours}"
+
+
+def _cost(report: RunReport) -> str:
+    cost, total = report.breakdown.cost_micros, report.breakdown.milliseconds
+    if not report.breakdown.priced or cost is None:
+        return "; ".join(unpriced_words(report.breakdown, report.currency)) or "no GPU time yet"
+    rate = money(nearest(cost * MS_PER_HOUR, total), report.currency)
+    options = ", ".join(report.purchase_options).replace("_", " ")
+    return f"{money(cost, report.currency)} at {rate}{f' ({options})' if options else ''}"
+
+
+def _rest(report: RunReport) -> list[tuple[str, str]]:
+    facts, cost, found = report.facts, report.breakdown.cost_micros, []
+    if report.tokens:
+        per_million = money(nearest(cost * 1_000_000, report.tokens), report.currency) if cost else ""
+        found.append(
+            (f"{_large(report.tokens)} tokens (said by the run)", f"{per_million} per million" if per_million else "")
+        )
+    if facts.submitted_at is not None and facts.started_at is not None and facts.started_at > facts.submitted_at:
+        waited = duration((facts.started_at - facts.submitted_at) // 1_000_000)
+        found.append((f"queued {waited} before it began", f"{facts.attempts} attempts" if facts.attempts > 1 else ""))
+    elif facts.attempts > 1:
+        found.append((f"{facts.attempts} attempts", ""))
+    if report.running and report.limit_at is not None and facts.started_at is not None:
+        found.append(_projection(report, report.limit_at, facts.started_at))
+    return found
+
+
+def _projection(report: RunReport, limit_at: int, started_at: int) -> tuple[str, str]:
+    known = max(1, report.span.end - max(report.span.start, started_at))
+    factor = max(0, limit_at - started_at)
+    total = nearest(report.breakdown.milliseconds * factor, known)
+    cost = report.breakdown.cost_micros
+    paid = f", {money(nearest(cost * factor, known), report.currency)}" if cost and report.breakdown.priced else ""
+    left = f"at its limit, {moment(limit_at, report.timezone)}:"
+    return left, f"about {gpu_hours(total, hours_decimals(total))} GPU-hours{paid}"
+
+
+def _large(number: int) -> str:
+    for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            return f"{number / size:.2f} {word}"
+    return f"{number:,}"
+
+
+def run_sentence(report: RunReport) -> str:
+    """Return the answer: the largest finding's own sentence, or how the run did."""
+    if report.findings:
+        return report.findings[0].sentence
+    useful, whole = report.breakdown.of("useful"), report.breakdown
+    share = percent(useful.milliseconds, whole.milliseconds)
+    losses = [entry for entry in whole.entries if entry.klass != "useful"]
+    largest = max(losses, key=whole.weight, default=None)
+    told = f"Nothing was found to change: it worked {share} of its GPU time"
+    if largest is None:
+        return f"{told}."
+    return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."
+
+
+def sparks(timeline: tuple[Point, ...], paper: Paper, timezone: str) -> list[str]:
+    """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
+    buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
+    if len(buckets) < 2:
+        return []
+    totals: dict[str, int] = {}
+    for point in timeline:
+        what = booking(point.state, point.cause)
+        if what.klass == "avoidable":
+            totals[what.label] = totals.get(what.label, 0) + point.milliseconds
+    labels = ["working", *([max(totals, key=lambda label: totals[label])] if totals else [])]
+    width = max(map(len, labels)) + 4
+    found = [
+        f"  {label:<{width - 2}}{paper.spark([_share(points, label) for _, points in buckets])}" for label in labels
+    ]
+    return [*found, _axis(buckets[0][0], buckets[-1][0], len(buckets), width, timezone)]
+
+
+def _share(points: list[Point], label: str) -> float:
+    whole = sum(point.milliseconds for point in points)
+    own = sum(point.milliseconds for point in points if booking(point.state, point.cause).label == label)
+    return own / whole if whole else 0.0
+
+
+def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
+    began, ended = local(first, timezone), local(last, timezone)
+    left = f"{day(began).split()[0]} {began:%H:%M}"
+    right = f"{day(ended).split()[0]} {ended:%H:%M}"
+    return f"{'':<{indent}}{left}{right:>{max(1, cells - len(left))}}"
+
+
+def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str]:
+    found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
+    found += paper.labelled("saves", saves_words(advice, report.currency), 18)
+    found += paper.labelled("moving costs", advice.cost_to_move, 18)
+    found += [f"    {plain(line)}" for line in advice.artefact.splitlines()]
+    actor = f"{advice.actor or 'not known'}{f': {plain(advice.team)}' if advice.team else ''}"
+    return [*found, *paper.labelled("who can act", actor, 18), *paper.labelled("who loses", plain(advice.losers), 18)]
+
+
+def _not_judged(report: RunReport, paper: Paper) -> list[str]:
+    if not report.not_judged:
+        return []
+    words = [f"{rule.rule.replace('_', ' ')}: {plain(rule.missing)}" for rule in report.not_judged]
+    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13)
+
+
+def _next(report: RunReport, shown: tuple[Finding, ...]) -> str:
+    more = len(report.findings) - len(shown)
+    hint = f"       ({more} more findings: --json has them)" if more > 0 else ""
+    return f"next: gpuledger explain {shown[0].id}{hint}" if shown else "next: gpuledger findings"
