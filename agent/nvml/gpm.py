@@ -63,20 +63,19 @@ class Gpm:
     def __init__(
         self,
         calls: Calls,
-        target: tuple[Any, ...],  # the GPU, or the GPU and the number of an instance of it
+        instance: int | None,  # the number of the GPU instance that is measured, None for the whole GPU
         samples: tuple[Any, Any],
         buffer: GpmBuffer,
         seconds: Callable[[], float],
     ) -> None:
         self._calls = calls
-        self._target = target
-        self._take = pynvml.nvmlGpmSampleGet if len(target) == 1 else pynvml.nvmlGpmMigSampleGet
+        self._instance = instance
         self._buffer = buffer
         self._seconds = seconds
         self._earlier, self._later = samples
         self._taken: float | None = None
 
-    def read(self, interval_seconds: float | None) -> Mapping[str, float | int]:
+    def read(self, handle: object, interval_seconds: float | None) -> Mapping[str, float | int]:
         """Return the contract's columns for the interval; empty at the first call and where the last was too near.
 
         Raises:
@@ -87,11 +86,16 @@ class Gpm:
         if since is not None and now - since < SHORTEST_SECONDS:
             return {}
         self._earlier, self._later = self._later, self._earlier
-        taken = self._calls.ask(self._take, *self._target, self._later)
+        taken = self._take(handle)
         self._taken = None if taken is None else now
         if since is None or taken is None:
             return {}
         return in_base_units(self._buffer.between(self._calls, self._earlier, self._later), interval_seconds)
+
+    def _take(self, handle: object) -> object | None:
+        if self._instance is None:
+            return self._calls.ask(pynvml.nvmlGpmSampleGet, handle, self._later)
+        return self._calls.ask(pynvml.nvmlGpmMigSampleGet, handle, self._instance, self._later)
 
     def close(self) -> None:
         """Give the driver its two samples back."""

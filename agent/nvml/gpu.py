@@ -118,13 +118,13 @@ class Gpu:
         else:
             self.instances = {}
         if self._instruments.gpm is None:
-            self._instruments.gpm = self._around.gpm(self.calls, self.handle, (self.handle,))
+            self._instruments.gpm = self._around.gpm(self.calls, self.handle)
 
     def _reading(self, seconds: float | None) -> GpuReading:
         before = self.calls.answered
         row: dict[str, Value] = {"gpu_uuid": self.uuid, **self._instruments.row(self.handle, seconds)}
         row["up"] = True if self.calls.answered > before else None  # silence is not a loss
         own = [] if self.mig else self._processes.read(self.handle)
-        instances = [instance.read(seconds) for instance in self.instances.values()]
+        instances = [instance.read(self.handle, seconds) for instance in self.instances.values()]
         held = [process for _, processes in instances for process in processes]
         return GpuReading((row, *(instance for instance, _ in instances)), (*own, *held))

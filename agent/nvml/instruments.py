@@ -69,7 +69,7 @@ class Instruments:
             **self._clocks(handle),
             **{name: self._longest(values, causes) for name, causes in THROTTLES.items()},
             **self._errors(handle),
-            **self._traffic(values, seconds),
+            **self._traffic(handle, values, seconds),
         }
 
     def close(self) -> None:
@@ -123,9 +123,9 @@ class Instruments:
             "xid_events": self._around.xid.take(self._uuid),
         }
 
-    def _traffic(self, values: Mapping[Field, int], seconds: float | None) -> Mapping[str, "Value"]:
+    def _traffic(self, handle: object, values: Mapping[Field, int], seconds: float | None) -> Mapping[str, "Value"]:
         """PCIe by GPM, else by the slow thread; NVLink by its counters, else by GPM."""
-        row: dict[str, Value] = dict(self.gpm.read(seconds)) if self.gpm else self._pcie(seconds)
+        row: dict[str, Value] = dict(self.gpm.read(handle, seconds)) if self.gpm else self._pcie(seconds)
         for name, field in LINKS.items():
             kib = self._links[name].amount(values.get(field))
             if field in values:

@@ -29,12 +29,12 @@ class Instance:
         self._gpm: Gpm | None = None
 
     def measure(self, parent: object, around: Surroundings) -> None:
-        """Start the activity meter where the chip has one, as a part of this `parent`; exceptions as `read`."""
+        """Start the activity meter where the chip of this `parent` has one; exceptions as `read`."""
         number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if number is not None and self._gpm is None:
-            self._gpm = around.gpm(self.calls, parent, (parent, number))
+            self._gpm = around.gpm(self.calls, parent, number)
 
-    def read(self, seconds: float | None) -> tuple[Mapping[str, Value], list[GpuProcess]]:
+    def read(self, parent: object, seconds: float | None) -> tuple[Mapping[str, Value], list[GpuProcess]]:
         """Return the instance's row for the `seconds` since the last call, None where it is the first, and processes.
 
         Raises:
@@ -44,7 +44,7 @@ class Instance:
         before = self.calls.answered
         row: dict[str, Value] = {"gpu_uuid": self.uuid, "parent_uuid": self._parent_uuid}
         row.update(memory(self.calls, self.handle))
-        row.update(self._gpm.read(seconds) if self._gpm else {})
+        row.update(self._gpm.read(parent, seconds) if self._gpm else {})
         processes = self._processes.read(self.handle)
         row["up"] = True if self.calls.answered > before else None
         return row, processes

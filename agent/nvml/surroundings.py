@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pynvml
 
@@ -24,8 +23,8 @@ class Surroundings:
     xid: XidWatch
     buffer: GpmBuffer
 
-    def gpm(self, calls: Calls, handle: object, target: tuple[Any, ...]) -> Gpm | None:
-        """Return the activity meter of a GPU (`target` is it, or it and an instance's number), None where it has none.
+    def gpm(self, calls: Calls, handle: object, instance: int | None = None) -> Gpm | None:
+        """Return the activity meter of a GPU, or of a GPU instance by its number; None where the GPU has none.
 
         Raises:
             SourceLostError: the GPU is gone until it is reset.
@@ -37,4 +36,4 @@ class Surroundings:
         earlier, later = calls.ask(pynvml.nvmlGpmSampleAlloc), calls.ask(pynvml.nvmlGpmSampleAlloc)
         if earlier is None or later is None:
             return None
-        return Gpm(calls, target, (earlier, later), self.buffer, self.seconds)
+        return Gpm(calls, instance, (earlier, later), self.buffer, self.seconds)

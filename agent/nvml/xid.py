@@ -9,7 +9,6 @@ from typing import Any
 import pynvml
 
 WAIT_MILLISECONDS = 200
-BACK_OFF_SECONDS = 1.0
 
 
 class XidWatch:
@@ -20,19 +19,24 @@ class XidWatch:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._followed: dict[str, int] = {}
+        self._deaf = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def follow(self, handles: Mapping[str, Any]) -> None:
-        """Follow these GPUs, by UUID, from now on. A GPU whose driver tells no XID errors stays unknown."""
+        """Follow these GPUs, by UUID, from now on; also again, where waiting had failed.
+
+        A GPU whose driver tells no XID errors stays unknown.
+        """
         addresses = {uuid: _address(handle) for uuid, handle in handles.items()}
-        if addresses == self._followed:
+        if addresses == self._followed and not self._deaf:
             return
         self._stop.set()  # the old thread ends by itself, and what it still hears is not counted
         self._followed, self._stop, self._thread = addresses, threading.Event(), None
         events, told = _register(handles, self._failures)
         with self._lock:
             self._counts = {uuid: self._counts.get(uuid, 0) for uuid in told}
+            self._deaf = False
         if events is not None:
             names = {addresses[uuid]: uuid for uuid in told}
             arguments = (events, names, self._stop)
@@ -40,12 +44,12 @@ class XidWatch:
             self._thread.start()
 
     def take(self, uuid: str) -> int | None:
-        """Return how many XID errors this GPU had since the last call, or None where it does not tell them."""
+        """Return how many XID errors this GPU had since the last call, or None where nobody hears them."""
         with self._lock:
             count = self._counts.get(uuid)
             if count:
                 self._counts[uuid] = 0
-            return count
+            return None if self._deaf and not count else count
 
     def close(self) -> None:
         """End the thread; it stops within one wait."""
@@ -58,10 +62,12 @@ class XidWatch:
             try:
                 event = pynvml.nvmlEventSetWait_v2(events, WAIT_MILLISECONDS)
             except pynvml.NVMLError as error:
-                if error.value != pynvml.NVML_ERROR_TIMEOUT:  # a lost GPU makes every wait fail at once
-                    self._failures["nvmlEventSetWait_v2"] += 1
-                    stop.wait(BACK_OFF_SECONDS)
-                continue
+                if error.value == pynvml.NVML_ERROR_TIMEOUT:
+                    continue
+                self._failures["nvmlEventSetWait_v2"] += 1
+                with self._lock:
+                    self._deaf = self._deaf or not stop.is_set()
+                break  # a lost GPU or a reloaded driver makes every wait fail: the next `follow` begins anew
             uuid = names.get(_address(event.device))
             with self._lock:
                 if uuid in self._counts and not stop.is_set():

@@ -136,6 +136,15 @@ def test_another_driver_under_a_running_agent_ends_it(host: Host, function: str)
     host.scenario.host(**{f"fail.{function}": 0}).fail(function, 0)
 
 
+def test_xid_errors_that_nobody_hears_are_unknown_until_somebody_listens_again(host: Host) -> None:
+    """After a driver reload every wait fails; a 0 would then be a claim."""
+    assert host.rows()[0]["xid_events"] == 0
+    host.scenario.host(**{"fail.nvmlEventSetWait_v2": UNINITIALIZED})
+    assert any(host.rows(seconds=0.01)[0]["xid_events"] is None for _ in range(1000))
+    host.scenario.host(**{"fail.nvmlEventSetWait_v2": 0})
+    assert host.rows(seconds=31)[0]["xid_events"] == 0
+
+
 def test_a_driver_that_is_not_loaded_has_a_reason_in_words(host: Host) -> None:
     """The agent goes on with the host side and says why there is nothing of GPUs."""
     host.scenario.host(**{"fail.nvmlInitWithFlags": DRIVER_NOT_LOADED})
