@@ -138,7 +138,7 @@ def _converted(kind: type, given: object) -> Any:  # noqa: ANN401 - of this kind
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise TypeError
         return tuple(part.strip() for part in parts if part.strip())
-    if kind in (str, Path):
+    if issubclass(kind, (str, Path)):
         if not isinstance(given, str) or not given:
             raise TypeError
         return kind(given)

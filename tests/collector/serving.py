@@ -80,10 +80,10 @@ class Running:
 
 
 @contextmanager
-def running(config: CollectorConfig) -> Iterator[Running]:
+def running(config: CollectorConfig, writer_type: type[Writer] = Writer) -> Iterator[Running]:
     """Serve a collector from a thread."""
     with Store.open(config.store) as store, socket.create_server(("127.0.0.1", 0)) as listener:
-        writer = Writer(store, config)
+        writer = writer_type(store, config)
         app = create_app(config, store, writer)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -1,0 +1,119 @@
+"""Bodies that no agent of ours would send: packed by hand, past every check of the encoder."""
+
+import json
+import random
+import struct
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import zstandard
+
+from agent.wire.contract import SCHEMA_VERSION
+from agent.wire.tables import TABLES
+from collector.arrow_messages import arrow_schema
+from collector.decode import Batch, decode
+from collector.errors import BatchError
+from collector.landing import Landing
+from collector.store.database import Store
+from tests.collector.batches import NOW, STREAM, body, gpu_rows, host_rows
+
+FLUSH_EVERY = 400
+
+
+def packed(content: bytes) -> bytes:
+    """Return a frame as the envelope wants it, around anything."""
+    return zstandard.ZstdCompressor(write_checksum=True, write_content_size=True).compress(content)
+
+
+def unpacked(frame: bytes) -> bytes:
+    """Return what a frame holds."""
+    return zstandard.ZstdDecompressor().decompress(frame)
+
+
+def sealed(messages: dict[str, bytes], rows: int = 2, **header: Any) -> bytes:
+    """Return a batch of these messages, whatever they are; `header` goes over the true one."""
+    fields: dict[str, Any] = {
+        "agent": "n14",
+        "stream": STREAM,
+        "sequence": 1,
+        "sent_at": NOW,
+        "schema_version": SCHEMA_VERSION,
+        "min_reader": 1,
+        "tables": [[name, rows, len(message)] for name, message in messages.items()],
+    } | header
+    text = json.dumps(fields).encode()
+    return packed(struct.pack("<I", len(text)) + text + b"".join(messages.values()))
+
+
+def message(table: str, rows: list[dict[str, Any]], *, extra: dict[str, Any] | None = None) -> bytes:
+    """Return the Arrow message of rows, with columns appended that the contract does not have."""
+    schema = arrow_schema(TABLES[table])
+    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+    for name, column in (extra or {}).items():
+        batch = batch.append_column(name, column)
+    return bytes(batch.serialize())
+
+
+def compressed_message(table: str, rows: list[dict[str, Any]]) -> bytes:
+    """Return an Arrow message whose buffers are compressed within."""
+    batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(TABLES[table]))
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    out = pa.BufferOutputStream()
+    with pyarrow.ipc.new_stream(out, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    reader = pyarrow.ipc.MessageReader.open_stream(out.getvalue())
+    reader.read_next_message()
+    return bytes(reader.read_next_message().serialize())
+
+
+def mutant(frame: bytes, dice: random.Random) -> bytes:
+    """Return a batch with some bytes changed, cut out or doubled, mostly within a frame that is whole again."""
+    if dice.random() < 0.1:
+        return _mutated(frame, dice)
+    return packed(_mutated(unpacked(frame), dice))
+
+
+def _mutated(content: bytes, dice: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(dice.choice((1, 1, 1, 2, 8))):
+        at = dice.randrange(len(changed))
+        kind = dice.random()
+        if kind < 0.45:
+            changed[at] ^= 1 << dice.randrange(8)
+        elif kind < 0.8:
+            changed[at : at + 4] = dice.choice((b"\xff\xff\xff\x7f", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\1\0\0\x80"))
+        elif kind < 0.9:
+            del changed[at : at + dice.randrange(1, 64)]
+        else:
+            changed[at:at] = changed[max(0, at - 32) : at]
+    return bytes(changed)
+
+
+def bombard(count: int, seed: int) -> Counter[str]:
+    """Decode `count` mutants and land those that pass; return how each ended. Anything but a BatchError gets out."""
+    dice = random.Random(seed)
+    ends: Counter[str] = Counter()
+    waiting: list[Batch] = []
+    originals = [
+        body(1, {"gpu_samples": gpu_rows(3)}),
+        body(2),
+        body(3, {"host_samples": host_rows(), "inventory": [_interval() | {"sku": "H100-80GB"}]}),
+    ]
+    with Store.open(None) as store, store.session() as session:
+        landing = Landing(session)
+        for number in range(count):
+            try:
+                waiting.append(decode(mutant(dice.choice(originals), dice), NOW))
+                ends["accepted"] += 1
+            except BatchError as refusal:
+                ends[refusal.reason if 400 <= refusal.status < 500 else f"status {refusal.status}"] += 1
+            if len(waiting) >= FLUSH_EVERY or number == count - 1:
+                landing.land(waiting)
+                waiting.clear()
+    return ends
+
+
+def _interval() -> dict[str, Any]:
+    return {"node": "n14", "started_at": NOW - 10_000_000, "ended_at": NOW}

@@ -1,0 +1,90 @@
+"""The store's tables are the contract's, whatever release made it."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.wire.contract import Table
+from agent.wire.tables import TABLES
+from collector.errors import StoreError
+from collector.store.database import Store
+from collector.store.ddl import contract_sql
+from collector.store.migrations import SCHEMA_DIRECTORY, available
+
+TYPES = {"string": "VARCHAR", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN"}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_the_migrations_make_exactly_the_contracts_columns_and_the_batch(table: Table) -> None:
+    """One declaration makes wire, store and documents; a column in one of them alone would be lost in another."""
+    with Store.open(None) as store, store.session() as session:
+        found = session.rows(
+            "SELECT column_name, data_type, is_nullable FROM duckdb_columns() "
+            "WHERE table_name = ? ORDER BY column_index",
+            [table.name],
+        )
+    declared = [(column.name, TYPES[column.type], not column.required) for column in table.columns]
+    assert found == [*declared, ("batch", "BIGINT", False)]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_every_column_is_usable_unquoted(table: Table) -> None:
+    """A column named `at` cost an earlier draft its SQL: it is a keyword of DuckDB 1.5."""
+    with Store.open(None) as store, store.session() as session:
+        for column in table.columns:
+            name = column.name
+            session.execute(
+                f"SELECT {name}, t.{name} AS {name} FROM {table.name} t WHERE {name} IS NULL ORDER BY {name}"
+            )
+            session.execute(f"SELECT {name}, count(*) FROM {table.name} GROUP BY {name}")
+
+
+def test_the_generated_schema_is_the_committed_one() -> None:
+    """0001 is what the contract's first version generates; a contract that moved on needs a migration of its own."""
+    assert (SCHEMA_DIRECTORY / "0001_contract.sql").read_text() == contract_sql()
+
+
+def test_migrations_are_numbered_without_gap_or_double() -> None:
+    """They are applied in order and remembered by number."""
+    assert [number for number, _ in available()] == list(range(len(available())))
+
+
+def test_a_store_is_brought_up_to_date_once(tmp_path: Path) -> None:
+    """Opening again changes nothing, and what was stored stays."""
+    for _ in range(2):
+        with Store.open(tmp_path / "store.duckdb") as store, store.session() as session:
+            numbers = session.rows("SELECT number FROM migrations ORDER BY number")
+            assert numbers == [(number,) for number, _ in available()]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_of_a_newer_release_is_refused(tmp_path: Path, *, read_only: bool) -> None:
+    """An older release would misread it, or worse, write to it."""
+    with Store.open(tmp_path / "store.duckdb") as store, store.session() as session:
+        session.execute("INSERT INTO migrations VALUES (9999, 'from_the_future.sql')")
+    with pytest.raises(StoreError, match=r"migration 9999, which this release does not know; upgrade gpuledger"):
+        Store.open(tmp_path / "store.duckdb", read_only=read_only)
+
+
+def test_a_store_of_an_older_release_is_not_read_but_brought_up_to_date(tmp_path: Path) -> None:
+    """A reader may not migrate; it says who can."""
+    last = available()[-1][0]
+    with Store.open(tmp_path / "store.duckdb") as store, store.session() as session:
+        session.execute("DELETE FROM migrations WHERE number = ?", [last])
+    with pytest.raises(StoreError, match=f"lacks migration {last}; start gpuledger serve on it once"):
+        Store.open(tmp_path / "store.duckdb", read_only=True)
+
+
+def test_a_missing_store_is_not_made_by_reading(tmp_path: Path) -> None:
+    """A mistyped path must not read as an empty fleet."""
+    with pytest.raises(StoreError, match=r"there is no store at .*none\.duckdb"):
+        Store.open(tmp_path / "none.duckdb", read_only=True)
+    assert not (tmp_path / "none.duckdb").exists()
+
+
+def test_a_file_that_is_no_store_is_said_to_be_none(tmp_path: Path) -> None:
+    """Whatever lies there, the answer is one sentence with the path."""
+    path = tmp_path / "notes.txt"
+    path.write_text("dear diary, " * 1000)
+    with pytest.raises(StoreError, match=r"cannot open the store .*notes\.txt"):
+        Store.open(path)
