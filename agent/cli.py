@@ -12,15 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.clock import SystemClock
+from agent.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
 from agent.config import DEFAULT_FILE, AgentConfig, load, settings
 from agent.daemon import Agent
 from agent.errors import AgentError, ConfigError
 from agent.once import lines, read_once
-from agent.quantity import seconds
+from agent.quantity import duration, seconds
+from agent.report import Wanted, report
+from agent.steps import step_pattern
+from agent.watch import reports_here, spoken, watch
 from agent.wiring import open_eyes
 
 _LOG = logging.getLogger("agent")
 USAGE, WORLD = 2, 3
+LEAST_EVERY = 0.02  # seconds; the driver's own values change more rarely
 
 
 def agent(argv: list[str]) -> int:
@@ -121,6 +126,73 @@ def _signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def run(argv: list[str]) -> int:
+    """Run a command, watch it, report on stderr, and return the command's own exit code: 128 + n for a signal.
+
+    Our own failures before it has begun are 2 (usage) and 3 (world); 126 and 127 are a shell's, for no such command.
+    """
+    given = _run_parser().parse_args(argv)
+    words = given.command[1:] if given.command[:1] == ["--"] else given.command
+    try:
+        if not words:
+            raise ConfigError("there is no command to run; write it after two dashes: gpuledger run -- python train.py")
+        if not reports_here(os.environ):
+            return _become(words)
+        return _watched(given, words)
+    except ConfigError as error:
+        return _said(error, USAGE)
+    except CommandError as error:
+        return _said(error, error.code)
+    except AgentError as error:
+        return _said(error, WORLD)
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuledger run",
+        usage="gpuledger run [OPTIONS] -- COMMAND [ARGUMENTS]",
+        description="Run a command, watch the GPUs and this host meanwhile, and say where the time went.",
+        epilog="The command's input, output, exit code and signals are its own; all of ours goes to stderr.",
+    )
+    parser.add_argument("--against", metavar="FILE", help="compare with an earlier recording")
+    parser.add_argument("--price", metavar="P", help="price of a GPU-hour; without it no money is shown")
+    parser.add_argument(
+        "--steps-from", metavar="RE", help="count steps in the lines it prints: (group 1) is the number"
+    )
+    parser.add_argument("--every", metavar="TIME", help="time between two readings; 0.1s where there is a GPU, else 1s")
+    parser.add_argument("--report", metavar="FILE", help="write the report there too: .html, .json or text")
+    parser.add_argument("--open", action="store_true", help="open the report as a page when the command has ended")
+    parser.add_argument("--quiet", action="store_true", help="say nothing; only the recording is left")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _become(words: list[str]) -> int:
+    try:
+        os.execvp(words[0], words)  # noqa: S606  it is what we were asked for
+    except FileNotFoundError as error:
+        raise CommandError(f"there is no command {words[0]!r}", NOT_FOUND) from error
+    except OSError as error:
+        raise CommandError(f"cannot run {words[0]!r}: {error.strerror}", NOT_EXECUTABLE) from error
+
+
+def _watched(given: argparse.Namespace, words: list[str]) -> int:
+    def say(line: str) -> None:
+        if not given.quiet:
+            print(f"gpuledger: {line}", file=sys.stderr, flush=True)
+
+    logging.basicConfig(level=logging.WARNING, format="gpuledger: %(message)s", stream=sys.stderr)
+    wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open)
+    every = max(LEAST_EVERY, seconds(given.every)) if given.every else None
+    steps = step_pattern(given.steps_from) if given.steps_from else None
+    config = load(_file(None), os.environ)
+    watched = watch(words, config, os.environ, say, every, steps)
+    say(f"{spoken(words)} ended after {duration(watched.seconds)} with exit code {watched.exit_code}")
+    if not given.quiet:
+        report(watched.recording, wanted, say)
+    return watched.exit_code
 
 
 def _said(error: AgentError, code: int) -> int:

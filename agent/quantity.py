@@ -1,10 +1,12 @@
-"""Durations and sizes as people write them: 0.1s, 500ms, 2m, 64MB."""
+"""Durations and sizes as people write them, 0.1s, 500ms, 2m, 64MB, and durations as they read them."""
 
 import math
 import re
 
 from agent.errors import ConfigError
 
+SECONDS_PER_MINUTE = 60
+MINUTES_PER_HOUR = 60
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*")
@@ -26,6 +28,15 @@ def size_bytes(given: str | float) -> int:
         ConfigError: it is no size.
     """
     return round(_quantity(given, _BYTES, "a size like 256MB or 1GiB"))
+
+
+def duration(seconds_: float) -> str:
+    """Return a duration for a person: "4.2 s", "45 min 00 s", "2 h 05 min 00 s"."""
+    if seconds_ < SECONDS_PER_MINUTE:
+        return f"{seconds_:.1f} s"
+    minutes, rest = divmod(round(seconds_), SECONDS_PER_MINUTE)
+    hours, minutes = divmod(minutes, MINUTES_PER_HOUR)
+    return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
 
 
 def _quantity(given: str | float, units: dict[str, float] | dict[str, int], wanted: str) -> float:

@@ -95,6 +95,12 @@ class Sampler:
             due = self._next(due)
         deliver(self.beat(everything=True))
 
+    def slow_to(self, period_seconds: float) -> None:
+        """Beat at most this often from now on. To be called from `deliver`, or before the first beat."""
+        self._period = max(self._period, round(period_seconds * MICROSECONDS))
+        for track in self.tracks:
+            track.period = max(track.period, self._period)
+
     def _next(self, due: int) -> int:
         """Return when the next beat is due, on the same grid; beats whose time has passed are missed."""
         missed = max(0, self._clock.monotonic() - due) // self._period

@@ -17,15 +17,25 @@ class Eyes:
     close: Callable[[], None]
 
 
-def open_eyes(config: AgentConfig, now: Callable[[], int], watched: Callable[[], Sequence[int]] = tuple) -> Eyes:
-    """Open every source of this host. `watched` names processes that are read although they may hold no GPU.
+def open_eyes(
+    config: AgentConfig,
+    now: Callable[[], int],
+    watched: Callable[[], Sequence[int]] = tuple,
+    own_run: str | None = None,
+) -> Eyes:
+    """Open every source of this host.
+
+    `watched` names processes that are read although they may hold no GPU. What declares `own_run` is of that run,
+    whatever scheduler it lives under: the recording of one run knows it by one name.
 
     Raises:
         DriverChangedError: the GPU library and the loaded driver do not fit.
         ConfigError: a topology file cannot be read.
     """
+    from agent.attribution.declared import VARIABLE
+    from agent.attribution.evidence import Process
+    from agent.attribution.run import Attribution, attribute
     from agent.attribution.run import Place as Here
-    from agent.attribution.run import attribute
     from agent.disk import DiskSource
     from agent.host import HostSource
     from agent.inventory import HostInventory
@@ -39,20 +49,17 @@ def open_eyes(config: AgentConfig, now: Callable[[], int], watched: Callable[[],
     def holders() -> Sequence[GpuProcess]:
         return gpus.processes() if gpus is not None else []
 
+    def run_of(process: Process) -> Attribution:
+        if own_run is not None and (process.environment or {}).get(VARIABLE) == own_run:
+            return Attribution(own_run, "declared", owner=process.owner)
+        return attribute(process, here)
+
     sources: list[Source] = [
         *([gpus] if gpus is not None else []),
         HostSource(config.proc),
         DiskSource(config.proc),
         NetworkSource(config.proc, config.sys),
-        ProcessSource(
-            holders,
-            lambda process: attribute(process, here),
-            now,
-            watched,
-            config.proc,
-            config.sys,
-            config.process_seconds,
-        ),
+        ProcessSource(holders, run_of, now, watched, config.proc, config.sys, config.process_seconds),
         HostInventory(config, _place(config)),
     ]
     return Eyes(sources, no_gpu, gpus.close if gpus is not None else _nothing)

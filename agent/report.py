@@ -1,0 +1,89 @@
+"""The report on a recording, by the analyzer: another package, which may be absent, so another process."""
+
+import contextlib
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGHUP, SIGTERM, default_int_handler, signal
+from subprocess import DEVNULL
+
+from agent.errors import ConfigError
+
+FORMATS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".csv": "csv"}
+TIMEOUT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the report shall say, and where it shall go beside stderr."""
+
+    price: str | None = None
+    against: Path | None = None
+    file: Path | None = None
+    open_page: bool = False
+
+    @classmethod
+    def checked(cls, price: str | None, against: str | None, file: str | None, *, open_page: bool) -> "Wanted":
+        """Return the wishes, found fulfillable before the command runs for a day.
+
+        Raises:
+            ConfigError: one of them is not; the sentence names it.
+        """
+        try:
+            worth = float(price) if price is not None else 0.0
+        except ValueError:
+            worth = -1.0
+        if not 0 <= worth < float("inf"):
+            raise ConfigError(f"--price {price!r} is no price of a GPU-hour; write it as 2.60")
+        if against is not None and not Path(against).is_file():
+            raise ConfigError(f"--against {against}: there is no such recording")
+        if file is not None and not Path(file).absolute().parent.is_dir():
+            raise ConfigError(f"--report {file}: there is no folder {Path(file).absolute().parent}")
+        return cls(price, Path(against) if against else None, Path(file) if file else None, open_page)
+
+    @property
+    def options(self) -> list[str]:
+        """The options of `gpuledger report recording`."""
+        price = ["--price", self.price] if self.price is not None else []
+        return [*price, *(["--against", str(self.against)] if self.against else [])]
+
+
+def report(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+    """Print the report on stderr, and write it where it is wanted; where it cannot be made, say how to get it."""
+    with _stoppable():
+        if not _made(recording, wanted.options, stdout=sys.stderr.fileno()):
+            say(f"no report could be made here; the recording is {recording}: gpuledger report recording {recording}")
+            return
+        page = wanted.file or (recording.with_suffix(".html") if wanted.open_page else None)
+        if page is not None and _written(recording, wanted, page):
+            say(f"the report is in {page}")
+            if wanted.open_page:
+                webbrowser.open(page.absolute().as_uri())
+
+
+def _written(recording: Path, wanted: Wanted, page: Path) -> bool:
+    kind = FORMATS.get(page.suffix.lower(), "text")
+    return _made(recording, [*wanted.options, "--format", kind, "--out", str(page)], stdout=DEVNULL)
+
+
+def _made(recording: Path, options: list[str], stdout: int) -> bool:
+    # -P: a folder named agent or collector where the user works must not be taken for ours.
+    line = [sys.executable, "-P", "-m", "gpuledger", "report", "recording", str(recording), *options]
+    try:
+        return subprocess.run(line, stdin=DEVNULL, stdout=stdout, timeout=TIMEOUT_SECONDS, check=False).returncode == 0  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let signals end the report alone: the exit code is the command's, whatever happens after it."""
+    before = {number: signal(number, default_int_handler) for number in (SIGTERM, SIGHUP)}
+    with contextlib.suppress(KeyboardInterrupt):
+        yield
+    for number, handler in before.items():
+        signal(number, handler)
