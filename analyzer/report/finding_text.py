@@ -17,7 +17,7 @@ def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) 
     """Return the list: one line a finding, and a column that adds up to what was avoidable."""
     kind = "week" if "-W" in report.period.label else "period"
     shown = report.findings[:top]
-    column, total = at_stake_column(shown, report.currency)
+    column, total = at_stake_column(report.findings, report.currency)
     title = f"{counted(len(report.findings), 'open finding')}, {kind} {report.period.label}"
     head = [f"{title}{f'{total} at stake':>{max(1, paper.width - 7 - len(title))}}", ""]
     if not shown:
@@ -25,7 +25,7 @@ def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) 
     what = 25 + paper.extra
     stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
     table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if shown else []
-    for finding, amount in zip(shown, column, strict=True):
+    for finding, amount in zip(shown, column, strict=False):
         table.append(
             f"  {finding.id:<8}{paper.cut(finding.subject, 16):<17}{paper.cut(finding.what, what - 1):<{what}}"
             f"{amount:>10}  {SURE[finding.confidence]:<6}{finding.actor or '-'}"
@@ -39,7 +39,7 @@ def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
         found.append(f"  {len(report.findings) - shown} more, smaller: without --top")
     if (moves := trend(report)) is not None:
         words = f"new {moves.new} · growing {moves.growing} · as before {moves.steady} · shrinking {moves.shrinking}"
-        found.append(f"  {words} · gone since the period before {moves.gone}")
+        found += paper.wrap(f"{words} · gone {moves.gone}")
     if report.suspicions and not report.everything:
         found += paper.wrap(
             f"{counted(len(report.suspicions), 'suspicion')} below medium confidence claim nothing: --all lists them"
@@ -50,9 +50,12 @@ def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
             what = paper.cut(finding.what, 24 + paper.extra)
             hours = f"{gpu_hours(finding.milliseconds)} h"
             found.append(f"  {finding.id:<8}{paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>10}")
-    first = report.findings[0].id if report.findings else None
-    unjudged = f"       not judged {report.not_judged}: see gpuledger report week" if report.not_judged else ""
-    return [*found, *([f"next: gpuledger explain {first}{unjudged}"] if first else ["next: gpuledger report week"])]
+    if report.not_judged:
+        found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}, named by gpuledger report week")
+    return [
+        *found,
+        f"next: gpuledger explain {report.findings[0].id}" if report.findings else "next: gpuledger report week",
+    ]
 
 
 def explain_text(finding: Finding, advice: Sequence[Recommendation], currency: str, timezone: str, paper: Paper) -> str:
@@ -90,7 +93,8 @@ def heading(finding: Finding, timezone: str, paper: Paper) -> list[str]:
     what = booking(finding.state, finding.cause)
     title = f"{finding.id}  {what.label}: {what.cause_label}".upper() if what.cause_label else what.label.upper()
     title = finding.id + title[len(finding.id) :]
-    right = f"{finding.confidence} · since {moment(finding.first_at, timezone)} · {plain(finding.rule)}"
+    weekday, *_, time = moment(finding.first_at, timezone).split()
+    right = f"{finding.confidence} · since {weekday} {time}"
     if len(title) + len(right) + 2 > paper.width - 2:
         return [paper.cut(title, paper.width - 2), f"  {right}"]
     return [f"{title}{right:>{paper.width - 2 - len(title)}}"]

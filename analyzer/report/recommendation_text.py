@@ -38,11 +38,11 @@ def recommendations_text(
     head = [f"{len(advice)} recommendations, {kind} {period.label}; saves per week as P20 / P50 / P80", ""]
     if not advice:
         return paper.page([f"no recommendation for {kind} {period.label}: gpuledger findings says what was lost"])
-    width = 37 + paper.extra
+    width = 34 + paper.extra
     for one in advice[:top]:
         saves = money_range(one.saves_micros, currency) if one.saves_micros else time_range(one.saves_milliseconds)
         title = paper.cut(f"{one.subject}: {one.title}", width - 1)
-        head.append(f"  {one.id:<8}{title:<{width}}{one.actor or '-':<10}{saves:>21}")
+        head.append(f"  {one.id:<8}{title:<{width}}{one.actor or '-':<10}{saves:>24}")
     return paper.page([*head, "", f"next: gpuledger show {advice[0].id}"])
 
 

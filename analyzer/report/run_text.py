@@ -1,5 +1,6 @@
 """The report of one run as text: why it was slow, what it cost, what to change, on one screen."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from analyzer.findings import Finding
@@ -29,7 +30,7 @@ from analyzer.states import booking
 
 FINDINGS_SHOWN = 3
 NODES_SHOWN = 4
-SPARK_POINTS = 60
+SPARK_POINTS = 56
 LEFT = 39  # width of the left column of the head
 
 
@@ -151,7 +152,7 @@ def run_sentence(report: RunReport) -> str:
     return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."
 
 
-def sparks(timeline: tuple[Point, ...], paper: Paper, timezone: str) -> list[str]:
+def sparks(timeline: Sequence[Point], paper: Paper, timezone: str) -> list[str]:
     """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
     buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
     if len(buckets) < 2:
@@ -162,11 +163,22 @@ def sparks(timeline: tuple[Point, ...], paper: Paper, timezone: str) -> list[str
         if what.klass == "avoidable":
             totals[what.label] = totals.get(what.label, 0) + point.milliseconds
     labels = ["working", *([max(totals, key=lambda label: totals[label])] if totals else [])]
-    width = max(map(len, labels)) + 4
+    indent = min(18, max(map(len, labels))) + 4
+    cells = _merged([points for _, points in buckets], paper.width - 2 - indent)
     found = [
-        f"  {label:<{width - 2}}{paper.spark([_share(points, label) for _, points in buckets])}" for label in labels
+        f"  {paper.cut(label, 18):<{indent - 2}}{paper.spark([_share(points, label) for points in cells])}"
+        for label in labels
     ]
-    return [*found, _axis(buckets[0][0], buckets[-1][0], len(buckets), width, timezone)]
+    return [*found, _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
+
+
+def _merged(buckets: list[list[Point]], most: int) -> list[list[Point]]:
+    """Return at most so many buckets, neighbours put together."""
+    cells = min(len(buckets), most)
+    merged: list[list[Point]] = [[] for _ in range(cells)]
+    for place, points in enumerate(buckets):
+        merged[place * cells // len(buckets)] += points
+    return merged
 
 
 def _share(points: list[Point], label: str) -> float:

@@ -1,7 +1,7 @@
 """The report of a period: what the fleet's GPU time was, exact and unrounded. Pure data; renderers stand apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
@@ -35,6 +35,10 @@ class WeekReport:
     def avoidable(self) -> Breakdown:
         """What may be called waste."""
         return self.breakdown.of("avoidable")
+
+    def named(self, cluster: str) -> "WeekReport":
+        """Return it with the name that the settings give the fleet; "fleet", the default, names nothing."""
+        return self if cluster == "fleet" else replace(self, cluster=cluster)
 
 
 def week_report(

@@ -1,0 +1,222 @@
+"""Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Literal, TypeVar, get_args
+
+from analyzer.config import WEEKDAYS, Settings
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.findings import Finding
+from analyzer.period import Calendar, Period
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report.as_json import as_json
+from analyzer.report.coverage import hours, newest_hour_end, not_judged
+from analyzer.report.finding_list import FindingsReport, findings_report
+from analyzer.report.finding_text import explain_text, findings_text
+from analyzer.report.html import text_html, week_html
+from analyzer.report.paper import Paper
+from analyzer.report.recommendation_text import recommendation_text, recommendations_text
+from analyzer.report.run import Point, RunReport, find_run, run_facts, run_report, run_span
+from analyzer.report.run_text import SPARK_POINTS, run_text
+from analyzer.report.week import WeekReport, by_saving, week_report
+from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
+from collector.store.database import Session
+
+What = Literal["week", "run", "findings", "explain", "recommend", "show"]
+Format = Literal["text", "json", "html"]
+T = TypeVar("T", Finding, Recommendation)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One reading: what, of whom, of when, and how it is written."""
+
+    what: What
+    subject: str | None = None  # of run, explain and show
+    since: str | None = None
+    until: str | None = None
+    format: Format = "text"
+    width: int = 80
+    ascii: bool = False
+    top: int | None = None
+    everything: bool = False
+
+    def query(self) -> dict[str, str]:
+        """Return it as the parameters of /v1/read."""
+        return {name: str(value) for name, value in asdict(self).items() if value not in (None, False)}
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "Request":
+        """Return the request that the parameters of /v1/read make.
+
+        Raises:
+            ConfigError: a parameter is unknown or has a value that cannot be.
+        """
+        known = {each.name for each in fields(cls)}
+        if unknown := set(query) - known:
+            raise ConfigError(f"there is no parameter {min(unknown)!r}; known are {', '.join(sorted(known))}")
+        what, form = query.get("what", ""), query.get("format", "text")
+        if what not in get_args(What) or form not in get_args(Format):
+            raise ConfigError(
+                f"what is one of {', '.join(get_args(What))}; format one of {', '.join(get_args(Format))}"
+            )
+        return cls(
+            what,  # type: ignore[arg-type]
+            query.get("subject"),
+            query.get("since"),
+            query.get("until"),
+            form,  # type: ignore[arg-type]
+            _count(query, "width") or 80,
+            query.get("ascii") == "True",
+            _count(query, "top"),
+            query.get("everything") == "True",
+        )
+
+
+def _count(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= 10_000:
+        raise ConfigError(f"{name} is {text!r}: not a number from 1 to 10000")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Who reads the ledger's losses: what was found, what is advised, how a run went over time."""
+
+    findings: Callable[[Session, int, int], list[Finding]]
+    recommendations: Callable[[Session, list[Finding], int, int], list[Recommendation]]
+    timeline: Callable[[Session, str, int], Sequence[Point]]
+
+    @classmethod
+    def own(cls) -> "Judges":
+        """Return the analyzer's own."""
+        from analyzer.finding_book import findings
+        from analyzer.placement.advise import recommendations
+        from analyzer.timeline import timeline
+
+        return cls(findings, recommendations, timeline)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads one ledger with one site's settings."""
+
+    session: Session
+    settings: Settings
+    judges: Judges = field(default_factory=Judges.own)
+
+    @property
+    def calendar(self) -> Calendar:
+        """The site's clock and week."""
+        return Calendar(self.settings.timezone, WEEKDAYS.index(self.settings.first_weekday))
+
+    def answer(self, request: Request) -> str:
+        """Return the answer as text, JSON or HTML.
+
+        Raises:
+            ConfigError: the period or the subject cannot be read.
+            LedgerError: the ledger has no such thing.
+        """
+        paper = Paper(request.width, request.ascii)
+        if request.what == "week":
+            return self._week(request, paper)
+        if request.what == "run":
+            return self._run(request, paper)
+        title, text, data = self._lists(request, paper)
+        if request.format == "json":
+            return as_json(request.what, data)
+        return text if request.format == "text" else text_html(title, text)
+
+    def period(self, since: str | None, until: str | None = None) -> Period:
+        """Return the period that is meant; without a word, the last complete week that the ledger knows.
+
+        Raises:
+            LedgerError: the ledger is empty.
+        """
+        now = newest_hour_end(self.session)
+        if now is None:
+            raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+        if since is None and until is None:
+            week = self.calendar.last_complete_week(now)
+            known = hours(self.session, week).known
+            return week if known else self.calendar.week_of(now - 1)
+        return self.calendar.span(since, until, now)
+
+    def week(self, period: Period) -> WeekReport:
+        """Return the report of a period."""
+        found = self.findings(period)
+        report = week_report(
+            self.session, period, self.calendar, self.settings.currency, found, self.advice(found, period)
+        )
+        return report.named(self.settings.cluster)
+
+    def run(self, text: str) -> RunReport:
+        """Return the report of the run that a person means."""
+        run_id = find_run(self.session, text)
+        span = run_span(self.session, run_id, self.settings.timezone)
+        found = [finding for finding in self.findings(span) if run_id in finding.run_ids]
+        points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
+        facts = run_facts(self.session, run_id)
+        return run_report(self.session, facts, span, self.settings.currency, found, self.advice(found, span), points)
+
+    def findings(self, period: Period) -> list[Finding]:
+        """Return what the analyzer found in a period."""
+        return self.judges.findings(self.session, period.start, period.end)
+
+    def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return what the analyzer recommends against these findings, most saved first."""
+        return list(by_saving(self.judges.recommendations(self.session, found, period.start, period.end)))
+
+    def list_findings(self, period: Period, *, everything: bool = False) -> FindingsReport:
+        """Return the findings of a period and how they moved since the one before."""
+        before = self.calendar.before(period)
+        known = hours(self.session, before).complete
+        return findings_report(
+            period,
+            self.settings.currency,
+            self.findings(period),
+            self.findings(before) if known else None,
+            len(not_judged(self.session, period)),
+            everything=everything,
+        )
+
+    def _week(self, request: Request, paper: Paper) -> str:
+        report = self.week(self.period(request.since, request.until))
+        if request.format == "json":
+            return as_json("week", report)
+        if request.format == "html":
+            return week_html(report)
+        return week_text(report, paper, request.top or WORTH_DOING_SHOWN)
+
+    def _run(self, request: Request, paper: Paper) -> str:
+        report = self.run(request.subject or "last")
+        if request.format == "json":
+            return as_json("run", report)
+        text = run_text(report, paper)
+        return text if request.format == "text" else text_html(report.facts.subject, text)
+
+    def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        period, currency = self.period(request.since, request.until), self.settings.currency
+        if request.what == "findings":
+            report = self.list_findings(period, everything=request.everything)
+            return "findings", findings_text(report, paper, request.top), report
+        found = self.findings(period)
+        advice = self.advice(found, period)
+        if request.what == "recommend":
+            return "recommendations", recommendations_text(period, advice, currency, paper, request.top), advice
+        if request.what == "show":
+            one = _by_id(advice, request.subject, "recommendation", "gpuledger recommend")
+            return one.id, recommendation_text(one, currency, paper), one
+        finding = _by_id(found, request.subject, "finding", "gpuledger findings")
+        own = [one for one in advice if finding.id in one.finding_ids]
+        return finding.id, explain_text(finding, own, currency, self.settings.timezone, paper), finding
+
+
+def _by_id(among: list[T], subject: str | None, noun: str, listing: str) -> T:
+    for one in among:
+        if one.id == subject:
+            return one
+    raise LedgerError(f"this period has no {noun} {subject!r}: {listing} lists them; --since names another period")

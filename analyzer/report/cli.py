@@ -1,0 +1,189 @@
+"""The reading commands: report, findings, explain, recommend and show."""
+
+import argparse
+import os
+import shutil
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from analyzer.config import Settings
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.reading import Reader, Request, What
+from analyzer.report.paper import paint
+from collector.config import load
+from collector.store.database import Store
+
+OK, CHECK_FAILED = 0, 1
+COLUMNS = 80
+ANSWER_BYTES = 64 * 2**20
+ANSWER_SECONDS = 60
+
+
+def report(argv: list[str]) -> int:
+    """Where GPU time and money went: of a week, of a run, or of a recording that gpuledger run made."""
+    parser = _parser("report", report.__doc__)
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="week | run | recording")
+    week = kinds.add_parser("week", help="a week or another period; without a name, the last complete week")
+    week.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")
+    run = kinds.add_parser("run", help="one run, ended or still running")
+    run.add_argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last")
+    recording = kinds.add_parser("recording", help="a recording of one command")
+    recording.add_argument("file", type=Path, metavar="FILE")
+    recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
+    recording.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
+    for kind in (week, run, recording):
+        _add_paper(kind)
+    for kind in (week, run):
+        _add_ledger(kind)
+    options = parser.parse_args(argv)
+    if options.what == "recording":
+        return _recording(options)
+    if options.what == "week" and options.period is not None:
+        if options.since or options.until:
+            raise ConfigError("say either a period or --since and --until, not both")
+        options.since = options.period
+    return _read(options.what, options)
+
+
+def findings(argv: list[str]) -> int:
+    """What was avoidable, sorted by money; no two findings claim the same GPU-second."""
+    parser = _parser("findings", findings.__doc__)
+    parser.add_argument("--all", action="store_true", dest="everything", help="list suspicions that claim nothing too")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a finding of high confidence is still open")
+    _add_paper(parser)
+    _add_ledger(parser)
+    return _read("findings", parser.parse_args(argv))
+
+
+def explain(argv: list[str]) -> int:
+    """One finding: what was seen, why it says so, and what would prove it wrong."""
+    return _one("explain", "finding", explain.__doc__, argv)
+
+
+def recommend(argv: list[str]) -> int:
+    """What to move or change, and what each saves."""
+    parser = _parser("recommend", recommend.__doc__)
+    _add_paper(parser)
+    _add_ledger(parser)
+    return _read("recommend", parser.parse_args(argv))
+
+
+def show(argv: list[str]) -> int:
+    """One recommendation, with the lines to paste."""
+    return _one("show", "recommendation", show.__doc__, argv)
+
+
+def _one(what: What, noun: str, about: str | None, argv: list[str]) -> int:
+    parser = _parser(what, about)
+    parser.add_argument("subject", metavar="ID", help=f"the {noun}'s id")
+    _add_paper(parser)
+    _add_ledger(parser)
+    return _read(what, parser.parse_args(argv))
+
+
+def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(prog=f"gpuledger {name}", description=about)
+
+
+def _add_paper(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json", "html"), default="text")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
+    parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
+
+
+def _add_ledger(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
+    parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
+    parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+
+
+def _read(what: What, options: argparse.Namespace) -> int:
+    request = Request(
+        what,
+        getattr(options, "subject", None),
+        options.since,
+        options.until,
+        options.format,
+        _width(options.width),
+        _is_ascii(options),
+        options.top,
+        getattr(options, "everything", False),
+    )
+    if options.server:
+        _write(ask(options.server, request), options)
+        return OK
+    path = options.store or load(options.config, os.environ).store
+    settings = Settings.read(options.config) if options.config else Settings.beside(path)
+    with Store.open(path, read_only=True) as store, store.session() as session:
+        reader = Reader(session, settings)
+        _write(reader.answer(request), options)
+        return _checked(reader, request) if getattr(options, "check", False) else OK
+
+
+def _checked(reader: Reader, request: Request) -> int:
+    found = reader.findings(reader.period(request.since, request.until))
+    failed = any(one.confidence == "high" and one.still_open and not one.suspicion for one in found)
+    return CHECK_FAILED if failed else OK
+
+
+def ask(server: str, request: Request) -> str:
+    """Return a server's answer to a request.
+
+    Raises:
+        LedgerError: the server cannot be reached, or refuses.
+    """
+    url = f"{server.rstrip('/')}/v1/read?{urllib.parse.urlencode(request.query())}"
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"--server {server} is no address like http://127.0.0.1:8470")
+    token = os.environ.get("GPULEDGER_TOKEN")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        asked = urllib.request.Request(url, headers=headers)  # noqa: S310 - the scheme is checked above
+        with urllib.request.urlopen(asked, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
+            return str(answer.read(ANSWER_BYTES).decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise LedgerError(f"{server} answers {error.code}: {error.read(4096).decode(errors='replace')}") from error
+    except OSError as error:
+        raise LedgerError(f"{server} does not answer: {error}") from error
+
+
+def _recording(options: argparse.Namespace) -> int:
+    from analyzer.report.recording import recording_answer
+
+    text = recording_answer(
+        options.file, options.price, options.against, options.format, _width(options.width), ascii=_is_ascii(options)
+    )
+    _write(text, options)
+    return OK
+
+
+def _width(asked: int | None) -> int:
+    return asked if asked is not None else min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
+
+
+def _is_ascii(options: argparse.Namespace) -> bool:
+    if options.out is not None and not options.plain:
+        return False
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    return bool(options.plain) or not sys.stdout.isatty() or encoding != "utf8"
+
+
+def _write(text: str, options: argparse.Namespace) -> None:
+    if options.out is not None:
+        try:
+            options.out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
+        return
+    colour = options.format == "text" and not _is_ascii(options) and "NO_COLOR" not in os.environ
+    sys.stdout.write(paint(text) if colour else text)

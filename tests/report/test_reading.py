@@ -1,0 +1,169 @@
+"""Readings: one answer, however it is asked for."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from analyzer.config import Settings
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.period import HOUR
+from analyzer.reading import Judges, Reader, Request
+from analyzer.report.cli import report
+from analyzer.report.paper import Paper
+from analyzer.report.run import Point
+from analyzer.report.run_text import run_text
+from collector.store.database import Session, Store
+from tests.report import example_week
+
+BERLIN = Settings(cluster="alpha", timezone="Europe/Berlin")
+
+
+@dataclass(frozen=True)
+class At:
+    """One stretch of an example timeline."""
+
+    bucket_start: int
+    state: str
+    cause: str | None
+    milliseconds: int
+
+
+def example_timeline(_: Session, run_id: str, points: int) -> Sequence[Point]:
+    """Return a run that works five parts of nine and waits for input four, but for its first and last stretch."""
+    step = 70 * HOUR // points
+    start = example_week.TUESDAY_8
+    found: list[Point] = []
+    for place in range(points):
+        edge = place in (0, points - 1)
+        found.append(At(start + place * step, "productive", "compute", 1 if edge else 5))
+        found.append(At(start + place * step, "starved", "preprocessing", 1 if edge else 4))
+        found.append(At(start + place * step, "starting", "warm_up", 9 if edge else 0))
+    return found
+
+
+EXAMPLE = Judges(
+    lambda _, start, end: example_week.findings() if end > example_week.W46.start else [],
+    lambda _, found, start, end: example_week.recommendations() if found else [],
+    example_timeline,
+)
+
+
+@pytest.fixture
+def reader(session: Session) -> Reader:
+    """Return a reader of the example week and its sixteen findings."""
+    return Reader(session, BERLIN, EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("run", Request("run", "81234")),
+        ("findings", Request("findings")),
+        ("findings_top", Request("findings", top=3, ascii=True, width=64)),
+        ("explain", Request("explain", "f-m3p8")),
+        ("recommend", Request("recommend", top=5)),
+        ("show", Request("show", "r-3mx8")),
+    ],
+)
+def test_screens(reader: Reader, golden: Callable[[str, str], None], name: str, request_: Request) -> None:
+    """Words and layout are the product's face: every change is read as a diff."""
+    text = reader.answer(request_)
+    assert max(map(len, text.splitlines())) <= request_.width
+    golden(f"report/{name}.txt", text)
+
+
+def test_the_default_is_the_last_complete_week(reader: Reader) -> None:
+    """Without a word people mean the week that has just ended."""
+    assert reader.period(None).label == "2026-W46"
+    assert "week 2026-W46" in reader.answer(Request("week"))
+
+
+def test_json_has_exact_integers(reader: Reader) -> None:
+    """Machines add up what people see rounded."""
+    document = json.loads(reader.answer(Request("week", format="json")))
+    assert (document["schema"], document["version"]) == ("gpuledger/week", 1)
+    entries = document["report"]["breakdown"]["entries"]
+    assert sum(entry["cost_micros"] for entry in entries) == 67_737_600_000
+    assert sum(entry["milliseconds"] for entry in entries) == 32_256 * 3_600_000
+    assert sum(f["at_stake_micros"] for f in document["report"]["findings"]) == 9_225_660_000
+
+
+@pytest.mark.parametrize("what", ["week", "run", "findings", "recommend"])
+def test_json_fields_are_documented(reader: Reader, what: str) -> None:
+    """--json is a promise: a field that nobody documented is a promise that nobody keeps."""
+    request = Request(what, "81234" if what == "run" else None, format="json")  # type: ignore[arg-type]
+    body = json.loads(reader.answer(request))["report"]
+    documented = Path("docs/json.md").read_text()
+    for row in body if isinstance(body, list) else [body]:
+        for field in row:
+            assert f"`{field}`" in documented, field
+
+
+def test_html_escapes_every_name(session: Session) -> None:
+    """A run's name is its user's text: markup in it must stay text in every reader's browser."""
+    evil = [replace(one, subject="<script>alert(1)</script>") for one in example_week.recommendations()]
+    judges = replace(EXAMPLE, recommendations=lambda *_: evil)
+    page = Reader(session, BERLIN, judges).answer(Request("week", format="html"))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "http" not in page.replace('http-equiv="', "")
+
+
+@pytest.mark.parametrize("text", ["81234", "slurm/alpha/81234", "llama-sft", "/81234"])
+def test_a_run_answers_to_any_unique_name(reader: Reader, text: str) -> None:
+    """Nobody types a whole id twice."""
+    assert reader.run(text).facts.run_id == "slurm/alpha/81234"
+
+
+def test_an_ambiguous_run_is_not_guessed(reader: Reader) -> None:
+    """The report of the wrong run is worse than none."""
+    with pytest.raises(LedgerError, match="several runs answer"):
+        reader.run("00")
+    with pytest.raises(LedgerError, match="knows no run"):
+        reader.run("99999")
+
+
+def test_a_running_run_is_told_so_far(reader: Reader) -> None:
+    """The report of a run that still runs says so, and where it is heading."""
+    report = reader.run("81234")
+    running = replace(
+        report,
+        facts=replace(report.facts, ended_at=None, exit_status=None),
+        limit_at=report.facts.started_at + 100 * HOUR if report.facts.started_at else None,
+    )
+    text = run_text(running, Paper())
+    assert "still running" in text
+    assert "1,128.0 GPU-hours so far" in text
+    assert "at its limit, Sat 14 Nov 12:12:" in text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"what": "weather"}, {"what": "week", "width": "wide"}, {"what": "week", "store": "/etc/passwd"}, {}],
+)
+def test_bad_requests_are_refused(query: dict[str, str]) -> None:
+    """What comes over the network is checked before anything reads it."""
+    with pytest.raises(ConfigError):
+        Request.of(query)
+
+
+def test_a_request_survives_the_network() -> None:
+    """--server must answer what --store would."""
+    request = Request("findings", since="7d", top=3, ascii=True, everything=True, width=100)
+    assert Request.of(request.query()) == request
+
+
+def test_an_unknown_id_says_where_to_look(reader: Reader) -> None:
+    """Ids are typed by hand."""
+    with pytest.raises(LedgerError, match="gpuledger findings lists them"):
+        reader.answer(Request("explain", "f-none"))
+
+
+def test_an_empty_ledger_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The first command on a new site must say what to do next, not fail."""
+    Store.open(tmp_path / "s.duckdb").close()
+    with pytest.raises(LedgerError, match="the ledger is empty"):
+        report(["week", "--store", str(tmp_path / "s.duckdb")])
