@@ -79,14 +79,14 @@ def analyze(
 
 def _find_lost_work(session: "Session", days: list[int], limits: Thresholds) -> None:
     """Find the last checkpoint of every failed attempt that touches these days; it may lie days before the failure."""
-    run_sql(session, "lost.sql", from_ms=days[0], until_ms=days[-1] + DAY_MS)
-    from_us, until_us = session.row(
-        "SELECT coalesce(min(from_ms), 0) * 1000, coalesce(max(until_ms), 0) * 1000 FROM failed"
-    )
-    if until_us:
-        _find_checkpoints(session, from_us, until_us, limits)
+    run_sql(session, "failed.sql", from_ms=days[0], until_ms=days[-1] + DAY_MS)
+    first_ms, last_ms = session.row("SELECT coalesce(min(from_ms), 0), coalesce(max(until_ms), 0) FROM failed")
+    for day_ms in range(first_ms // DAY_MS * DAY_MS, last_ms, DAY_MS):
+        span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
+        run_sql(session, "failed_samples.sql", **span)
+        _find_checkpoints(session, span["from_us"], span["until_us"], limits)
+        session.execute("DROP TABLE of_interest")
     run_sql(session, "lost_from.sql")
-    session.execute("DROP TABLE of_interest")
 
 
 def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: Thresholds) -> None:
@@ -115,9 +115,9 @@ def _book_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limit
         active_permille=limits.active_permille,
         yardstick_permille=limits.yardstick_permille,
     )
-    count_work(session, from_ms, until_ms, limits)
+    count_work(session, from_ms, until_ms, HOUR_MS, limits)
     judge_day(session, facts, limits)
-    run_sql(session, "booking.sql", slowed_permille=limits.slowed_permille, gap_ms=limits.gap_ms)
+    run_sql(session, "booking.sql", bucket_ms=HOUR_MS, gap_ms=limits.gap_ms)
 
 
 def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
@@ -131,7 +131,7 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         quiet_ms=limits.quiet_ms,
         active_permille=limits.active_permille,
     )
-    run_sql(session, "dips.sql", dip_samples=limits.dip_samples)
+    _find_dips(session, limits)
     run_sql(
         session,
         "slices.sql",
@@ -144,8 +144,16 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
     run_sql(session, "pieces.sql")
 
 
-def count_work(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
-    """Fill `worked` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
+def _find_dips(session: "Session", limits: Thresholds) -> None:
+    """Find the stand-stills that only samples finer than a second can show; most fleets have none such."""
+    (is_fine,) = session.row(
+        "SELECT EXISTS (SELECT 1 FROM narrow WHERE zero IS NULL AND utilization IS NOT NULL AND until_ms - from_ms < 1000)"
+    )
+    run_sql(session, "dips.sql" if is_fine else "no_dips.sql", dip_samples=limits.dip_samples)
+
+
+def count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
+    """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
     run_sql(
         session,
         "windows.sql",
@@ -154,4 +162,6 @@ def count_work(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         full_permille=limits.full_permille,
         spinning_permille=limits.spinning_permille,
         deadband_permille=limits.deadband_permille,
+        slowed_permille=limits.slowed_permille,
+        bucket_ms=bucket_ms,
     )

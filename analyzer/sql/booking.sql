@@ -1,44 +1,35 @@
 -- Every millisecond of every slice gets its state. Whole numbers throughout: what is subtracted here is added there.
 
-CREATE OR REPLACE TEMP TABLE split AS
-WITH judged AS (
-    SELECT w.sid, w.window_ms, w.rid, w.ms, w.slowed, w.slowed_by, v.is_hung, v.is_underused, v.is_service,
-        CASE WHEN w.in_checkpoint THEN w.ms::BIGINT * greatest(0, coalesce(w.best, 0) - w.activity) // greatest(coalesce(w.best, 1), 1) ELSE 0 END AS saving_ms,
-        CASE WHEN w.in_checkpoint OR v.is_hung THEN 0 ELSE w.ms::BIGINT * w.still // 1000 END AS still_ms,
-        CASE WHEN w.in_checkpoint OR v.is_hung OR NOT coalesce(v.is_exchanging, false) THEN 0 ELSE w.ms::BIGINT * w.short // 1000 END AS short_ms
-    FROM worked w LEFT JOIN verdicts v USING (rid, window_ms)
-), slowed AS (
-    SELECT *, ms - saving_ms - still_ms - short_ms AS left_ms,
-        CASE WHEN slowed >= $slowed_permille AND NOT coalesce(is_hung, false) THEN (ms - saving_ms - still_ms - short_ms) * slowed // 1000 ELSE 0 END AS slow_ms
-    FROM judged
-)
-SELECT sid, window_ms, rid, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
-    coalesce(sum(slow_ms) FILTER (slowed_by = 1), 0)::BIGINT AS slow_power_ms, coalesce(sum(slow_ms) FILTER (slowed_by = 2), 0)::BIGINT AS slow_heat_ms,
-    coalesce(sum(slow_ms) FILTER (slowed_by = 3), 0)::BIGINT AS slow_board_ms, sum(left_ms - slow_ms)::BIGINT AS rest_ms
-FROM slowed GROUP BY ALL;
-
 -- What was worked, by the verdict of its window.
 CREATE OR REPLACE TEMP TABLE booked AS
-WITH s AS (
-    SELECT s.*, v.* EXCLUDE (rid, window_ms), s.short_ms * coalesce(v.straggler_permille, 0) // 1000 AS straggler_ms,
-        s.short_ms * coalesce(v.cross_rack_permille, 0) // 1000 AS cross_ms
-    FROM split s LEFT JOIN verdicts v USING (rid, window_ms)
+WITH judged AS (
+    SELECT w.sid, w.bucket_ms, w.ms, w.saving_ms, if(h.is_hung, 0, w.still_ms) AS still_ms, if(h.is_exchanging, w.short_ms, 0) AS short_ms,
+        CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_power_ms ELSE whole_power_ms END AS slow_power_ms,
+        CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_heat_ms ELSE whole_heat_ms END AS slow_heat_ms,
+        CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_board_ms ELSE whole_board_ms END AS slow_board_ms,
+        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging), h.is_hung
+    FROM work w LEFT JOIN verdicts v USING (rid, window_ms)
+    CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung, coalesce(v.is_exchanging, false) AS is_exchanging) h
+), s AS (
+    SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms, short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
+        ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS rest_ms
+    FROM judged
 ), lines AS (
-    SELECT sid, 'checkpointing' AS state, 'storage' AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
-    UNION ALL SELECT sid, 'headroom', 'declared', NULL, 'medium', NULL, still_ms FROM s WHERE is_service
-    UNION ALL SELECT sid, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND is_service IS DISTINCT FROM true
-    UNION ALL SELECT sid, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s WHERE input_cause IS NULL AND is_low AND is_service IS DISTINCT FROM true
-    UNION ALL SELECT sid, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, still_ms FROM s
+    SELECT sid, bucket_ms, 'checkpointing' AS state, 'storage' AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL, still_ms FROM s WHERE is_service
+    UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND is_service IS DISTINCT FROM true
+    UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s WHERE input_cause IS NULL AND is_low AND is_service IS DISTINCT FROM true
+    UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, still_ms FROM s
         WHERE input_cause IS NULL AND is_low IS DISTINCT FROM true AND is_service IS DISTINCT FROM true
-    UNION ALL SELECT sid, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms FROM s
-    UNION ALL SELECT sid, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms FROM s
-    UNION ALL SELECT sid, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms FROM s
-    UNION ALL SELECT sid, 'communicating', 'hang', NULL, 'high', NULL, rest_ms FROM s WHERE is_hung
-    UNION ALL SELECT sid, 'throttled', 'power', NULL, 'high', NULL, slow_power_ms FROM s
-    UNION ALL SELECT sid, 'throttled', 'thermal', NULL, 'high', NULL, slow_heat_ms FROM s
-    UNION ALL SELECT sid, 'throttled', 'hardware', NULL, 'high', NULL, slow_board_ms FROM s
-    UNION ALL SELECT sid, 'underused', underused_cause, NULL, underused_confidence, NULL, rest_ms FROM s WHERE is_underused AND is_hung IS DISTINCT FROM true
-    UNION ALL SELECT sid, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, rest_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'hang', NULL, 'high', NULL, rest_ms FROM s WHERE is_hung
+    UNION ALL SELECT sid, bucket_ms, 'throttled', 'power', NULL, 'high', NULL, slow_power_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'throttled', 'thermal', NULL, 'high', NULL, slow_heat_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'throttled', 'hardware', NULL, 'high', NULL, slow_board_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, rest_ms FROM s WHERE is_underused AND is_hung IS DISTINCT FROM true
+    UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, rest_ms FROM s
         WHERE is_underused IS DISTINCT FROM true AND is_hung IS DISTINCT FROM true
 )
 SELECT * FROM lines WHERE ms > 0;
@@ -46,19 +37,19 @@ SELECT * FROM lines WHERE ms > 0;
 -- What was held and not worked, and what was held by nobody.
 INSERT INTO booked
 WITH rest AS (
-    SELECT p.sid, p.up, p.fixed, sum(p.ms)::BIGINT AS ms FROM pieces p
+    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.fixed, sum(p.ms)::BIGINT AS ms FROM pieces p
     WHERE p.rid IS NULL OR p.fixed IS NOT NULL OR NOT p.up OR p.activity IS NULL GROUP BY ALL
 ), silent AS (
-    SELECT s.sid, NULL::BOOLEAN AS up, s.fixed, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
+    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, s.fixed, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
     FROM slices s LEFT JOIN (SELECT sid, sum(ms)::BIGINT AS ms FROM pieces GROUP BY sid) p USING (sid)
-), both AS (
+), unworked AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), known AS (
-    SELECT b.sid, b.up, b.fixed, b.ms, s.rid, s.attempt, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
+    SELECT b.sid, b.bucket_ms, b.up, b.fixed, b.ms, s.rid, s.attempt, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
         u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long
-    FROM both b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
+    FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )
-SELECT sid,
+SELECT sid, bucket_ms,
     CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved') THEN 'unallocated'
          WHEN rid IS NULL AND is_fragment THEN 'unallocated'
          WHEN up = false OR (host_state = 'down' AND up IS NULL) THEN 'broken'

@@ -12,11 +12,11 @@ SELECT u.uid, row_number() OVER w AS k,
     round(1000 * s.utilization_zero_ratio)::SMALLINT AS zero,
     round(1000 * s.tensor_active_ratio)::SMALLINT AS tensor,
     round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
-    round(1000 * s.power_watts / u.power_limit_watts)::INTEGER AS power,
+    least(5000, round(1000 * s.power_watts / u.power_limit_watts))::SMALLINT AS power,
     (s.memory_used_bytes // 1000000)::INTEGER AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
               AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0) + coalesce(s.throttle_hardware_seconds, 0) > 0
-         THEN (1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz))::SMALLINT ELSE 0 END AS slowed,
+         THEN 1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
     CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0), coalesce(s.throttle_thermal_seconds, 0)) THEN 3
          WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2 ELSE 1 END::TINYINT AS slowed_by,
     (s.pcie_receive_bytes // 1000)::INTEGER AS pcie_in_kb,
@@ -41,10 +41,15 @@ SELECT uid, from_ms, until_ms, memory_mb FROM spans
 WHERE observed_ms >= $quiet_ms;
 
 -- First work of each GPU of a run: found here for the chunk, kept in run_gpus for ever.
+CREATE OR REPLACE TEMP TABLE waiting AS
+SELECT h.* FROM holds h JOIN run_keys k USING (rid) JOIN units u USING (uid)
+LEFT JOIN run_gpus g ON g.run_id = k.run_id AND g.attempt = h.attempt AND g.gpu_uuid = u.uuid
+WHERE h.from_ms < $until_us // 1000 AND h.until_ms > $from_us // 1000 AND (g.first_active_at IS NULL OR g.first_active_at >= $from_us);
+
 CREATE OR REPLACE TEMP TABLE first_here AS
 SELECT h.rid, h.attempt, h.uid, min(greatest(n.from_ms, h.from_ms)) AS at_ms
 FROM (SELECT uid, from_ms, until_ms FROM narrow WHERE up AND activity > $active_permille) n
-JOIN holds h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
+JOIN waiting h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
 GROUP BY ALL;
 
 INSERT INTO run_gpus

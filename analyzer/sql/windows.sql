@@ -4,31 +4,48 @@ CREATE OR REPLACE TEMP TABLE checkpoint_minutes AS
 SELECT k.rid, c.minute // 1000 AS minute_ms FROM checkpoints c JOIN run_keys k USING (run_id)
 WHERE c.minute >= $from_us AND c.minute < $until_us;
 
--- Each working piece with what it is short of. `still` is the share without a kernel; `short` the share that the
--- chip was busy in the driver's sense and yet below the run's own yardstick, as spinning in a collective is.
-CREATE OR REPLACE TEMP TABLE worked AS
-SELECT p.*, p.from_ms // 600000 * 600000 AS window_ms, y.best, c.rid IS NOT NULL AS in_checkpoint,
-    least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END)))::INTEGER AS still
-FROM pieces p
-LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
-LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
-WHERE p.rid IS NOT NULL AND p.fixed IS NULL AND p.up AND p.activity IS NOT NULL AND p.ms > 0;
-
-ALTER TABLE worked ADD COLUMN short INTEGER;
-
-UPDATE worked SET short = CASE
-    WHEN NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille THEN 0
-    WHEN activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
-    ELSE least(1000 - still, greatest(0, (best * (1000 - still) // 1000 - activity) * 1000 // (best - $spinning_permille))) END;
+-- What each slice's working pieces come to in each ten minutes, in one pass over them. `still` is the time without a
+-- kernel; `short` the time in which the chip was busy in the driver's sense and yet below the run's own yardstick, as
+-- spinning in a collective is; `saving` the dip of a checkpoint. Clock losses are taken of what is left: beside_* where
+-- `short` is booked apart, whole_* where it is not; that is decided only when the window is judged.
+CREATE OR REPLACE TEMP TABLE work AS
+WITH wide AS (
+    SELECT p.sid, p.rid, p.uid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
+        p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
+        p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, p.slowed_by,
+        p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint,
+        CASE WHEN c.rid IS NOT NULL THEN 0
+             ELSE least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END))) END::BIGINT AS still
+    FROM pieces p
+    LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
+    LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
+    WHERE p.rid IS NOT NULL AND p.fixed IS NULL AND p.up AND p.activity IS NOT NULL AND p.ms > 0
+), measured AS (
+    SELECT *, CASE WHEN in_checkpoint OR NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille
+                        OR activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
+                   ELSE least(1000 - still, greatest(0, (best * (1000 - still) // 1000 - activity) * 1000 // (best - $spinning_permille))) END AS short,
+        CASE WHEN in_checkpoint THEN ms * greatest(0, best - activity) // best ELSE 0 END AS saving_ms
+    FROM wide
+), whole AS (
+    SELECT *, ms * still // 1000 AS still_ms, ms * short // 1000 AS short_ms,
+        (ms - coalesce(saving_ms, 0) - ms * still // 1000) * slowed // 1000 AS whole_ms,
+        (ms - coalesce(saving_ms, 0) - ms * still // 1000 - ms * short // 1000) * slowed // 1000 AS beside_ms
+    FROM measured
+)
+SELECT sid, rid, uid, window_ms, bucket_ms, in_checkpoint, sum(ms)::BIGINT AS ms, coalesce(sum(saving_ms), 0)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
+    coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
+    coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
+    coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
+    sum(ms) FILTER (has_sm) AS sm_ms, sum(ms) FILTER (has_shares) AS shares_ms, sum(activity * ms) AS activity,
+    sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram, sum(power * ms) AS power, sum(slowed * ms) AS slowed,
+    max(best) AS best, sum(pcie_in_kb * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb * ms // sample_ms) AS pcie_out_kb, sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
+FROM whole GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE gpu_windows AS
-SELECT rid, window_ms, uid, sum(ms) AS ms, sum(ms) FILTER (has_sm) AS sm_ms, sum(ms) FILTER (zero IS NOT NULL) AS shares_ms,
-    sum(activity::BIGINT * ms) AS activity, sum(still::BIGINT * ms) AS still, sum(short::BIGINT * ms) AS short,
-    sum(utilization::BIGINT * ms) AS utilization, sum(tensor::BIGINT * ms) AS tensor, sum(dram::BIGINT * ms) AS dram,
-    sum(power::BIGINT * ms) AS power, sum(slowed::BIGINT * ms) // sum(ms) AS slowed, max(best) AS best,
-    sum(pcie_in_kb::BIGINT * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb::BIGINT * ms // sample_ms) AS pcie_out_kb,
-    sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
-FROM worked WHERE NOT in_checkpoint GROUP BY ALL;
+SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity, sum(still_ms) AS still_ms, sum(short_ms) AS short_ms,
+    sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power, sum(slowed) // sum(ms) AS slowed, max(best) AS best,
+    sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
+FROM work WHERE NOT in_checkpoint GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE run_nodes AS
 SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING (uid);
@@ -76,12 +93,12 @@ FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.unti
 CREATE OR REPLACE TEMP TABLE run_windows_here AS
 WITH gpus AS (
     SELECT rid, window_ms, count(*) AS gpus, sum(ms)::BIGINT AS ms, coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
-        (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still) // sum(ms))::BIGINT AS still, (sum(short) // sum(ms))::BIGINT AS short,
+        (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still, (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short,
         (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor, (sum(dram) // sum(sm_ms))::BIGINT AS dram,
         (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most, min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
         min(uid) FILTER (slowed >= 30) AS slowest_uid,
         sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb, sum(nvlink_kb)::BIGINT AS nvlink_kb
-    FROM (SELECT *, FROM gpu_windows) GROUP BY ALL
+    FROM gpu_windows GROUP BY ALL
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy, avg(h.iowait)::BIGINT AS iowait,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,

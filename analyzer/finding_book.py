@@ -1,0 +1,186 @@
+"""The findings of a period: what the ledger books as avoidable, grouped by who lost it and why.
+
+Every avoidable millisecond of the ledger is in exactly one finding, so that they sum to what is avoidable.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from analyzer.finding_evidence import evidence, speedup
+from analyzer.finding_rules import SUSPICION, WORDS, Words
+from analyzer.findings import Finding
+from analyzer.ids import short_id
+from analyzer.states import BOOKINGS, Confidence, booking
+from analyzer.windows import RunWindow, Verdict
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+HOUR_US = 3_600_000_000
+_AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")
+_RANK = {"high": 2, "medium": 1, "low": 0}
+
+_LOSSES = """
+SELECT coalesce(r.name, l.run_id, l.node) AS subject, r.team, l.state, coalesce(l.cause, l.suspicion) AS cause,
+    l.run_id, l.caused_by, l.confidence, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
+    min(l.hour), max(l.hour)
+FROM ledger l LEFT JOIN runs r USING (run_id)
+WHERE l.hour >= ? AND l.hour < ?
+    AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
+GROUP BY ALL ORDER BY ALL
+"""
+
+_HELD = """
+SELECT coalesce(r.name, l.run_id), r.team, sum(l.milliseconds)::BIGINT FROM ledger l LEFT JOIN runs r USING (run_id)
+WHERE l.hour >= ? AND l.hour < ? AND l.run_id IS NOT NULL GROUP BY ALL
+"""
+
+
+@dataclass(slots=True)
+class _Loss:
+    """Rows of one subject, state and cause, while they are added up."""
+
+    milliseconds: int = 0
+    cost_micros: int | None = None
+    first_us: int = 2**62
+    last_us: int = 0
+    by_run: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    by_confidence: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, run_id: str | None, caused_by: str | None, confidence: str | None, ms: int, cost: int | None) -> None:
+        self.milliseconds += ms
+        if cost is not None:
+            self.cost_micros = (self.cost_micros or 0) + cost
+        if run_id is not None:
+            self.by_run[run_id] += ms
+        if caused_by is not None:
+            self.by_cause[caused_by] += ms
+        self.by_confidence[confidence or "medium"] += ms
+
+
+Key = tuple[str, str | None, str, str | None]  # subject, team, state, cause
+
+
+def findings(session: "Session", start_us: int, end_us: int) -> list[Finding]:
+    """Return the findings of the hours in [start_us, end_us), the dearest first, suspicions last."""
+    losses = _losses(session, start_us, end_us)
+    held = {(subject, team): ms for subject, team, ms in session.rows(_HELD, [start_us, end_us])}
+    (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM ledger_hours WHERE hour < ?", [end_us])
+    seen = _windows(session, {run for loss in losses.values() for run in loss.by_run}, start_us, end_us)
+    found = [_finding(key, loss, held.get(key[:2], 0), newest, seen) for key, loss in losses.items()]
+    return sorted(found, key=lambda f: (f.suspicion, -(f.at_stake_micros or 0), -f.milliseconds, f.id))
+
+
+def _losses(session: "Session", start_us: int, end_us: int) -> dict[Key, _Loss]:
+    losses: dict[Key, _Loss] = defaultdict(_Loss)
+    for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last in session.rows(
+        _LOSSES, [start_us, end_us]
+    ):
+        is_suspicion = state == "unexplained" and cause is not None
+        if not is_suspicion and (state, cause) not in _AVOIDABLE:
+            continue
+        loss = losses[subject, team, state, cause]
+        loss.add(run_id, caused_by, confidence, ms, cost)
+        loss.first_us, loss.last_us = min(loss.first_us, first), max(loss.last_us, last)
+    return losses
+
+
+def _windows(
+    session: "Session", run_ids: Iterable[str], start_us: int, end_us: int
+) -> dict[tuple[str, str, str | None], list[RunWindow]]:
+    """Return the windows of these runs by run, state and cause of their verdicts."""
+    by: dict[tuple[str, str, str | None], list[RunWindow]] = defaultdict(list)
+    wanted = sorted(run_ids)
+    if not wanted:
+        return by
+    rows = session.rows(
+        """
+        SELECT counts, verdict FROM run_windows
+        WHERE window_start >= ? AND window_start < ? AND run_id IN (SELECT unnest(?)) ORDER BY run_id, window_start
+        """,
+        [start_us, end_us, wanted],
+    )
+    for counts, verdict in rows:
+        window, said = RunWindow.from_json(counts), Verdict.from_json(verdict)
+        for state, cause in _said(window, said):
+            by[window.run_id, state, cause].append(window)
+    return by
+
+
+def _said(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
+    """Return the states and causes that a verdict books, with those that need none."""
+    said: list[tuple[str, str | None]] = []
+    if verdict.input_cause is not None:
+        said.append(("starved", verdict.input_cause))
+    elif verdict.is_low:
+        said.append(("unexplained", verdict.input_suspicion))
+    if verdict.cross_rack_permille:
+        said.append(("communicating", "cross_rack"))
+    if verdict.straggler_permille:
+        said.append(("communicating", "straggler"))
+    if verdict.is_hung:
+        said.append(("communicating", "hang"))
+    if verdict.is_underused:
+        said.append(("underused", verdict.underused_cause))
+    if window.slowed_most >= 30:
+        said += [("throttled", cause) for cause in ("power", "thermal", "hardware")]
+    return said
+
+
+def _finding(
+    key: Key, loss: _Loss, held_ms: int, newest_us: int, seen: dict[tuple[str, str, str | None], list[RunWindow]]
+) -> Finding:
+    subject, team, state, cause = key
+    runs = tuple(sorted(loss.by_run, key=lambda run: (-loss.by_run[run], run)))
+    windows = [window for run in runs for window in seen.get((run, state, cause), [])]
+    is_suspicion = state == "unexplained"
+    words = SUSPICION if is_suspicion else WORDS[state, cause]
+    shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
+    values = _values(shown, cause, loss, held_ms, windows)
+    return Finding(
+        id=short_id("f", subject, team or "", state, cause or ""),
+        rule=f"{state}/{cause}",
+        subject=shown,
+        run_ids=runs,
+        team=team,
+        state=state,
+        cause=cause or "",
+        what=words.what.format(**values),
+        milliseconds=loss.milliseconds,
+        at_stake_micros=loss.cost_micros,
+        confidence="low" if is_suspicion else _confidence(loss),
+        actor=None if is_suspicion else booking(state, cause).actor,
+        first_at=loss.first_us,
+        last_at=loss.last_us + HOUR_US,
+        still_open=loss.last_us >= newest_us - HOUR_US,
+        caused_by=max(loss.by_cause, key=lambda who: (loss.by_cause[who], who), default=None),
+        sentence=_sentence(words, values),
+        evidence=evidence(state, cause, windows),
+        wrong_if=words.wrong_if.format(**values),
+        suspicion=is_suspicion,
+    )
+
+
+def _values(subject: str, cause: str | None, loss: _Loss, held_ms: int, windows: list[RunWindow]) -> dict[str, str]:
+    share = f"{100 * loss.milliseconds / held_ms:.1f} %" if held_ms else "part"
+    return {
+        "subject": subject,
+        "share": share,
+        "hours": f"{loss.milliseconds / 3_600_000:,.1f}",
+        "cause": (cause or "").replace("_", " "),
+        "speedup": speedup(windows),
+        "missing": "the hosts' disks, cores and loader workers, once measured, have nothing to do with it",
+    }
+
+
+def _sentence(words: Words, values: dict[str, str]) -> str:
+    return words.sentence.format(**values)
+
+
+def _confidence(loss: _Loss) -> Confidence:
+    """Return the confidence of most of the loss."""
+    most = max(loss.by_confidence, key=lambda word: (loss.by_confidence[word], _RANK[word]))
+    return "high" if most == "high" else "medium" if most == "medium" else "low"

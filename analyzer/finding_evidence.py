@@ -1,0 +1,155 @@
+"""The evidence of a finding, from the windows in which its verdict was given: what was seen, and which is the limit."""
+
+from collections.abc import Sequence
+
+from analyzer.findings import Evidence
+from analyzer.windows import RunWindow
+
+GIGA = 1_000_000_000
+
+
+def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tuple[Evidence, ...]:
+    """Return the lines for one state and cause; signals that were not reported are left out."""
+    if not windows:
+        return ()
+    if state in ("starved", "unexplained"):
+        return _lines(
+            _workers(windows, cause), _input(windows), _disk(windows, cause), _mount(windows, cause), _cores(windows)
+        )
+    if state == "communicating":
+        return _lines(_spinning(windows), _fabric(windows), _clock(windows))
+    if state == "throttled":
+        return _lines(_clock(windows), _power(windows))
+    if state == "underused":
+        return _lines(_chip(windows), _power(windows))
+    return _lines(_chip(windows))
+
+
+def speedup(windows: Sequence[RunWindow]) -> str:
+    """Return how much faster a step would be without the stand-still, as text; at least 1.1."""
+    if not windows:
+        return "1.1"
+    still = sum(window.still * window.ms for window in windows) // max(1, sum(window.ms for window in windows))
+    return f"{max(1.1, 0.9 * 1000 / max(50, 1000 - still)):.1f}"
+
+
+def _lines(*lines: Evidence | None) -> tuple[Evidence, ...]:
+    return tuple(line for line in lines if line is not None)
+
+
+def _known(values: Sequence[int | None]) -> list[int]:
+    return sorted(value for value in values if value is not None)
+
+
+def _mean(values: Sequence[int]) -> int:
+    return sum(values) // len(values)
+
+
+def _percent(permille: int) -> str:
+    return f"{(permille + 5) // 10} %"
+
+
+def _span(values: Sequence[int]) -> str:
+    low, high = (values[len(values) // 10] + 5) // 10, (values[len(values) * 9 // 10] + 5) // 10
+    return f"{low} %" if low == high else f"{low}-{high} %"
+
+
+def _workers(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+    busiest = _known([window.busiest for window in windows])
+    if not busiest:
+        return None
+    count = _known([window.workers for window in windows])
+    most = f"{count[-1]}, " if count else ""
+    return Evidence(
+        "loader workers",
+        f"{most}the busiest at {_span(busiest)} of a core",
+        "<- the limit" if cause == "preprocessing" else "",
+    )
+
+
+def _input(windows: Sequence[RunWindow]) -> Evidence | None:
+    rates = _known(
+        [
+            None if window.pcie_in_kb is None else window.pcie_in_kb * window.gpus * 1000 // max(1, window.ms)
+            for window in windows
+        ]
+    )
+    if not rates:
+        return None
+    seen, best = _mean(rates) / 1e6, rates[len(rates) * 9 // 10] / 1e6
+    return Evidence(
+        "input to GPUs", f"{seen:.2f} GB/s; {best:.2f} GB/s in the best tenth", "<- the limit" if seen > 40 else ""
+    )
+
+
+def _disk(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+    busy = _known([window.disk_busy for window in windows])
+    if not busy:
+        return None
+    read = _known([window.block_read for window in windows])
+    rate = f"{_mean(read) / GIGA:.2f} GB/s read, " if read else ""
+    verdict = "<- the limit" if cause == "storage" else "has room" if _mean(busy) < 500 else ""
+    return Evidence("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
+
+
+def _mount(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+    read = _known([window.mount_read for window in windows])
+    if not read or not read[-1]:
+        return None
+    waiting = _known([window.waiting for window in windows])
+    tail = f", {_percent(_mean(waiting))} of the workers waiting in the kernel" if waiting else ""
+    return Evidence(
+        "network mount",
+        f"{_mean(read) / GIGA:.2f} GB/s read{tail}",
+        "<- the limit" if cause == "network_storage" else "",
+    )
+
+
+def _cores(windows: Sequence[RunWindow]) -> Evidence | None:
+    used, have = (
+        _known([window.cores_used_milli for window in windows]),
+        _known([window.cores_milli for window in windows]),
+    )
+    if used and have:
+        verdict = "has room" if _mean(used) * 10 < _mean(have) * 8 else ""
+        return Evidence("CPU", f"{_mean(used) / 1000:.0f} of {_mean(have) / 1000:.0f} allotted cores busy", verdict)
+    busy = _known([window.cpu_busy for window in windows])
+    return (
+        Evidence("CPU", f"{_percent(_mean(busy))} of the host's cores busy", "has room" if _mean(busy) < 700 else "")
+        if busy
+        else None
+    )
+
+
+def _spinning(windows: Sequence[RunWindow]) -> Evidence | None:
+    busy, tensor = _known([window.utilization for window in windows]), _known([window.tensor for window in windows])
+    if not busy:
+        return None
+    tail = f", tensor cores {_percent(_mean(tensor))}" if tensor else ""
+    sm = _percent(_mean([window.activity for window in windows]))
+    return Evidence(
+        "GPUs",
+        f"busy {_percent(_mean(busy))} in the driver's sense, SM activity {sm}{tail}",
+    )
+
+
+def _fabric(windows: Sequence[RunWindow]) -> Evidence | None:
+    rates = _known([None if window.rdma_out is None else window.rdma_out // (600 * window.nodes) for window in windows])
+    return Evidence("RDMA ports", f"{_mean(rates) / GIGA:.2f} GB/s out of each host on average") if rates else None
+
+
+def _clock(windows: Sequence[RunWindow]) -> Evidence | None:
+    worst = max(window.slowed_most for window in windows)
+    return Evidence("SM clock", f"down by up to {_percent(worst)} on the slowest GPU") if worst >= 30 else None
+
+
+def _power(windows: Sequence[RunWindow]) -> Evidence | None:
+    power = _known([window.power for window in windows])
+    return Evidence("board power", f"{_percent(_mean(power))} of its limit") if power else None
+
+
+def _chip(windows: Sequence[RunWindow]) -> Evidence | None:
+    busy = _known([window.utilization for window in windows])
+    measured = [window for window in windows if window.sm_ms]
+    sm = f", SM activity {_percent(_mean([window.activity for window in measured]))}" if measured else ""
+    return Evidence("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{sm}") if busy else None

@@ -1,0 +1,93 @@
+"""From each finding to one concrete change: from, to, why, what it saves a week, what it costs to move."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.findings import Finding
+from analyzer.ids import short_id
+from analyzer.placement import holding, input_path, links
+from analyzer.placement.proposal import Proposal
+from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.saving import weekly_micros, weekly_milliseconds
+from analyzer.placement.site import Site, read_site
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    state: str
+    cause: str
+    propose: Callable[[Finding, Site], Proposal | None]
+
+
+_RULES = (
+    _Rule("communicating", "cross_rack", links.order_ranks),
+    _Rule("communicating", "straggler", links.replace_slow_gpu),
+    _Rule("throttled", "thermal", links.cool),
+    _Rule("starved", "preprocessing", input_path.more_workers),
+    _Rule("starved", "loader_software", input_path.more_workers),
+    _Rule("starved", "storage", input_path.other_disk),
+    _Rule("starved", "network_storage", input_path.stage_on_nvme),
+    _Rule("starved", "host_to_device", input_path.pin_memory),
+    _Rule("held_idle", "abandoned", holding.release),
+    _Rule("held_idle", "never_used", holding.ask_for_fewer),
+    _Rule("held_idle", "held_memory", holding.share_slices),
+    _Rule("underused", "small_kernels", holding.pack),
+    _Rule("underused", "unbatched", holding.batch),
+    _Rule("lost_work", "failed", holding.checkpoint),
+    _Rule("lost_work", "preempted", holding.checkpoint),
+    _Rule("lost_work", "node_failed", holding.checkpoint),
+)
+
+
+def recommendations(session: "Session", found: Sequence[Finding], start_us: int, end_us: int) -> list[Recommendation]:
+    """Return what to change for these findings, by money saved a week (P50); suspicions give none."""
+    site = read_site(session, start_us, end_us)
+    advised = [advice for finding in found if (advice := _advise(finding, site, end_us - start_us)) is not None]
+    return sorted(
+        advised, key=lambda r: (-(r.saves_micros.p50 if r.saves_micros else 0), -r.saves_milliseconds.p50, r.id)
+    )
+
+
+def _advise(finding: Finding, site: Site, period_us: int) -> Recommendation | None:
+    if finding.suspicion:
+        return None
+    for rule in _RULES:
+        if (rule.state, rule.cause) == (finding.state, finding.cause):
+            proposal = rule.propose(finding, site)
+            return _recommendation(finding, proposal, period_us) if proposal else None
+    return None
+
+
+def _recommendation(finding: Finding, proposal: Proposal, period_us: int) -> Recommendation:
+    money = weekly_micros(finding, period_us, proposal.share)
+    return Recommendation(
+        id=short_id("r", finding.subject.split(" (")[0], finding.team or "", proposal.kind, finding.cause),
+        finding_ids=(finding.id,),
+        kind=proposal.kind,
+        subject=finding.subject,
+        team=finding.team,
+        actor=proposal.actor or finding.actor,
+        title=proposal.title,
+        from_=proposal.from_,
+        to=proposal.to,
+        why=proposal.why,
+        saves_milliseconds=weekly_milliseconds(finding, period_us, proposal.share),
+        saves_micros=money,
+        cost_to_move=proposal.cost_to_move,
+        cost_to_move_micros=_moving(finding, proposal),
+        artefact=proposal.artefact,
+        losers=proposal.losers,
+    )
+
+
+def _moving(finding: Finding, proposal: Proposal) -> int | None:
+    """Return the price of the GPU time that moving takes, at the finding's own rate; None where no price is known."""
+    if proposal.moving_gpu_ms == 0:
+        return 0
+    if finding.at_stake_micros is None or finding.milliseconds == 0:
+        return None
+    return finding.at_stake_micros * proposal.moving_gpu_ms // finding.milliseconds

@@ -1,0 +1,106 @@
+"""Changes of where ranks are: their order, their rack, and the GPU that makes the others wait."""
+
+from analyzer.findings import Finding
+from analyzer.placement.proposal import Proposal, restart
+from analyzer.placement.saving import ASSUMED, Share, reordering
+from analyzer.placement.site import Placed, Site
+
+
+def order_ranks(finding: Finding, site: Site) -> Proposal | None:
+    """Order ranks by rack where they alternate; else move the run into one rack that has room."""
+    placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
+    if placed is None:
+        return None
+    racks = site.racks_of(placed.run_id)
+    crossings = sum(here != there for here, there in zip(racks, racks[1:] + racks[:1], strict=True))
+    kinds = len(set(racks))
+    return _reorder(placed, racks, crossings, kinds) if crossings > kinds else _one_rack(placed, racks, site)
+
+
+def _reorder(placed: Placed, racks: list[str | None], crossings: int, kinds: int) -> Proposal:
+    by_rack = sorted(zip(racks, placed.hosts, strict=True), key=lambda pair: (pair[0] or "", pair[1]))
+    cost, moving = restart(placed.gpus)
+    lines = "\n".join(f"{host} slots={placed.gpus_per_host}" for _, host in by_rack)
+    return Proposal(
+        kind="reorder_ranks",
+        title="order the ranks by rack",
+        from_=f"ranks by host: {_short(racks)}",
+        to=f"ranks by host: {_short([rack for rack, _ in by_rack])}",
+        why=f"the ring changes rack {crossings} times; ordered by rack it does so {kinds} times",
+        share=reordering(crossings, kinds),
+        artefact=f"# hostfile, for srun --distribution=arbitrary\n{lines}",
+        losers="nobody: no host changes",
+        cost_to_move=cost,
+        moving_gpu_ms=moving,
+    )
+
+
+def _short(racks: list[str | None]) -> str:
+    """Return racks as the run of their names, such as rack-1 rack-2 rack-1, without repeating a common stem."""
+    names = [rack or "?" for rack in racks]
+    stem = names[0].rstrip("0123456789")
+    return stem + " " + " ".join(name.removeprefix(stem) for name in names) if stem else " ".join(names)
+
+
+def _one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal | None:
+    sku = site.hosts[placed.hosts[0]].sku
+    free = site.free_in_rack(sku)
+    own = {rack: racks.count(rack) * placed.gpus_per_host for rack in racks if rack is not None}
+    room = {rack: free.get(rack, 0.0) + own.get(rack, 0) for rack in {*free, *own}}
+    best = max(sorted(room), key=lambda rack: (room[rack], own.get(rack, 0)), default=None)
+    if best is None:
+        return None
+    cost, moving = restart(placed.gpus)
+    fits = room[best] >= placed.gpus
+    wait = "" if fits else f"; wait for {placed.gpus} GPUs there (about {room[best]:.0f} could be had on average)"
+    return Proposal(
+        kind="co_locate",
+        title=f"run all ranks in {best}",
+        from_=f"{len(placed.hosts)} hosts in {', '.join(sorted({rack or '?' for rack in racks}))}",
+        to=f"{len(placed.hosts)} hosts in {best}{wait}",
+        why="its exchanges cross the spine, and the same bytes are faster inside a rack",
+        share=Share(500, 750, 900),
+        artefact=f"#SBATCH --switches=1        # all hosts under one switch\n# candidates: {best}",
+        losers="whoever would take those hosts next",
+        cost_to_move=cost,
+        moving_gpu_ms=moving,
+    )
+
+
+def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
+    """Take the host of the slow GPU out of the run."""
+    placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
+    if placed is None or finding.caused_by is None:
+        return None
+    cost, moving = restart(placed.gpus)
+    return Proposal(
+        kind="drain_slow_gpu",
+        title="restart without the slow GPU's host",
+        from_=f"a run with {finding.caused_by}",
+        to="another host of the same kind",
+        why="its peers wait for this GPU at every step",
+        share=ASSUMED["repair"],
+        artefact=f"#SBATCH --exclude=<host of {finding.caused_by}>",
+        losers="nobody",
+        cost_to_move=cost,
+        moving_gpu_ms=moving,
+        actor="platform",
+    )
+
+
+def cool(finding: Finding, site: Site) -> Proposal | None:
+    """Drain hosts that run too hot, and look at their cooling."""
+    placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
+    hosts = ", ".join(placed.hosts) if placed and len(placed.hosts) <= 2 else "the hosts named in the evidence"
+    return Proposal(
+        kind="cool",
+        title="look at the cooling",
+        from_=f"{hosts} below their clock for heat",
+        to="at their reference clock",
+        why="the clock falls with the temperature, and every rank of the run waits for the slowest",
+        share=ASSUMED["repair"],
+        artefact='scontrol update nodename=<host> state=drain reason="heat"',
+        losers="the run that holds the host now",
+        cost_to_move="the host's time while it is looked at",
+        actor="platform",
+    )

@@ -1,0 +1,30 @@
+"""What a rule proposes for one finding, before it is priced."""
+
+from dataclasses import dataclass
+
+from analyzer.placement.saving import Share
+
+# One restart from a checkpoint: image, model load and warm-up. An assumption until it is measured of the run itself.
+RESTART_MS = 12 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One change. `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start."""
+
+    kind: str
+    title: str
+    from_: str
+    to: str
+    why: str
+    share: Share
+    artefact: str
+    losers: str
+    cost_to_move: str = "none: a setting, from the next start on"
+    moving_gpu_ms: int = 0
+    actor: str | None = None
+
+
+def restart(gpus: int) -> tuple[str, int]:
+    """Return what one restart costs, in words and in GPU-milliseconds."""
+    return f"one restart from a checkpoint: about 12 min of {gpus} GPUs", RESTART_MS * gpus

@@ -1,0 +1,107 @@
+"""The site as placement sees it: where each run's GPUs are, and what stood free meanwhile."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host: where it is, what it has, and how many of its GPUs stood free on average over the period."""
+
+    node: str
+    rack: str | None
+    sku: str | None
+    cpu_cores: int | None
+    local_nvme_bytes: int | None
+    gpus: int
+    gpus_free: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where one run is: its hosts in the order of their ranks, with its GPUs on each, and the cores it may use."""
+
+    run_id: str
+    hosts: tuple[str, ...]
+    gpus: int
+    cores: float | None
+
+    @property
+    def gpus_per_host(self) -> int:
+        """GPUs on each host, rounded up."""
+        return -(-self.gpus // max(1, len(self.hosts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Hosts by name and runs by id."""
+
+    hosts: dict[str, Host]
+    runs: dict[str, Placed]
+
+    def racks_of(self, run_id: str) -> list[str | None]:
+        """Return the rack of each of the run's hosts, in the order of ranks."""
+        placed = self.runs.get(run_id)
+        return [self.hosts[node].rack for node in placed.hosts if node in self.hosts] if placed else []
+
+    def free_in_rack(self, sku: str | None) -> dict[str, float]:
+        """Return, by rack, how many GPUs of a kind stood free on average."""
+        free: dict[str, float] = defaultdict(float)
+        for host in self.hosts.values():
+            if host.rack is not None and host.sku == sku:
+                free[host.rack] += host.gpus_free
+        return dict(free)
+
+
+def read_site(session: "Session", start_us: int, end_us: int) -> Site:
+    """Read hosts and runs of the period from the store."""
+    return Site(_hosts(session, start_us, end_us), _runs(session, start_us, end_us))
+
+
+def _hosts(session: "Session", start_us: int, end_us: int) -> dict[str, Host]:
+    rows = session.rows(
+        """
+        WITH latest AS (
+            SELECT * FROM inventory WHERE gpu_uuid IS NULL
+            QUALIFY row_number() OVER (PARTITION BY node ORDER BY started_at DESC, batch DESC) = 1
+        ), hours AS (
+            SELECT node, min(sku) AS sku, count(DISTINCT gpu_uuid) AS gpus, count(DISTINCT hour) AS hours,
+                coalesce(sum(milliseconds) FILTER (state = 'unallocated' AND cause = 'free'), 0)::BIGINT AS free_ms
+            FROM ledger WHERE hour >= ? AND hour < ? GROUP BY node
+        )
+        SELECT h.node, i.rack, h.sku, i.cpu_cores, i.local_nvme_bytes, h.gpus, h.free_ms, h.hours
+        FROM hours h LEFT JOIN latest i USING (node) ORDER BY h.node
+        """,
+        [start_us, end_us],
+    )
+    return {
+        node: Host(node, rack, sku, cores, nvme, gpus, free_ms / (hours * HOUR_MS))
+        for node, rack, sku, cores, nvme, gpus, free_ms, hours in rows
+    }
+
+
+def _runs(session: "Session", start_us: int, end_us: int) -> dict[str, Placed]:
+    rows = session.rows(
+        """
+        WITH held AS (
+            SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank FROM allocations
+            WHERE started_at < ? AND coalesce(ended_at, ?) > ? AND gpu_uuid IS NOT NULL
+            GROUP BY run_id, node
+        ), cores AS (
+            SELECT run_id, node, quantile_disc(cores_allotted, 0.5) AS cores FROM run_samples
+            WHERE started_at >= ? AND started_at < ? GROUP BY run_id, node
+        ), all_cores AS (
+            SELECT run_id, sum(cores) AS cores FROM cores GROUP BY run_id
+        )
+        SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores)
+        FROM held h LEFT JOIN all_cores c USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
+        """,
+        [end_us, end_us, start_us, start_us, end_us],
+    )
+    return {run_id: Placed(run_id, tuple(hosts), gpus, cores) for run_id, hosts, gpus, cores in rows}

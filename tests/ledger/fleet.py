@@ -1,0 +1,94 @@
+"""Small fleets for the ledger's tests: rows of the contract put straight into a store in memory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.wire.tables import TABLES
+from analyzer.analysis import Analysis, analyze
+from analyzer.config import Settings
+from collector.store.database import Store
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+MONDAY = 1_762_732_800 * SECOND  # 2025-11-10 00:00 UTC
+
+Row = dict[str, object]
+
+
+@dataclass
+class Fleet:
+    """A store, and a way to say what happened in it."""
+
+    store: Store = field(default_factory=lambda: Store.open(None, memory_limit="500MB"))
+    batches: int = 0
+
+    def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Add rows as one batch."""
+        self.batches += 1
+        rows = [dict(row, batch=self.batches) for row in rows]
+        columns = [*TABLES[table].names, "batch"]
+        with self.store.session() as session:
+            session.execute(
+                "INSERT INTO receipts VALUES (?, 'test', 'test', ?, '', 0, 0, 1, ?)", [self.batches, self.batches, len(rows)]
+            )
+            present = [name for name in columns if any(row.get(name) is not None for row in rows)]
+            session.load(table, present, [[row.get(name) for name in present] for row in rows])
+
+    def own(self, node: str, gpus: Iterable[str], sku: str = "H100-80GB", **more: object) -> None:
+        """Own GPUs from Monday on."""
+        self.add("ownership", [{"node": node, "gpu_uuid": gpu, "owned_from": MONDAY, "sku": sku, **more} for gpu in gpus])
+
+    def sample(self, node: str, gpu: str, start: int, end: int, every: int = MINUTE, **values: object) -> None:
+        """Sample a GPU from start to end; by default it works at full tilt."""
+        working: Row = {"up": True, "utilization_ratio": 0.99, "utilization_zero_ratio": 0.0, "sm_active_ratio": 0.9}
+        row = working | {"node": node, "gpu_uuid": gpu, **values}
+        self.add(
+            "gpu_samples",
+            [row | {"started_at": at, "ended_at": min(at + every, end)} for at in range(start, end, every)],
+        )
+
+    def hold(self, run: str, node: str, gpus: Iterable[str], start: int, end: int | None = None, **more: object) -> None:
+        """Let a run hold GPUs."""
+        row: Row = {"run_id": run, "node": node, "started_at": start, "ended_at": end, "scheduler": "slurm", "name": run}
+        self.add("allocations", [row | {"gpu_uuid": gpu, **more} for gpu in gpus])
+
+    def analyze(self, now: int = MONDAY + DAY, settings: Settings | None = None) -> Analysis:
+        """Bring the ledger up to date."""
+        return analyze(self.store, settings or Settings(), now_us=now)
+
+    def states(self, run: str | None = None, table: str = "ledger") -> dict[tuple[str, str | None], int]:
+        """Return the milliseconds by state and cause, of one run or of everything."""
+        where, values = ("", []) if run is None else ("WHERE run_id = ?", [run])
+        with self.store.session() as session:
+            rows = session.rows(f"SELECT state, cause, sum(milliseconds)::BIGINT FROM {table} {where} GROUP BY ALL", values)
+        return {(state, cause): ms for state, cause, ms in rows}
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """Return the whole ledger, in order."""
+        with self.store.session() as session:
+            return session.rows("SELECT * FROM ledger ORDER BY ALL")
+
+    def unbalanced(self) -> list[tuple[object, ...]]:
+        """Return GPU-hours whose rows do not sum to what is owned; hours are whole but for the last known one."""
+        with self.store.session() as session:
+            return session.rows(
+                """
+                SELECT gpu_uuid, hour, sum(milliseconds) AS ms FROM ledger GROUP BY ALL
+                HAVING ms <> least(3600000, ((SELECT max(ended_at) FROM gpu_samples) - hour) // 1000) OR min(milliseconds) < 0
+                """
+            )
+
+
+def priced(path: Path, **prices: float) -> Settings:
+    """Return settings with a price file: priced(path, H100_80GB=2.6)."""
+    rows = [
+        f'[[price]]\nsku = "{sku.replace("_", "-")}"\nusd_per_gpu_hour = {price}\nfrom = 2025-01-01\n'
+        f'as_of = 2025-01-01\nsource = "test"\n'
+        for sku, price in prices.items()
+    ]
+    file = path / "prices.toml"
+    file.write_text("\n".join(rows))
+    return Settings(prices=file)
