@@ -24,6 +24,7 @@ DOORS = {
     "pynvml": ("agent/nvml/", "agent/nvml.py"),
     "duckdb": ("collector/store/",),
     "numpy": ("agent/simulated/",),
+    "agent.simulated": ("agent/simulated/",),  # nothing else of the agent may come to need it
     "fastapi": ("collector/", "dashboards/"),
     "jinja2": ("analyzer/report/", "dashboards/"),
     "plotly": ("analyzer/report/", "dashboards/"),
