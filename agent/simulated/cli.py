@@ -1,0 +1,80 @@
+"""The demo fleet as a command: `python -m agent.simulated --url http://127.0.0.1:8470 --seed 1`."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agent.simulated.batches import batch_count, batches
+from agent.simulated.fleet import Fleet
+from agent.simulated.send import DeliveryError, encode_batch, send
+from agent.simulated.site import Site, alpha_site, small_site
+from agent.simulated.truth import write_truth
+
+PROGRESS_SECONDS = 0.2  # at most so often
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Send the fleet, or encode it for nobody where no URL is given; return the exit code."""
+    asked = _parser().parse_args(arguments)
+    fleet = Fleet(_site(asked))
+    report = _progress(batch_count(fleet)) if asked.progress else lambda _: None
+    try:
+        if asked.url is not None:
+            told = send(asked.url, batches(fleet), token=asked.token, done=report)
+            summary = f"{told.batches} batches, {told.gpu_rows} GPU rows, {told.bytes} bytes, {told.retries} retries"
+        else:
+            summary = _encode_all(fleet, report)
+        if asked.truth is not None:
+            summary += f"; {write_truth(fleet, asked.truth)} rows of truth in {asked.truth}"
+    except (DeliveryError, OSError) as error:
+        print(f"gpuledger demo fleet: {error}", file=sys.stderr)
+        return 3
+    if not asked.progress:
+        print(summary)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m agent.simulated", description=__doc__)
+    parser.add_argument("--url", help="the collector; without it the batches are made and encoded, but not sent")
+    parser.add_argument("--token", help="the bearer token that the collector asks for")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same bytes")
+    parser.add_argument("--every", type=int, default=60, metavar="SECONDS", help="beat of the GPU samples")
+    parser.add_argument("--last-day-every", type=int, metavar="SECONDS", help="beat of the last day; else as --every")
+    parser.add_argument("--truth", type=Path, metavar="FILE", help="write what is true to FILE (.npz); never sent")
+    parser.add_argument("--site", choices=("week", "small"), default="week", help="24 hosts a week, or 2 for 2 hours")
+    parser.add_argument("--progress", action="store_true", help='lines of {"done": n, "of": m} on stdout')
+    return parser
+
+
+def _site(asked: argparse.Namespace) -> Site:
+    if asked.site == "small":
+        return small_site(asked.seed, asked.every)
+    return alpha_site(asked.seed, asked.every, asked.last_day_every)
+
+
+def _encode_all(fleet: Fleet, report: Callable[[int], None]) -> str:
+    began, rows, size, count = time.monotonic(), 0, 0, 0
+    for batch in batches(fleet):
+        size += len(encode_batch(batch))
+        rows += batch.rows
+        count += 1
+        report(count)
+    return f"{count} batches, {rows} GPU rows, {size} bytes, encoded in {time.monotonic() - began:.1f} s"
+
+
+def _progress(of: int) -> Callable[[int], None]:
+    """Return what prints a line of progress now and then, and always the last one."""
+    printed = 0.0
+
+    def report(done: int) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if now - printed >= PROGRESS_SECONDS or done >= of:
+            printed = now
+            print(json.dumps({"done": done, "of": of}), flush=True)
+
+    return report
