@@ -41,8 +41,9 @@ class CollectorConfig:
     )
     rows: int = field(default=1_000_000, metadata=_about("the most rows in one batch", 1))
     body_seconds: float = field(default=30.0, metadata=_about("how long a batch may take to arrive", 0.1))
-    bodies: int = field(
-        default=64, metadata=_about("how many batches may be arriving at once; further ones are told to come later", 1)
+    arriving_bytes: int = field(
+        default=128 * 2**20,
+        metadata=_about("how much memory batches may take while they arrive; further ones are told to come later", 1),
     )
     queue_batches: int = field(
         default=4096, metadata=_about("how many batches may wait to be written; further ones are told to come later", 1)
@@ -132,7 +133,7 @@ def _value(spec: Field[Any], given: object) -> Any:  # noqa: ANN401 - the type o
     return value
 
 
-def _converted(kind: type, given: object) -> Any:  # noqa: ANN401 - of this kind
+def _converted(kind: Any, given: object) -> Any:  # noqa: ANN401 - a type, and a value of it
     if kind is tuple:
         parts = given.split(",") if isinstance(given, str) else given
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):

@@ -31,7 +31,7 @@ class Ingest:
         self._config = config
         self._writer = writer
         self._metrics = writer.metrics
-        self._arriving = 0
+        self._arriving_bytes = 0
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer one request."""
@@ -60,9 +60,6 @@ class Ingest:
         declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > self._config.body_bytes:
             raise self._too_large()
-        if self._arriving >= self._config.bodies:
-            raise BatchError(429, "busy", "the collector is reading as many batches as it may at once; send it later")
-        self._arriving += 1
         try:
             async with asyncio.timeout(self._config.body_seconds):
                 return await self._read(receive)
@@ -70,23 +67,24 @@ class Ingest:
             raise BatchError(
                 408, "slow", f"the batch took more than {self._config.body_seconds:g} s to arrive"
             ) from error
-        finally:
-            self._arriving -= 1
 
     async def _read(self, receive: "Receive") -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise BatchError(400, "disconnected", "the sender went away before the whole batch had arrived")
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > self._config.body_bytes:
-                raise self._too_large()
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                return b"".join(chunks)
+        body = bytearray()
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise BatchError(400, "disconnected", "the sender went away before the whole batch had arrived")
+                body += message.get("body", b"")
+                self._arriving_bytes += len(message.get("body", b""))
+                if len(body) > self._config.body_bytes:
+                    raise self._too_large()
+                if self._arriving_bytes > max(self._config.arriving_bytes, len(body)):  # one alone always fits
+                    raise BatchError(429, "busy", "the collector is reading as much as it may at once; send it later")
+                if not message.get("more_body", False):
+                    return bytes(body)
+        finally:
+            self._arriving_bytes -= len(body)
 
     async def _decoded(self, body: bytes) -> Batch:
         arguments = (body, time.time_ns() // 1000, self._config.unpacked_bytes, self._config.rows)

@@ -105,7 +105,7 @@ def _first_refusal(client: Client) -> Answer:
 
 def test_too_many_batches_arriving_at_once_are_429(config: CollectorConfig) -> None:
     """Bodies that are still arriving take memory too, before any queue sees them."""
-    with running(replace(config, bodies=1, body_seconds=5)) as serving:
+    with running(replace(config, arriving_bytes=1, body_seconds=5)) as serving:
         answer = _second_of_two_at_once(serving.client)
         assert (answer[0], answer[1]) == (429, "2")
         assert 'batches_total{result="busy"} 1.0' in serving.client.get("/metrics").text
