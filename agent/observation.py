@@ -85,7 +85,8 @@ class Observation:
         self._unwritten = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beat")
-        self._take(self._sampler.beat(everything=True))  # the first interval begins here
+        # The first interval begins here; that of the processes when there is one.
+        self._take(self._sampler.beat(everything=True, without=("process",)))
         self._cpu_before = cpu_seconds()
         self._began = clock.monotonic()
         self._header = RecordingHeader(

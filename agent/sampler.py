@@ -7,7 +7,7 @@ ledger books as not measured. A beat that is late or missed is counted, never hi
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent.clock import MICROSECONDS, Clock, Timeline
@@ -107,13 +107,18 @@ class Sampler:
         self.beats.missed += missed
         return due + (missed + 1) * self._period
 
-    def beat(self, *, everything: bool = False) -> list[Stamped]:
-        """Read the sources that are due, or all of them, and return what they said; the first reading says nothing."""
+    def beat(self, *, everything: bool = False, without: Collection[str] = ()) -> list[Stamped]:
+        """Read the sources that are due, or all of them, and return what they said.
+
+        A first reading measures no interval, and so says nothing of one. Sources named in `without` are let be.
+        """
         now = self._timeline.now()
         stamped = [
             said
             for track in self.tracks
-            if (everything or self._due(track, now)) and (said := self._read(track, now)) is not None
+            if track.source.name not in without
+            and (everything or self._due(track, now))
+            and (said := self._read(track, now)) is not None
         ]
         if step := self._timeline.anchor_again():
             self._follow_step(step)
