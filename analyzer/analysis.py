@@ -147,7 +147,10 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
 def _find_dips(session: "Session", limits: Thresholds) -> None:
     """Find the stand-stills that only samples finer than a second can show; most fleets have none such."""
     (is_fine,) = session.row(
-        "SELECT EXISTS (SELECT 1 FROM narrow WHERE zero IS NULL AND utilization IS NOT NULL AND until_ms - from_ms < 1000)"
+        """
+        SELECT EXISTS (
+            SELECT 1 FROM narrow WHERE zero IS NULL AND utilization IS NOT NULL AND until_ms - from_ms < 1000)
+        """
     )
     run_sql(session, "dips.sql" if is_fine else "no_dips.sql", dip_samples=limits.dip_samples)
 

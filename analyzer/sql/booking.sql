@@ -37,15 +37,15 @@ SELECT * FROM lines WHERE ms > 0;
 -- What was held and not worked, and what was held by nobody.
 INSERT INTO booked
 WITH rest AS (
-    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.fixed, sum(p.ms)::BIGINT AS ms FROM pieces p
+    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.fixed, p.activity IS NULL AS is_blind, sum(p.ms)::BIGINT AS ms FROM pieces p
     WHERE p.rid IS NULL OR p.fixed IS NOT NULL OR NOT p.up OR p.activity IS NULL GROUP BY ALL
 ), silent AS (
-    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, s.fixed, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
+    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, s.fixed, true AS is_blind, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
     FROM slices s LEFT JOIN (SELECT sid, sum(ms)::BIGINT AS ms FROM pieces GROUP BY sid) p USING (sid)
 ), unworked AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), known AS (
-    SELECT b.sid, b.bucket_ms, b.up, b.fixed, b.ms, s.rid, s.attempt, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
+    SELECT b.sid, b.bucket_ms, b.up, b.fixed, b.is_blind, b.ms, s.rid, s.attempt, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
         u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )
@@ -54,7 +54,7 @@ SELECT sid, bucket_ms,
          WHEN rid IS NULL AND is_fragment THEN 'unallocated'
          WHEN up = false OR (host_state = 'down' AND up IS NULL) THEN 'broken'
          WHEN rid IS NULL AND (up OR is_scheduled) THEN 'unallocated'
-         WHEN up IS NULL THEN 'unobserved'
+         WHEN is_blind THEN 'unobserved'
          WHEN fixed = 'starting' THEN 'starting'
          WHEN fixed IS NOT NULL THEN 'held_idle'
          ELSE 'unobserved' END AS state,
@@ -65,6 +65,7 @@ SELECT sid, bucket_ms,
          WHEN rid IS NULL AND (up OR is_scheduled) THEN 'free'
          WHEN up IS NULL AND NOT is_seen THEN 'never_seen'
          WHEN up IS NULL THEN if(is_long, 'agent_down', 'gap')
+         WHEN is_blind THEN 'gap'
          WHEN fixed = 'starting' THEN if(attempt > 0, 'restore', 'model_load')
          WHEN fixed IS NOT NULL THEN fixed
          ELSE 'gap' END AS cause,

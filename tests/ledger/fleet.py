@@ -32,14 +32,17 @@ class Fleet:
         columns = [*TABLES[table].names, "batch"]
         with self.store.session() as session:
             session.execute(
-                "INSERT INTO receipts VALUES (?, 'test', 'test', ?, '', 0, 0, 1, ?)", [self.batches, self.batches, len(rows)]
+                "INSERT INTO receipts VALUES (?, 'test', 'test', ?, '', 0, 0, 1, ?)",
+                [self.batches, self.batches, len(rows)],
             )
             present = [name for name in columns if any(row.get(name) is not None for row in rows)]
             session.load(table, present, [[row.get(name) for name in present] for row in rows])
 
     def own(self, node: str, gpus: Iterable[str], sku: str = "H100-80GB", **more: object) -> None:
         """Own GPUs from Monday on."""
-        self.add("ownership", [{"node": node, "gpu_uuid": gpu, "owned_from": MONDAY, "sku": sku, **more} for gpu in gpus])
+        self.add(
+            "ownership", [{"node": node, "gpu_uuid": gpu, "owned_from": MONDAY, "sku": sku, **more} for gpu in gpus]
+        )
 
     def sample(self, node: str, gpu: str, start: int, end: int, every: int = MINUTE, **values: object) -> None:
         """Sample a GPU from start to end; by default it works at full tilt."""
@@ -50,9 +53,18 @@ class Fleet:
             [row | {"started_at": at, "ended_at": min(at + every, end)} for at in range(start, end, every)],
         )
 
-    def hold(self, run: str, node: str, gpus: Iterable[str], start: int, end: int | None = None, **more: object) -> None:
+    def hold(
+        self, run: str, node: str, gpus: Iterable[str], start: int, end: int | None = None, **more: object
+    ) -> None:
         """Let a run hold GPUs."""
-        row: Row = {"run_id": run, "node": node, "started_at": start, "ended_at": end, "scheduler": "slurm", "name": run}
+        row: Row = {
+            "run_id": run,
+            "node": node,
+            "started_at": start,
+            "ended_at": end,
+            "scheduler": "slurm",
+            "name": run,
+        }
         self.add("allocations", [row | {"gpu_uuid": gpu, **more} for gpu in gpus])
 
     def analyze(self, now: int = MONDAY + DAY, settings: Settings | None = None) -> Analysis:
@@ -63,7 +75,9 @@ class Fleet:
         """Return the milliseconds by state and cause, of one run or of everything."""
         where, values = ("", []) if run is None else ("WHERE run_id = ?", [run])
         with self.store.session() as session:
-            rows = session.rows(f"SELECT state, cause, sum(milliseconds)::BIGINT FROM {table} {where} GROUP BY ALL", values)
+            rows = session.rows(
+                f"SELECT state, cause, sum(milliseconds)::BIGINT FROM {table} {where} GROUP BY ALL", values
+            )
         return {(state, cause): ms for state, cause, ms in rows}
 
     def rows(self) -> list[tuple[object, ...]]:
@@ -77,7 +91,8 @@ class Fleet:
             return session.rows(
                 """
                 SELECT gpu_uuid, hour, sum(milliseconds) AS ms FROM ledger GROUP BY ALL
-                HAVING ms <> least(3600000, ((SELECT max(ended_at) FROM gpu_samples) - hour) // 1000) OR min(milliseconds) < 0
+                HAVING ms <> least(3600000, ((SELECT max(ended_at) FROM gpu_samples) - hour) // 1000)
+                    OR min(milliseconds) < 0
                 """
             )
 
@@ -85,8 +100,8 @@ class Fleet:
 def priced(path: Path, **prices: float) -> Settings:
     """Return settings with a price file: priced(path, H100_80GB=2.6)."""
     rows = [
-        f'[[price]]\nsku = "{sku.replace("_", "-")}"\nusd_per_gpu_hour = {price}\nfrom = 2025-01-01\n'
-        f'as_of = 2025-01-01\nsource = "test"\n'
+        f'[[price]]\nsku = "{sku.replace("_", "-")}"\npurchase_option = "any"\nusd_per_gpu_hour = {price}\n'
+        f'from = 2025-01-01\nas_of = 2025-01-01\nsource = "test"\n'
         for sku, price in prices.items()
     ]
     file = path / "prices.toml"

@@ -1,0 +1,252 @@
+"""Which state a second is booked to, and who wins where two could claim it."""
+
+import pytest
+
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+
+T = MONDAY
+RUN = "slurm/alpha/1"
+IDLE = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+STALLED = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
+
+
+def _one_gpu() -> Fleet:
+    fleet = Fleet()
+    fleet.own("n1", ["G1"])
+    return fleet
+
+
+def test_a_gpu_that_nobody_holds_is_free() -> None:
+    """Spare capacity is not waste; it has a word of its own."""
+    fleet = _one_gpu()
+    fleet.sample("n1", "G1", T, T + HOUR, **IDLE)
+    fleet.analyze()
+    assert fleet.states() == {("unallocated", "free"): 3_600_000}
+
+
+def test_work_is_productive_once_it_has_begun() -> None:
+    """The time before the first kernel is starting, the rest is work."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + 5 * MINUTE, **IDLE)
+    fleet.sample("n1", "G1", T + 5 * MINUTE, T + HOUR)
+    fleet.analyze()
+    assert fleet.states() == {("starting", "model_load"): 300_000, ("productive", "compute"): 3_300_000}
+
+
+def test_starting_ends_after_fifteen_minutes() -> None:
+    """A GPU that is never used does not start for ever: from then on it is held for nothing."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR, **IDLE)
+    fleet.analyze()
+    assert fleet.states() == {("starting", "model_load"): 900_000, ("held_idle", "never_used"): 2_700_000}
+
+
+def test_silence_is_not_idleness() -> None:
+    """What was not measured is neither idle nor productive, whoever held it."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR // 2)
+    fleet.analyze()
+    states = fleet.states()
+    assert states["unobserved", "agent_down"] == 1_800_000
+    assert ("held_idle", "never_used") not in states
+
+
+def test_a_host_that_never_reported_is_on_the_ledger() -> None:
+    """Owned is declared, not discovered: 24 hosts are owned, agents run on 22, and two are not measured."""
+    fleet = Fleet()
+    for host in range(24):
+        fleet.own(f"n{host}", [f"G{host}"])
+        if host < 22:
+            fleet.sample(f"n{host}", f"G{host}", T, T + HOUR, **IDLE)
+    fleet.analyze()
+    assert fleet.states() == {("unallocated", "free"): 22 * 3_600_000, ("unobserved", "never_seen"): 2 * 3_600_000}
+
+
+def test_a_lost_gpu_is_broken_and_not_silent() -> None:
+    """The driver said that the GPU is lost: that was observed."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR // 2)
+    lost: dict[str, object] = dict.fromkeys(IDLE)
+    fleet.sample("n1", "G1", T + HOUR // 2, T + HOUR, up=False, **lost)
+    fleet.analyze()
+    assert fleet.states()["broken", "gpu_lost"] == 1_800_000
+
+
+def test_a_free_gpu_that_is_lost_is_broken_not_free() -> None:
+    """Capacity that cannot be had must not be promised; only the scheduler's drain goes before it."""
+    fleet = _one_gpu()
+    fleet.sample("n1", "G1", T, T + HOUR, up=False, **dict.fromkeys(IDLE))
+    fleet.analyze()
+    assert fleet.states() == {("broken", "gpu_lost"): 3_600_000}
+
+
+@pytest.mark.parametrize(("said", "cause"), [("drained", "drained"), ("reserved", "reserved_unused")])
+def test_the_scheduler_says_why_a_gpu_is_unallocated(said: str, cause: str) -> None:
+    """Drained and reserved hosts are not free, and their GPUs are not broken for being lost."""
+    fleet = _one_gpu()
+    fleet.sample("n1", "G1", T, T + HOUR, up=False, **dict.fromkeys(IDLE))
+    fleet.add("node_states", [{"node": "n1", "started_at": T, "ended_at": T + HOUR, "state": said}])
+    fleet.analyze()
+    assert fleet.states() == {("unallocated", cause): 3_600_000}
+
+
+def test_a_host_that_is_down_is_broken_although_it_is_silent() -> None:
+    """Its scheduler explains the silence."""
+    fleet = _one_gpu()
+    fleet.sample("n1", "G1", T - DAY, T - DAY + HOUR, **IDLE)
+    fleet.add("node_states", [{"node": "n1", "started_at": T, "ended_at": T + HOUR, "state": "down"}])
+    fleet.analyze()
+    assert fleet.states() == {("broken", "node_down"): 3_600_000}
+
+
+def test_idle_goes_before_starved() -> None:
+    """Ten minutes of quiet are no pause of a loader, even beside stalls that have a cause."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + 2 * HOUR)
+    _full_workers(fleet, T, T + 2 * HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR, **STALLED)
+    fleet.sample("n1", "G1", T + HOUR, T + 2 * HOUR, **IDLE)
+    fleet.analyze()
+    states = fleet.states()
+    assert states["held_idle", "abandoned"] == 3_600_000
+    assert states["starved", "preprocessing"] == 1_800_000
+
+
+def test_starved_needs_evidence_of_the_host() -> None:
+    """Low GPUs alone accuse nobody: without a host's figures the loss stays unexplained."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR, **STALLED)
+    fleet.analyze()
+    assert fleet.states()["unexplained", None] == 1_800_000
+    with fleet.store.session() as session:
+        assert ("waiting for input",) in session.rows("SELECT rule FROM not_evaluated")
+
+
+def test_a_checkpoint_goes_before_starved() -> None:
+    """A dip that writes is overhead, not a want of input."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    _full_workers(fleet, T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + 30 * MINUTE, pcie_transmit_bytes=1_000)
+    fleet.sample("n1", "G1", T + 30 * MINUTE, T + 31 * MINUTE, pcie_transmit_bytes=9 * 10**9, **STALLED)
+    fleet.sample("n1", "G1", T + 31 * MINUTE, T + HOUR, pcie_transmit_bytes=1_000)
+    fleet.add(
+        "disk_samples",
+        [
+            {
+                "node": "n1",
+                "started_at": at,
+                "ended_at": at + MINUTE,
+                "device": "nvme0n1",
+                "mount_kind": "block",
+                "written_bytes": 9 * 10**9 if at == T + 30 * MINUTE else 1_000,
+            }
+            for at in range(T, T + HOUR, MINUTE)
+        ],
+    )
+    fleet.analyze()
+    assert fleet.states()["checkpointing", "storage"] == 30_000
+    assert ("starved", "preprocessing") not in fleet.states()
+
+
+def test_a_slowed_clock_costs_its_fraction_only() -> None:
+    """A throttle bit set all the time is no loss of all the time: 10 % of the clock is 10 %."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    slow = {"sm_clock_hertz": 1.8e9, "sm_clock_reference_hertz": 2.0e9, "throttle_thermal_seconds": 60.0}
+    fleet.sample("n1", "G1", T, T + HOUR, **slow)
+    fleet.analyze()
+    assert fleet.states() == {("throttled", "thermal"): 360_000, ("productive", "compute"): 3_240_000}
+
+
+def test_throttled_leaves_starved_what_is_still() -> None:
+    """Where the GPU stands still there is no clock to lose: the two share a second without overlap."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    _full_workers(fleet, T, T + HOUR)
+    slow = {"sm_clock_hertz": 1.8e9, "sm_clock_reference_hertz": 2.0e9, "throttle_thermal_seconds": 60.0}
+    fleet.sample("n1", "G1", T, T + HOUR, **(STALLED | slow))
+    fleet.analyze()
+    assert fleet.states() == {
+        ("starved", "preprocessing"): 1_800_000,
+        ("throttled", "thermal"): 180_000,
+        ("productive", "compute"): 1_620_000,
+    }
+
+
+def test_little_of_the_chip_is_underused_and_not_productive() -> None:
+    """Busy in the driver's sense is not busy."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR, sm_active_ratio=0.12, tensor_active_ratio=0.01, dram_active_ratio=0.05)
+    fleet.analyze()
+    assert fleet.states() == {("underused", "small_kernels"): 3_600_000}
+
+
+def test_a_service_waits_for_requests_by_design() -> None:
+    """The same stillness that would be a loss in training is a service's reserve."""
+    fleet = _one_gpu()
+    fleet.hold("kubernetes/prod/a", "n1", ["G1"], T, T + HOUR, name="ranker-serve")
+    _full_workers(fleet, T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + HOUR, **STALLED)
+    fleet.analyze()
+    assert fleet.states() == {("headroom", "declared"): 1_800_000, ("productive", "decode"): 1_800_000}
+
+
+def test_failed_work_is_lost_but_idle_time_stays_idle() -> None:
+    """Lost work takes only what would otherwise be work: an idle notebook that is killed was idle, not lost."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + 2 * HOUR, exit_status="failed")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    fleet.sample("n1", "G1", T + HOUR, T + 2 * HOUR, **IDLE)
+    fleet.analyze()
+    assert fleet.states() == {("lost_work", "failed"): 3_600_000, ("held_idle", "abandoned"): 3_600_000}
+    with fleet.store.session() as session:
+        assert session.rows("SELECT DISTINCT would_be FROM ledger WHERE state = 'lost_work'") == [("productive",)]
+
+
+def test_a_cancelled_run_lost_nothing() -> None:
+    """Its owner wanted it to end."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR, exit_status="cancelled")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    fleet.analyze()
+    assert fleet.states() == {("productive", "compute"): 3_600_000}
+
+
+def test_work_up_to_the_last_checkpoint_is_not_lost() -> None:
+    """The run itself said when its state was saved."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR, exit_status="node_failed")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    said = {"node": "n1", "run_id": RUN, "started_at": T, "ended_at": T + 45 * MINUTE, "checkpoint": "step-900"}
+    fleet.add("progress", [said])
+    fleet.analyze()
+    assert fleet.states() == {("productive", "compute"): 2_700_000, ("lost_work", "node_failed"): 900_000}
+
+
+def test_a_hang_is_not_communication() -> None:
+    """GPUs that spin while nothing crosses the links wait for nobody."""
+    fleet = Fleet()
+    fleet.own("n1", ["G1", "G2"])
+    fleet.hold(RUN, "n1", ["G1", "G2"], T, T + 2 * HOUR)
+    for gpu in ("G1", "G2"):
+        fleet.sample("n1", gpu, T, T + HOUR, nvlink_receive_bytes=10**12, nvlink_transmit_bytes=10**12)
+        fleet.sample("n1", gpu, T + HOUR, T + 2 * HOUR - 20 * MINUTE, nvlink_receive_bytes=0, sm_active_ratio=0.18)
+        fleet.sample("n1", gpu, T + 2 * HOUR - 20 * MINUTE, T + 2 * HOUR, nvlink_receive_bytes=10**12)
+    fleet.analyze()
+    assert fleet.states()["communicating", "hang"] == 2 * 2_400_000
+
+
+def _full_workers(fleet: Fleet, start: int, end: int, run: str = RUN) -> None:
+    """Loader workers that fill their cores."""
+    row = {"node": "n1", "run_id": run, "gpu_uuid": "G1", "workers": 4, "workers_busiest_cpu_ratio": 0.98}
+    fleet.add(
+        "process_samples",
+        [row | {"started_at": at, "ended_at": at + 5 * MINUTE} for at in range(start, end, 5 * MINUTE)],
+    )
