@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from agent.wire.contract import SCHEMA_VERSION, Table
+from agent.wire.tables import TABLES
 from collector.errors import BatchError
 
 _TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
@@ -20,10 +21,14 @@ _TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "
 _MESSAGE_HEADER, _BATCH_NODES, _BATCH_COMPRESSION = 2, 1, 3
 
 
-@cache
 def arrow_schema(table: Table, columns: int | None = None) -> pa.Schema:
     """Return the Arrow schema of a table's first columns, or of all of them."""
-    fields = [pa.field(c.name, _TYPES[c.type], nullable=not c.required) for c in table.columns[:columns]]
+    return _schema(table.name, columns)
+
+
+@cache
+def _schema(table: str, columns: int | None) -> pa.Schema:
+    fields = [pa.field(c.name, _TYPES[c.type], nullable=not c.required) for c in TABLES[table].columns[:columns]]
     return pa.schema(fields)
 
 

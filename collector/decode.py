@@ -11,7 +11,8 @@ from agent.wire.envelope import Header, TablePart, declared_bytes, open_envelope
 from agent.wire.tables import TABLES
 from collector.arrow_messages import read_message
 from collector.errors import BatchError
-from collector.plausible import Clock, check
+from collector.glance import check
+from collector.plausible import Clock
 
 MAX_UNPACKED_BYTES = 64 * 2**20
 MAX_ROWS = 1_000_000  # of one batch: an agent's hour is some ten thousand

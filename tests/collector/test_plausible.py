@@ -12,7 +12,8 @@ from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 from collector.arrow_messages import arrow_schema
 from collector.errors import BatchError
-from collector.plausible import AHEAD_OF_SENDER, LONGEST_INTERVAL, Clock, check, faults
+from collector.glance import check
+from collector.plausible import AHEAD_OF_SENDER, LONGEST_INTERVAL, Clock, faults
 from tests.collector.batches import NOW, gpu_rows
 
 CLOCK = Clock(NOW, NOW)
