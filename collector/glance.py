@@ -20,6 +20,7 @@ from collector.plausible import (
     Clock,
     faults,
     is_interval,
+    needs_text,
     pc,
     spans,
     time_rules,
@@ -65,7 +66,7 @@ def _layout(table: str, width: int) -> _Layout:
         floats=tuple(index for index, column in columns if column.type == "float64"),
         texts=tuple(index for index, column in columns if column.type == "string"),
         required=tuple(index for index, column in columns if column.required),
-        required_texts=tuple(index for index, column in columns if column.required and column.type == "string"),
+        required_texts=tuple(index for index, column in columns if needs_text(TABLES[table], column)),
     )
 
 
@@ -92,9 +93,10 @@ def _within(values: Array, low: float, high: float) -> bool:
 
 def _texts_good(rows: pa.RecordBatch, layout: _Layout) -> bool:
     lengths = pc.binary_length(_together(rows, layout.texts))
-    return _within(lengths, 0, LONGEST_TEXT) and _within(
-        pc.binary_length(_together(rows, layout.required_texts)), 1, LONGEST_TEXT
-    )
+    if not _within(lengths, 0, LONGEST_TEXT):
+        return False
+    keys = layout.required_texts
+    return not keys or _within(pc.binary_length(_together(rows, keys)), 1, LONGEST_TEXT)
 
 
 def _times_good(table: Table, rows: pa.RecordBatch, clock: Clock) -> bool:

@@ -71,7 +71,7 @@ def faults(table: Table, rows: pa.RecordBatch, clock: Clock) -> Iterator[tuple[R
 
 def rules(table: Table) -> tuple[Rule, ...]:
     """Return what must hold in a table, in the order in which faults are told."""
-    found = [_present(column) for column in table.columns if column.required]
+    found = [_present(column, needs_text(table, column)) for column in table.columns if column.required]
     found += [rule for column in table.columns if (rule := _value_rule(column))]
     return (*found, *time_rules(table))
 
@@ -81,9 +81,14 @@ def is_interval(table: Table) -> bool:
     return "ended_at" in table.names and table.column("ended_at").required
 
 
-def _present(column: Column) -> Rule:
+def needs_text(table: Table, column: Column) -> bool:
+    """Whether an empty text is refused: a key names something, but a run that waits is on no node yet."""
+    return column.required and column.type == "string" and (is_interval(table) or column.name != "node")
+
+
+def _present(column: Column, needs_text: bool) -> Rule:
     name = column.name
-    if column.type == "string":
+    if needs_text:
         return Rule(name, "every row needs it", lambda rows, _: pc.less(_length(rows, name), 1))
     return Rule(name, "every row needs it", lambda rows, _: pc.is_null(rows.column(name)))
 
