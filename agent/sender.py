@@ -70,6 +70,10 @@ class Sender:
                 wait = self._later(repr(error))
             if wait:
                 self._stop.wait(wait)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._link.close()
 
     def step(self, idle_seconds: float) -> float:
@@ -155,6 +159,7 @@ class Sender:
 
     def _later(self, trouble: str, asked: float | None = None) -> float:
         self._spool.release()
+        self._link.close()  # a wait is no reason to hold a connection of theirs
         self.counts.failures += 1
         if not self._trouble:
             _LOG.warning("%s; batches wait in the spool", trouble)

@@ -1,0 +1,384 @@
+"""The spool: what is in it survives, what is broken is set aside, and what does not fit goes oldest first."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.errors import SpoolError
+from agent.files import hold_lock, write_durably
+from agent.shelf import QUARANTINE_FILES, Shelf
+from agent.spool import Spool
+from tests.agent.batches import batch, busy_of, identity, maker
+
+LARGE = 10**7
+
+
+OPENED: list[Spool] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close what a test opened, so that its lock is given back."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def spool(directory: Path, max_bytes: int = LARGE, kept_bytes: int = LARGE, shelf: type[Shelf] = Shelf) -> Spool:
+    """Open a spool."""
+    OPENED.append(Spool(shelf(directory), max_bytes, kept_bytes))
+    return OPENED[-1]
+
+
+def files(directory: Path) -> list[str]:
+    """Return the names of the batches that lie in the spool's stream."""
+    stream = (directory / "stream").read_text()
+    return sorted(path.name for path in (directory / stream).iterdir())
+
+
+def delivered(queue: Spool) -> Iterator[tuple[str, int]]:
+    """Take everything out, as a collector that seals nothing."""
+    while (found := queue.oldest(0)) is not None:
+        queue.acknowledge(found[0], -1)
+        yield identity(found[1])
+
+
+def test_batches_come_out_in_order(tmp_path: Path) -> None:
+    """The collector's marker of what is sealed moves along the sequence."""
+    queue = spool(tmp_path)
+    for _ in range(5):
+        assert queue.append(maker())
+    assert [sequence for _, sequence in delivered(queue)] == [0, 1, 2, 3, 4]
+
+
+def test_the_sequence_survives_a_restart(tmp_path: Path) -> None:
+    """A number given twice to different batches is a conflict that costs the stream."""
+    queue = spool(tmp_path)
+    stream = queue.stream
+    for _ in range(3):
+        queue.append(maker())
+    for sequence in range(3):
+        queue.acknowledge(sequence, sequence)
+    queue.close()
+    assert files(tmp_path) == ["00000000000000000002.batch"], "the newest stays as the memory of the sequence"
+    again = spool(tmp_path)
+    again.append(maker())
+    assert list(delivered(again)) == [(stream, 2), (stream, 3)]
+
+
+def test_what_was_not_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+    """An agent that is restarted in an outage must not lose the outage."""
+    queue = spool(tmp_path)
+    for _ in range(4):
+        queue.append(maker())
+    queue.acknowledge(0, 0)
+    queue.close()
+    assert [sequence for _, sequence in delivered(spool(tmp_path))] == [1, 2, 3]
+
+
+def test_acknowledged_batches_are_kept_until_sealed(tmp_path: Path) -> None:
+    """A collector that loses its disk before sealing asks for them once more."""
+    queue = spool(tmp_path)
+    for _ in range(4):
+        queue.append(maker())
+    for sequence in range(4):
+        queue.acknowledge(sequence, -1)
+    assert len(files(tmp_path)) == 4
+    queue.acknowledge(3, 1)
+    assert len(files(tmp_path)) == 2
+    queue.send_again()
+    assert [sequence for _, sequence in delivered(queue)] == [2, 3]
+
+
+def test_what_is_kept_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    """A collector that never seals must not fill the host's disk."""
+    size = len(batch("x" * 36, 0))
+    queue = spool(tmp_path, kept_bytes=3 * size)
+    for sequence in range(10):
+        queue.append(maker())
+        queue.acknowledge(sequence, -1)
+    assert len(files(tmp_path)) <= 4
+    assert queue.counts.dropped == 0, "they were delivered: nothing is lost"
+
+
+def test_the_oldest_goes_first_and_is_declared(tmp_path: Path) -> None:
+    """The newest batch says what is wrong now; a gap that is declared is no mystery."""
+    size = len(batch("x" * 36, 0))
+    queue = spool(tmp_path, max_bytes=3 * size + size // 2)
+    for _ in range(10):
+        queue.append(maker())
+    assert [sequence for _, sequence in delivered(queue)] == [7, 8, 9]
+    assert (queue.counts.dropped, queue.counts.dropped_from, queue.counts.dropped_until) == (7, 0, 6)
+
+
+def test_the_batch_on_its_way_is_not_dropped(tmp_path: Path) -> None:
+    """It may arrive at this moment: declaring it dropped would be a lie."""
+    size = len(batch("x" * 36, 0))
+    queue = spool(tmp_path, max_bytes=2 * size + size // 2)
+    queue.append(maker())
+    queue.append(maker())
+    assert queue.oldest(0) is not None
+    queue.append(maker())
+    assert queue.counts.dropped_from == 1
+    queue.release()
+    queue.append(maker())
+    assert [sequence for _, sequence in delivered(queue)] == [2, 3]
+
+
+def test_a_single_batch_larger_than_the_limit_is_kept(tmp_path: Path) -> None:
+    """A limit set too small must not turn the agent into a generator of nothing."""
+    queue = spool(tmp_path, max_bytes=1)
+    queue.append(maker(rows=1000))
+    assert [sequence for _, sequence in delivered(queue)] == [0]
+
+
+class FullDisk(Shelf):
+    """A disk that holds `room` batches and then says that it is full."""
+
+    room = 3
+
+    def write(self, sequence: int, body: bytes) -> None:
+        """Write, where there is room."""
+        if len(self.batches()[0]) >= self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(sequence, body)
+
+
+def test_a_full_disk_drops_the_oldest(tmp_path: Path) -> None:
+    """Keeping the old and refusing the new would freeze every dashboard at the moment the disk filled."""
+    queue = spool(tmp_path, shelf=FullDisk)
+    assert all(queue.append(maker()) for _ in range(6))
+    assert [sequence for _, sequence in delivered(queue)] == [3, 4, 5]
+    assert queue.counts.dropped == 3
+
+
+def test_a_full_disk_lets_go_of_delivered_batches_first(tmp_path: Path) -> None:
+    """The collector has them; nothing is lost."""
+    queue = spool(tmp_path, shelf=FullDisk)
+    for sequence in range(6):
+        queue.append(maker())
+        queue.acknowledge(sequence, -1)
+    assert queue.counts.dropped == 0
+
+
+def test_a_disk_that_refuses_everything_loses_beats_and_counts_them(tmp_path: Path) -> None:
+    """After start-up a daemon does not die of its disk; the sequence has no hole, since nothing was given a number."""
+
+    class Broken(Shelf):
+        failures = 1
+
+        def write(self, sequence: int, body: bytes) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EIO, "Input/output error")
+            super().write(sequence, body)
+
+    queue = spool(tmp_path, shelf=Broken)
+    assert not queue.append(maker())
+    assert queue.append(maker())
+    assert queue.counts.unwritten == 1
+    assert [sequence for _, sequence in delivered(queue)] == [0]
+
+
+def junk(path: Path) -> None:
+    """Write what is no batch."""
+    path.write_bytes(b"not a batch")
+
+
+BROKEN: dict[str, Callable[[Path, str], object]] = {
+    "junk": lambda here, stream: junk(here / "00000000000000000001.batch"),
+    "empty": lambda here, stream: (here / "00000000000000000001.batch").touch(),
+    "truncated": lambda here, stream: (here / "00000000000000000001.batch").write_bytes(batch(stream, 1)[:-5]),
+    "a bit flipped": lambda here, stream: (here / "00000000000000000001.batch").write_bytes(
+        bytes([*batch(stream, 1)[:40], batch(stream, 1)[40] ^ 1, *batch(stream, 1)[41:]])
+    ),
+    "another's number": lambda here, stream: (here / "00000000000000000001.batch").write_bytes(batch(stream, 7)),
+    "another's stream": lambda here, stream: (here / "00000000000000000001.batch").write_bytes(batch("other", 1)),
+    "wrong name": lambda here, stream: (here / "1.batch").write_bytes(batch(stream, 1)),
+    "foreign file": lambda here, stream: junk(here / "notes.txt"),
+    "sign": lambda here, stream: junk(here / "-0000000000000000001.batch"),
+    "too large a number": lambda here, stream: junk(here / "99999999999999999999.batch"),
+    "a folder": lambda here, stream: (here / "00000000000000000001.batch").mkdir(),
+    "a link": lambda here, stream: (here / "00000000000000000001.batch").symlink_to("/etc/hostname"),
+    "a dead link": lambda here, stream: (here / "00000000000000000001.batch").symlink_to("nowhere"),
+    "beside the stream": lambda here, stream: junk(here.parent / "notes.txt"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_is_set_aside_and_counted(tmp_path: Path, what: str) -> None:
+    """A spool that stops at the first bad file, or empties itself, turns a bad sector into an outage."""
+    queue = spool(tmp_path)
+    stream = queue.stream
+    queue.append(maker())
+    queue.close()
+    BROKEN[what](tmp_path / stream, stream)
+    again = spool(tmp_path)
+    assert again.stream == stream
+    assert again.quarantined == 1
+    assert len(list((tmp_path / "quarantine").iterdir())) == 1
+    assert [sequence for _, sequence in delivered(again)] == [0]
+    again.append(maker())
+    (_, following), *_ = delivered(again)
+    assert following in (1, 2), "a number that was given is never given again"
+
+
+def test_a_torn_write_leaves_nothing(tmp_path: Path) -> None:
+    """Whoever was writing died before telling anybody; the number is free."""
+    queue = spool(tmp_path)
+    queue.append(maker())
+    queue.close()
+    torn = tmp_path / queue.stream / "00000000000000000001.batch.tmp"
+    torn.write_bytes(b"half")
+    again = spool(tmp_path)
+    again.append(maker())
+    assert not torn.exists()
+    assert (again.quarantined, [sequence for _, sequence in delivered(again)]) == (0, [0, 1])
+
+
+def test_quarantine_is_bounded(tmp_path: Path) -> None:
+    """A collector that refuses everything for a week must not fill the disk either."""
+    queue = spool(tmp_path)
+    for sequence in range(QUARANTINE_FILES + 20):
+        queue.append(maker())
+        queue.refuse(sequence, "no")
+    assert len(list((tmp_path / "quarantine").iterdir())) == QUARANTINE_FILES
+    assert queue.quarantined == QUARANTINE_FILES + 20
+
+
+def test_a_batch_that_vanished_is_passed_over(tmp_path: Path) -> None:
+    """Somebody tidied up: the rest must still be delivered."""
+    queue = spool(tmp_path)
+    for _ in range(3):
+        queue.append(maker())
+    (tmp_path / queue.stream / "00000000000000000001.batch").unlink()
+    assert [sequence for _, sequence in delivered(queue)] == [0, 2]
+
+
+def test_a_new_stream_renumbers_what_waits(tmp_path: Path) -> None:
+    """A copied disk image: what was never accepted counts once, under a stream of its own."""
+    queue = spool(tmp_path)
+    old = queue.stream
+    for busy in (0.1, 0.2, 0.3):
+        queue.append(maker(busy))
+    queue.acknowledge(0, -1)
+    queue.begin_stream()
+    assert queue.stream != old
+    assert not (tmp_path / old).exists()
+    queue.append(maker())
+    assert list(delivered(queue)) == [(queue.stream, 0), (queue.stream, 1), (queue.stream, 2)]
+    queue.close()
+    assert spool(tmp_path).stream == queue.stream
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_crash_while_changing_streams_leaves_one_of_the_two(tmp_path: Path, point: str) -> None:
+    """Two half streams would count the same beats twice."""
+    here = tmp_path / "spool"
+    queue = spool(here)
+    old = queue.stream
+    queue.append(maker())
+    copy = tmp_path / "copy"
+    shutil.copytree(here / old, copy)
+    queue.begin_stream()
+    new = queue.stream
+    queue.close()
+    shutil.copytree(copy, here / old)
+    if point == "before":
+        (here / "stream").write_text(old)
+    again = spool(here)
+    assert list(delivered(again)) == [(old if point == "before" else new, 0)]
+    assert sorted(path.name for path in here.iterdir()) == sorted(["lock", "quarantine", "stream", again.stream])
+
+
+@pytest.mark.parametrize("note", [b"", b"garbage", b"\xff\xfe", None])
+def test_a_lost_note_of_the_stream_is_made_anew(tmp_path: Path, note: bytes | None) -> None:
+    """The only stream there is must be the one; opening another would strand what waits."""
+    queue = spool(tmp_path)
+    stream = queue.stream
+    queue.append(maker())
+    queue.close()
+    (tmp_path / "stream").unlink()
+    if note is not None:
+        (tmp_path / "stream").write_bytes(note)
+    again = spool(tmp_path)
+    assert list(delivered(again)) == [(stream, 0)]
+
+
+def test_two_agents_cannot_share_a_spool(tmp_path: Path) -> None:
+    """They would give out the same numbers."""
+    queue = spool(tmp_path)
+    with pytest.raises(SpoolError, match="give each agent its own"):
+        spool(tmp_path)
+    queue.close()
+    spool(tmp_path).close()
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """The operator must not have to guess which path was meant."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SpoolError, match="file/spool"):
+        spool(tmp_path / "file" / "spool")
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+    """A half-written note of the stream would lose the stream."""
+    path = tmp_path / "note"
+    write_durably(path, b"before")
+    path.with_name("note.tmp").mkdir()
+    with pytest.raises(OSError, match="note"):
+        write_durably(path, b"after")
+    assert path.read_bytes() == b"before"
+
+
+def test_the_lock_ends_with_its_holder(tmp_path: Path) -> None:
+    """A killed agent must not lock its successor out."""
+    if (child := os.fork()) == 0:
+        hold_lock(tmp_path / "lock")
+        os._exit(0)
+    os.waitpid(child, 0)
+    hold_lock(tmp_path / "lock").close()
+
+
+STEPS = st.lists(st.sampled_from(["append", "send", "seal", "refuse", "restart", "again", "stream"]), max_size=40)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=STEPS)
+def test_whatever_happens_nothing_is_lost_and_no_number_is_given_twice(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    """Every beat that was appended is delivered, refused or still there, under a number that is its own."""
+    directory = tmp_path_factory.mktemp("spool")
+    queue, written = spool(directory), 0
+    seen: dict[tuple[str, int], float] = {}
+    done: set[float] = set()
+    for step in steps:
+        if step == "append":
+            written += 1
+            queue.append(maker(written / 1000))
+        elif step in ("send", "seal", "refuse") and (found := queue.oldest(0)) is not None:
+            busy = busy_of(found[1])
+            assert seen.setdefault(identity(found[1]), busy) == busy
+            done.add(busy)
+            queue.refuse(found[0], "no") if step == "refuse" else queue.acknowledge(
+                found[0], found[0] if step == "seal" else -1
+            )
+        elif step == "again":
+            queue.send_again()
+        elif step == "stream":
+            queue.begin_stream()
+        elif step == "restart":
+            queue.close()
+            queue = spool(directory)
+    while (found := queue.oldest(0)) is not None:
+        done.add(busy_of(found[1]))
+        queue.acknowledge(found[0], found[0])
+    queue.close()
+    assert done == {number / 1000 for number in range(1, written + 1)}
