@@ -52,24 +52,28 @@ def run_text(report: RunReport, paper: Paper) -> str:
 
 
 def _head(report: RunReport, paper: Paper) -> list[str]:
-    facts = report.facts
-    about = [facts.team or "unmapped", *([facts.stage] if facts.stage else []), _status(report)]
-    racks = f" ({', '.join(report.racks)})" if report.racks else ""
-    nodes = ", ".join(report.nodes[:NODES_SHOWN])
-    nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""
-    pairs = [
-        (f"{plain(facts.run_id)}  {plain(facts.subject)}", " · ".join(map(plain, about))),
-        (f"{facts.gpus} {plain(facts.sku or 'GPUs of unknown model')}: {plain(nodes + racks)}", _times(report)),
-        (_size(report), _cost(report)),
-        *_rest(report),
-    ]
     found = []
-    for left, right in pairs:
+    for left, right in head_pairs(report):
         if len(left) < LEFT and len(right) <= paper.width - 2 - LEFT:
             found.append(f"{left:<{LEFT}}{right}")
         else:
             found += [paper.cut(left, paper.width - 2), *([paper.cut(right, paper.width - 2)] if right else [])]
     return found
+
+
+def head_pairs(report: RunReport) -> list[tuple[str, str]]:
+    """Return what stands above a run's report: who, where, when, how much; two columns."""
+    facts = report.facts
+    about = [facts.team or "unmapped", *([facts.stage] if facts.stage else []), _status(report)]
+    racks = f" ({', '.join(report.racks)})" if report.racks else ""
+    nodes = ", ".join(report.nodes[:NODES_SHOWN])
+    nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""
+    return [
+        (f"{plain(facts.run_id)}  {plain(facts.subject)}", " · ".join(map(plain, about))),
+        (f"{facts.gpus} {plain(facts.sku or 'GPUs of unknown model')}: {plain(nodes + racks)}", _times(report)),
+        (_size(report), _cost(report)),
+        *_rest(report),
+    ]
 
 
 def _status(report: RunReport) -> str:

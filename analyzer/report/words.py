@@ -37,8 +37,12 @@ def money(micros: int | None, currency: str, decimals: int = 2) -> str:
     """Return an amount with its currency; unknown is a dash, never 0."""
     if micros is None:
         return UNKNOWN
-    amount = decimal(nearest(abs(micros) * 10**decimals, MICROS), decimals)
-    return f"{'-' if micros < 0 else ''}{symbol(currency)}{amount}"
+    return f"{'-' if micros < 0 else ''}{symbol(currency)}{amount(abs(micros), decimals)}"
+
+
+def amount(micros: int, decimals: int = 2) -> str:
+    """Return an amount without its currency, for a column that names it."""
+    return decimal(nearest(micros * 10**decimals, MICROS), decimals)
 
 
 def money_decimals(micros: int | None) -> int:

@@ -1,0 +1,58 @@
+"""Scripts and styles, served by us: no page loads anything from another host."""
+
+import gzip
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from analyzer.report.html import TEMPLATES
+
+STATIC = Path(__file__).parent / "static"
+YEAR_SECONDS = 31_536_000
+TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+def plotly_script() -> Path:
+    """Return the plotly.js that the installed plotly package carries."""
+    spec = find_spec("plotly")
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError("BUG: plotly is a dependency of the server and is not installed")
+    return Path(spec.submodule_search_locations[0]) / "package_data" / "plotly.min.js"
+
+
+@lru_cache(maxsize=8)
+def asset(name: str) -> tuple[bytes, bytes, str] | None:
+    """Return a file's bytes, the same in gzip, and its type; None where we serve no such file."""
+    files = {
+        "plotly.min.js": [plotly_script()],
+        "page.js": [STATIC / "page.js"],
+        "page.css": [TEMPLATES / "report.css", STATIC / "page.css"],
+        "icon.svg": [STATIC / "icon.svg"],
+    }
+    if name not in files:
+        return None
+    content = b"".join(path.read_bytes() for path in files[name])
+    return content, gzip.compress(content, 6), TYPES[Path(name).suffix]
+
+
+def assets() -> APIRouter:
+    """Return the route of the files."""
+    router = APIRouter()
+
+    @router.get("/static/{name}")
+    def file(name: str, request: Request) -> Response:
+        found = asset(name)
+        if found is None:
+            return PlainTextResponse(f"there is no file {name}\n", status_code=404)
+        content, packed, kind = found
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS if 'v' in request.query_params else 300}"}
+        headers |= {"Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
+        if zipped:
+            headers["Content-Encoding"] = "gzip"
+        return Response(packed if zipped else content, media_type=kind, headers=headers)
+
+    return router
