@@ -80,7 +80,7 @@ def _allocation(site: Site, plan: Plan, seat: Seat) -> Row:
 
 
 def _waiting(site: Site, plan: Plan) -> Row:
-    return _plan(site, plan) | {"node": "", "pending_reason": "Resources"}
+    return _plan(site, plan) | {"node": None, "pending_reason": "Resources"}
 
 
 def _states(fleet: Fleet, host: Host) -> list[Row]:

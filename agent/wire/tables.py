@@ -327,7 +327,7 @@ ALLOCATIONS = Table(
     "allocations",
     "a run asks for, takes and gives back one GPU",
     (
-        NODE,
+        _key("node", "Host name; none while waiting.", required=False),
         Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for."),
         Column("started_at", "int64", "key", "microseconds", "When it was taken; none while waiting."),
         Column("ended_at", "int64", "fact", "microseconds", "When it was given back; none while held."),

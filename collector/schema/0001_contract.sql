@@ -164,7 +164,7 @@ CREATE TABLE progress (
 
 -- A row is a run asks for, takes and gives back one GPU.
 CREATE TABLE allocations (
-    node VARCHAR NOT NULL,
+    node VARCHAR,
     submitted_at BIGINT,
     started_at BIGINT,
     ended_at BIGINT,
