@@ -91,10 +91,14 @@ def _children(table: Table, given: Mapping[str, Native], rows: int) -> list[Nati
     for column in table.columns:
         if column.required and (column.name not in given or given[column.name].null_count):
             raise EnvelopeError(f"{table.name}.{column.name} is required, and rows lack it")
-    return [
-        given[column.name] if column.name in given else na.c_array([None] * rows, _TYPES[column.type]())
-        for column in table.columns
-    ]
+    return [given[column.name] if column.name in given else _nulls(column, rows) for column in table.columns]
+
+
+def _nulls(column: Column, rows: int) -> Native:
+    """Return a column that is null throughout. From a list, the padding bits would be whatever memory held before."""
+    bits = bytes(-(-rows // 8))
+    values = {"string": [bytes(4 * (rows + 1)), b""], "bool": [bits]}.get(column.type, [bytes(8 * rows)])
+    return na.c_array_from_buffers(_TYPES[column.type](), rows, [bits, *values], null_count=rows)
 
 
 def _array(table: Table, name: str, values: ColumnValues) -> Native:
@@ -112,7 +116,7 @@ def _any_array(column: Column, values: ColumnValues) -> Native:
         return na.c_array_from_buffers(kind, len(data), [values.valid, data])
     if isinstance(values, list | tuple):
         return na.c_array(_finite(values) if column.type == "float64" else values, kind)
-    if isinstance(values, ArrowArray):
+    if hasattr(values, "__arrow_c_array__"):  # isinstance() of a protocol costs as much as the rest of a column
         array = na.c_array(values)
         if array.schema.format != na.c_schema(kind).format:
             raise TypeError(f"an Arrow array of {array.schema.format!r}")
