@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.simulated.columns import Array, Block, Columns, of_wire
+from agent.simulated.columns import Array, Block, Columns, of_rows, of_wire
 from agent.simulated.fleet import Fleet
 from agent.simulated.gpus import GpuReadings
 from agent.simulated.hosts import HostReadings
-from agent.simulated.scheduler import Row, allocations, inventory, node_states, ownership
+from agent.simulated.scheduler import allocations, inventory, node_states, ownership
 from agent.simulated.site import HOUR, Chunk, Host
 from agent.simulated.workloads import workloads
 
@@ -54,7 +54,7 @@ def scheduler_batch(fleet: Fleet) -> Batch:
     rows = {"ownership": ownership(site), "allocations": allocations(fleet), "node_states": node_states(fleet)}
     agent = f"scheduler/{site.cluster}"
     sent_at = site.microseconds(site.span)
-    return Batch(agent, site.stream(agent), 0, sent_at, {name: _columns(table) for name, table in rows.items()})
+    return Batch(agent, site.stream(agent), 0, sent_at, {name: of_rows(name, listed) for name, listed in rows.items()})
 
 
 def host_batches(fleet: Fleet, host: Host, chunk: Chunk) -> Iterator[Batch]:
@@ -68,7 +68,7 @@ def host_batches(fleet: Fleet, host: Host, chunk: Chunk) -> Iterator[Batch]:
         if not tables:
             continue
         if start == 0:
-            tables["inventory"] = _columns(inventory(site, host))
+            tables["inventory"] = of_rows("inventory", inventory(site, host))
         sequence = start // HOUR - _silent_hours(fleet, host, start)
         yield Batch(host.name, site.stream(host.name), sequence, site.microseconds(end), tables)
 
@@ -141,8 +141,3 @@ def _agent(readings: HostReadings) -> Block:
     steady = {"beats_late": 0.0, "gaps": 0.0, "dropped_batches": 0.0, "spool_bytes": 0.0, "rss_bytes": 44.0 * 2**20}
     spent = {"cpu_seconds": 0.012 * AGENT_EVERY * 60, "clock_offset_seconds": 0.001}
     return Block(starts, ends, {name: np.full(len(starts), value) for name, value in (steady | spent).items()})
-
-
-def _columns(rows: list[Row]) -> Columns:
-    names = {name: None for row in rows for name in row}
-    return {name: [row.get(name) for row in rows] for name in names}

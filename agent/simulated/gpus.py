@@ -26,7 +26,7 @@ RESERVED_BYTES = 588 * 2**20
 TRAFFIC_STEP = 2**20  # GPM tells MiB a second
 CELSIUS_AMBIENT = 29.0
 CELSIUS_PER_LIMIT = 36.0  # what drawing the power limit adds
-CELSIUS_IN_HEAT = 21.0
+CELSIUS_IN_HEAT = 32.0
 CLOCK_STEP_HERTZ = 15e6
 
 

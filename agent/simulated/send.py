@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from urllib.parse import urlsplit
 
+import nanoarrow as na
 import numpy as np
 
 from agent.errors import AgentError
@@ -107,10 +108,20 @@ def send(
 
 
 def _values(values: Column) -> ColumnValues:
+    if isinstance(values, list) and None in values:
+        return _text(values)
     if not isinstance(values, np.ma.MaskedArray):
         return values
     valid = np.packbits(~np.ma.getmaskarray(values), bitorder="little")
     return Masked(np.ascontiguousarray(values.data), valid)
+
+
+def _text(values: list[str | None]) -> ColumnValues:
+    """Return text with nulls from buffers: nanoarrow leaves the padding bits of a list's bitmap to chance."""
+    valid = np.packbits([value is not None for value in values], bitorder="little")
+    parts = [b"" if value is None else value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    return na.c_array_from_buffers(na.string(), len(values), [valid, ends, b"".join(parts)])
 
 
 def _deliver(lines: _Lines, body: bytes) -> tuple[int, int]:

@@ -36,7 +36,7 @@ def _pretraining() -> Iterator[Entry]:
     before = ("n05", "n09", "n06", "n10", "n07", "n11", "n08", "n12")
     after = ("n04", "n09", "n06", "n10", "n07", "n11", "n08", "n12")
     submitted = clock(-3, 16)
-    began = clock(-2, 20, 25)
+    began = clock(-2, 22, 40)
     first = Plan(
         "80217",
         "pretrain-7b",
@@ -104,17 +104,17 @@ def _vision() -> Iterator[Entry]:
         pretraining.in_rack,
     )
     slots = (
-        (0, 0, "n01", clock(MON, 1), 21.0, "completed"),
+        (0, 0, "n01", clock(MON, 1), 17.0, "completed"),
         (1, 0, "n01", clock(MON, 23), 16.6, "preempted"),
         (1, 1, "n01", clock(TUE, 17, 30), 6.0, "completed"),
-        (2, 0, "n01", clock(WED, 0), 19.0, "completed"),
-        (3, 0, "n01", clock(WED, 20), 22.0, "completed"),
+        (2, 0, "n01", clock(WED, 0), 15.0, "completed"),
+        (3, 0, "n01", clock(WED, 20), 17.5, "completed"),
         (4, 0, "n01", clock(THU, 20), 12.9, "preempted"),
         (4, 1, "n01", clock(FRI, 10, 40), 5.0, "completed"),
-        (5, 0, "n01", clock(FRI, 17), 22.0, "completed"),
-        (6, 0, "n01", clock(SAT, 17), 26.0, "completed"),
-        (7, 0, "n13", clock(WED, 9), 20.0, "completed"),
-        (8, 0, "n13", clock(THU, 7), 20.5, "completed"),
+        (5, 0, "n01", clock(FRI, 17), 18.0, "completed"),
+        (6, 0, "n01", clock(SAT, 17), 21.0, "completed"),
+        (7, 0, "n13", clock(WED, 9), 15.0, "completed"),
+        (8, 0, "n13", clock(THU, 7), 14.5, "completed"),
     )
     for run, attempt, node, started, hours, status in slots:
         ended = started + round(hours * HOUR)

@@ -40,6 +40,7 @@ SIGNALS = (
     "tokens",
 )
 AT = {name: at for at, name in enumerate(SIGNALS)}
+STEADY = ("memory", "workers", "host_memory", "kv_cache", "waiting")  # read without wobble
 RATIOS = ("busiest_worker", "waiting_workers", "cpu_pressure", "io_pressure", "kv_cache", "first_token_seconds")
 FIRST_PID, PIDS = 20_000, 60_000
 WORST_OF_MEDIAN = 3.1  # the 99th percentile of an answer's time over its median, at this service's variance
@@ -77,13 +78,15 @@ class Usage:
         return made.where(self.present > 0)
 
 
-def usage(stay: Stay, grid: IntArray) -> Usage:
-    """Return what one run did on one GPU; of a shared GPU it did an equal part."""
+def usage(stay: Stay, grid: IntArray, rng: np.random.Generator) -> Usage:
+    """Return what one run did on one GPU, a little shaken as readings are; of a shared GPU it did an equal part."""
     sums = stay.timeline.cumulated(SIGNALS, grid)
     inside: IntArray = np.clip(grid, stay.timeline.start, stay.timeline.end)
     present: FloatArray = (inside[1:] - inside[:-1]) / 1_000
     part = np.where(np.isin(SIGNALS, RATIOS), 1, stay.run.plan.shared)
-    return Usage(grid, present, np.diff(sums, axis=0) / part)
+    spent = np.diff(sums, axis=0) / part
+    wobble = np.where(np.isin(SIGNALS, STEADY), 0.0, 0.012)
+    return Usage(grid, present, spent * (1 + wobble * np.clip(rng.standard_normal(spent.shape), -3, 3)))
 
 
 def together(parts: list[Usage]) -> Usage:
@@ -95,15 +98,16 @@ def workloads(fleet: Fleet, host: Host, chunk: Chunk) -> dict[str, Block]:
     """Return the rows about runs of one host and chunk, by table; tables without rows are left out."""
     slow = np.arange(chunk.start, chunk.end + 1, EVERY, dtype=np.int64)
     quick = np.arange(chunk.start, chunk.end + 1, SERVICE_EVERY, dtype=np.int64)
+    rng = fleet.site.generator("workloads", host.name, chunk.index)
     found: dict[str, list[Block]] = {"process_samples": [], "run_samples": [], "service_samples": [], "progress": []}
     for stays in _by_run(fleet, host, chunk):
         plan = stays[0][1].run.plan
-        parts = [(gpu, usage(stay, slow)) for gpu, stay in stays]
+        parts = [(gpu, usage(stay, slow, rng)) for gpu, stay in stays]
         whole = together([part for _, part in parts])
         found["process_samples"] += _processes(fleet.site, host, plan, parts, whole)
         found["run_samples"].append(_cgroup(fleet.site, plan, whole, len(parts)))
         if plan.promised_seconds is not None:
-            served = together([usage(stay, quick) for _, stay in stays])
+            served = together([usage(stay, quick, rng) for _, stay in stays])
             found["service_samples"].append(_service(fleet.site, plan, served, len(parts)))
         if plan.reports_progress and plan.seats[0].node == host.name:
             found["progress"].append(_progress(fleet.site, stays[0][1].run, parts[0][1]))
@@ -160,8 +164,8 @@ def _cgroup(site: Site, plan: Plan, whole: Usage, gpus: int) -> Block:
         "written_bytes": np.rint(whole.total("nvme_written") / 4096) * 4096,
         "cpu_seconds": np.round(whole.total("cores"), 2),
         "cpu_throttled_seconds": np.round(whole.total("refused_cores"), 2),
-        "pressure_cpu_some_ratio": np.round(whole.mean("cpu_pressure") / gpus, 4),
-        "pressure_io_some_ratio": np.round(whole.mean("io_pressure") / gpus, 4),
+        "pressure_cpu_some_ratio": np.round(np.clip(whole.mean("cpu_pressure") / gpus, 0, 1), 4),
+        "pressure_io_some_ratio": np.round(np.clip(whole.mean("io_pressure") / gpus, 0, 1), 4),
         "pressure_memory_some_ratio": np.zeros_like(whole.present),
         "memory_used_bytes": np.rint(whole.mean("host_memory") / 2**20) * 2**20,
         "cores_allotted": np.full_like(whole.present, plan.cores_per_gpu * gpus / plan.shared),

@@ -23,8 +23,8 @@ def alternating(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     start_up(tape, rng, memory=gib(66), weights=1.6e10, image_seconds=90, again=plan.attempt > 0)
     saved = tape.now
     while tape.running:
-        tape.play(rollout, spread(rng, 290)).play(syncing, 9).play(update, spread(rng, 210)).play(syncing, 14)
-        if tape.now - saved >= 3 * HOUR:
-            save(tape, update, 7e9, 55, remote=False)
+        tape.play(rollout, spread(rng, 290)).play(syncing, 24).play(update, spread(rng, 210)).play(syncing, 32)
+        if tape.now - saved >= 2 * HOUR:
+            save(tape, update, 7e9, 110, remote=False)
             saved = tape.now
     return alike(plan, tape)

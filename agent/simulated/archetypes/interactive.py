@@ -25,8 +25,8 @@ def notebook(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     held = CONTEXT_ONLY.but(memory=memory, host_memory=gib(8)).being(labels.MEMORY_HELD)
     start_up(tape, rng, memory=memory, weights=2e9, again=False)
     while tape.running:
-        tape.play(cell, spread(rng, 660, 0.7))
-        tape.play(held, spread(rng, 1_100, 0.7))
+        tape.play(cell, spread(rng, 800, 0.7))
+        tape.play(held, spread(rng, 1_000, 0.7))
         if not _in_working_hours(tape.now):
             tape.play(held, (_next_morning(tape.now) - tape.now) / 1_000 + spread(rng, 1_800))
     return alike(plan, tape)

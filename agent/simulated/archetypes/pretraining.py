@@ -25,7 +25,7 @@ FP32_BYTES = 4
 CHECKPOINT_BYTES = 14  # a parameter
 
 PARAMETERS = 26e9
-COMPUTE_SECONDS = 344.0
+COMPUTE_SECONDS = 312.0
 NODE_NOTICED = 5 * MINUTE  # Slurm's SlurmdTimeout: until then a dead node's run is still allocated
 
 HOT_NODES = frozenset({"n11", "n12"})
@@ -80,7 +80,7 @@ def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
         if ranks.now - saved >= 4 * HOUR:
             save(ranks, steps.dense, PARAMETERS * CHECKPOINT_BYTES / len(plan.seats), 190, remote=True)
             saved = ranks.now
-        if ranks.now - paused >= 1.6 * HOUR:
+        if ranks.now - paused >= 1.3 * HOUR:
             pause(ranks, steps.dense, spread(rng, 115))
             paused = ranks.now
     timelines = tuple(_ended(tape, plan, steps.waiting) for tape in (cool, hot))
@@ -99,8 +99,8 @@ def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     saved = paused = judged_at = tape.now
     while tape.running:
         tape.play(dense, spread(rng, 230, 0.03)).play(gradients, links.seconds)
-        if tape.now - saved >= 3 * HOUR:
-            save(tape, dense, 34e9 * CHECKPOINT_BYTES / len(plan.seats), 60, remote=False)
+        if tape.now - saved >= 2 * HOUR:
+            save(tape, dense, 34e9 * CHECKPOINT_BYTES / len(plan.seats), 110, remote=False)
             saved = tape.now
         if tape.now - paused >= 2.1 * HOUR:
             pause(tape, dense, spread(rng, 120))

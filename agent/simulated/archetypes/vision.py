@@ -32,8 +32,8 @@ def vit(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
             _storage_bound(tape, rng, dense, share, seconds)
         else:
             tape.play(_capped(dense) if kind == 2 else dense, seconds)
-        if tape.now - saved >= 2 * HOUR:
-            save(tape, dense, 3e9, 40, remote=False)
+        if tape.now - saved >= HOUR:
+            save(tape, dense, 3e9, 60, remote=False)
             saved = tape.now
         if rng.random() < 0.08:
             pause(tape, dense, spread(rng, 130))
@@ -45,7 +45,7 @@ def _dense(share: float) -> Activity:
     dense = dense.but(workers=8, busiest_worker=0.58, cores=6.0, io_pressure=0.04, waiting_workers=0.08)
     dense = dense.reading_nvme(0.5 * NVME_BYTES_PER_SECOND * share, 0.55 * share, 1.6)
     summing = SPINNING.but(memory=gib(63), nvlink=6e10, workers=8, cores=6.0, busiest_worker=0.58)
-    return blend((dense, 0.91), (summing, 0.09))
+    return blend((dense, 0.89), (summing, 0.11))
 
 
 def _capped(dense: Activity) -> Activity:

@@ -1,0 +1,18 @@
+"""Fleets that tests share: built once in a process, and never changed."""
+
+import pytest
+
+from agent.simulated.fleet import Fleet
+from agent.simulated.site import alpha_site, small_site
+
+
+@pytest.fixture(scope="session")
+def small() -> Fleet:
+    """Two hosts, two hours."""
+    return Fleet(small_site())
+
+
+@pytest.fixture(scope="session")
+def week() -> Fleet:
+    """Cluster alpha; its rows are made only where a test asks for them."""
+    return Fleet(alpha_site())
