@@ -1,0 +1,135 @@
+"""docs/metrics.md and docs/privacy.md, made from the contract: `python -m agent.wire.document docs`."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.wire.contract import Column, Table, metric_name
+from agent.wire.tables import TABLES
+
+KINDS = {
+    "key": "names the row",
+    "gauge": "holds at the end of the interval, or as its mean",
+    "amount": "moved or spent within the interval",
+    "counter": "grows for ever",
+    "fact": "describes",
+}
+# What the agent exports beyond the contract; agent/about.py and agent/exporter.py make them.
+OWN_METRICS = {
+    "gpuledger_gpu_info": "What a GPU is: index, SKU, parent, bus id, driver. Always 1; join it by gpu_uuid.",
+    "gpuledger_agent_source_up": "1 where the last reading of the source succeeded.",
+    "gpuledger_agent_source_failures_total": "Readings of the source that failed.",
+    "gpuledger_agent_implausible_values_total": "Values that cannot be true, left out.",
+    "gpuledger_agent_spool_batches": "Batches waiting on disk.",
+    "gpuledger_agent_quarantined_total": "Files and batches set aside.",
+    "gpuledger_agent_unwritten_batches_total": "Batches the disk refused.",
+    "gpuledger_agent_delivered_batches_total": "Batches the collector has.",
+    "gpuledger_agent_refused_batches_total": "Batches it will never take.",
+    "gpuledger_agent_send_failures_total": "Tries that ended without it.",
+}
+
+
+def metrics_md() -> str:
+    """Return docs/metrics.md: every table and column, its unit, its source and its Prometheus names."""
+    lines = [
+        "# Tables and metrics",
+        "",
+        "Made from `agent/wire/tables.py` by `python -m agent.wire.document docs`; do not edit.",
+        "",
+        "One spelling from the driver to the dashboard: a column of the wire is the column in the store, and its",
+        "metric is `gpuledger_<family>_<column>`. Amounts become counters. Units are base units; times are integer",
+        "microseconds UTC; intervals are half-open and abut. A value that was not reported is null and has no series:",
+        "it is never 0. `DCGM` names the field of dcgm-exporter that says the same.",
+        "",
+        *(f"- **{kind}**: {words}" for kind, words in KINDS.items()),
+    ]
+    for table in TABLES.values():
+        lines += ["", f"## `{table.name}`", "", f"A row is {table.row}.", *_labels(table), "", *_columns(table)]
+    return "\n".join([*lines, *_own()]) + "\n"
+
+
+def privacy_md() -> str:
+    """Return docs/privacy.md: what leaves a host, what of it names people, and what never leaves."""
+    identity = [(table, column) for table, column in _all() if column.sensitivity == "identity"]
+    return "\n".join(
+        [
+            "# What leaves a host",
+            "",
+            "Made from `agent/wire/tables.py` by `python -m agent.wire.document docs`; do not edit.",
+            "",
+            "An agent opens one connection, outwards, to the collector that it is told of, and listens on 127.0.0.1",
+            "alone. `gpuledger agent --once --json` prints one batch as it would be sent.",
+            "",
+            "## Names of people and projects",
+            "",
+            "These columns, and no others, may hold them. The setting `identity` decides: `full` sends them as they",
+            "are, `hashed` sends a keyed pseudonym that is the same for the same name, `none` sends nothing.",
+            "",
+            "| table | column | what it is |",
+            "|---|---|---|",
+            *(f"| `{table.name}` | `{column.name}` | {column.help} |" for table, column in identity),
+            "",
+            "## Everything else that is sent",
+            "",
+            "Numbers, times, and names of hosts, devices and runs. All columns are in [metrics.md](metrics.md).",
+            "",
+            "| table | a row is | columns |",
+            "|---|---|---|",
+            *(f"| `{table.name}` | {table.row} | {', '.join(table.names)} |" for table in TABLES.values()),
+            "",
+            "## What never leaves",
+            "",
+            "Command lines, environments, file names, file contents, standard output. Environments are read on the",
+            "host, reduced to the ids of jobs, and forgotten. The recording that `gpuledger run` writes holds the",
+            "command's words; it is a file of its user on that machine, and nothing sends it.",
+            "",
+        ]
+    )
+
+
+def _labels(table: Table) -> list[str]:
+    if table.family is None:
+        return []
+    labels = ", ".join(f"`{label}`" for label in table.labels) or "none"
+    return [f"Its metrics have the labels: {labels}."]
+
+
+def _columns(table: Table) -> Iterable[str]:
+    yield "| column | type | unit | kind | what | source | metric | DCGM |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for column in table.columns:
+        name = metric_name(table, column)
+        shown = f"`{name}`" if name else ""
+        dcgm = f"`{column.dcgm}`" if column.dcgm else ""
+        source = column.source.replace("|", "\\|")
+        yield (
+            f"| `{column.name}` | {column.type} | {column.unit} | {column.kind} | {column.help} | {source} | {shown} "
+            f"| {dcgm} |"
+        )
+
+
+def _own() -> list[str]:
+    return [
+        "",
+        "## The agent's own metrics",
+        "",
+        "| metric | what |",
+        "|---|---|",
+        *(f"| `{name}` | {words} |" for name, words in OWN_METRICS.items()),
+    ]
+
+
+def _all() -> Iterable[tuple[Table, Column]]:
+    return ((table, column) for table in TABLES.values() for column in table.columns)
+
+
+def main(argv: list[str]) -> int:
+    """Write both documents into a directory."""
+    directory = Path(argv[0] if argv else "docs")
+    (directory / "metrics.md").write_text(metrics_md(), encoding="utf-8")
+    (directory / "privacy.md").write_text(privacy_md(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
