@@ -95,9 +95,14 @@ class Judges:
         """Return the analyzer's own."""
         from analyzer.finding_book import findings
         from analyzer.placement.advise import recommendations
-        from analyzer.timeline import timeline
 
-        return cls(findings, recommendations, timeline)
+        return cls(findings, recommendations, _timeline)
+
+
+def _timeline(session: Session, run_id: str, points: int) -> Sequence[Point]:
+    from analyzer.timeline import timeline
+
+    return timeline(session, run_id, points)
 
 
 @dataclass(frozen=True, slots=True)

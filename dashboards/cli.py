@@ -1,0 +1,96 @@
+"""The server's commands: serve and demo."""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from analyzer.config import Settings
+from analyzer.errors import ConfigError
+from analyzer.report.paper import paint
+from collector.cli import add_settings, config_of
+from collector.server import listen
+from collector.server import serve as collect_only
+from collector.store.database import Store
+from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server
+from dashboards.demo import DemoConfig, Shown
+from dashboards.demo import demo as build_demo
+
+OK, INTERRUPTED = 0, 130
+COLUMNS = 80
+
+
+def serve(argv: list[str]) -> int:
+    """Collector, analysis and pages in one process, until a signal ends it."""
+    parser = argparse.ArgumentParser(prog="gpuledger serve", description=serve.__doc__)
+    parser.add_argument(
+        "--only", choices=("collector", "analyzer"), help="one of them alone; the analyzer brings the pages"
+    )
+    parser.add_argument(
+        "--analyze-every",
+        type=float,
+        default=ANALYZE_SECONDS,
+        metavar="SECONDS",
+        help="how often the ledger is brought up to date (default: %(default)g)",
+    )
+    add_settings(parser)
+    options = parser.parse_args(argv)
+    if options.analyze_every <= 0:
+        raise ConfigError(f"--analyze-every is {options.analyze_every:g}: not a number of seconds above 0")
+    config = config_of(options)
+    if options.only == "collector":
+        collect_only(config)
+        return OK
+    settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
+    with Store.open(config.store, memory_limit=config.memory_limit, threads=config.threads) as store:
+        server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
+        app = create_server(server, store)
+        print(f"gpuledger: the page is at http://{config.listen}/", file=sys.stderr, flush=True)
+        listen(app, config)
+    return OK
+
+
+def demo(argv: list[str]) -> int:
+    """A simulated site through the real pipeline: 24 hosts, 192 GPUs, one week; report and page. No GPU needed."""
+    options = _demo_parser().parse_args(argv)
+    plain = not sys.stdout.isatty()
+    config = DemoConfig(
+        options.once,
+        options.seed,
+        options.port,
+        options.store,
+        width=min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns),
+        ascii=plain,
+    )
+    print("gpuledger demo: a simulated week of 192 GPUs on 24 hosts; its figures are invented", file=sys.stderr)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the temporary store goes either way
+    try:
+        with build_demo(config) as shown:
+            sys.stdout.write(shown.report if plain or "NO_COLOR" in os.environ else paint(shown.report))
+            sys.stdout.flush()
+            _tell(shown, options.store)
+            if not options.once:
+                print(f"page: {shown.url}/        Ctrl-C ends the demo", file=sys.stderr, flush=True)
+                threading.Event().wait()
+    except KeyboardInterrupt:
+        return OK if not options.once else INTERRUPTED
+    return OK
+
+
+def _tell(shown: Shown, store: Path | None) -> None:
+    took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in shown.seconds.items())
+    print(f"\n{shown.gpu_rows:,} GPU samples; {took}", file=sys.stderr)
+    if store is not None:
+        print(f"kept in {store}: gpuledger findings --store {store}", file=sys.stderr)
+
+
+def _demo_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpuledger demo", description=demo.__doc__)
+    parser.add_argument("--once", action="store_true", help="print the report and end; no page")
+    parser.add_argument("--seed", type=int, default=1, help="another week of the same fleet (default: 1)")
+    parser.add_argument("--port", type=int, default=8470, help="of the page, on loopback; 0 takes a free one")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="keep the store here, to be read by other commands")
+    return parser
