@@ -65,7 +65,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A fleet over a span. `plan` names the schedule: "week" (cluster alpha of the documents) or "small"."""
+    """A fleet over a span of whole hours. `plan` names the schedule: "week" (cluster alpha) or "small"."""
 
     cluster: str
     hosts: tuple[Host, ...]

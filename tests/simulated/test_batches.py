@@ -228,3 +228,13 @@ def test_chunks_cover_the_span() -> None:
     assert chunks[-1] == Chunk(6, 6 * DAY, 7 * DAY, 10_000)
     assert sum(192 * (chunk.end - chunk.start) // chunk.beat for chunk in chunks) == 3_317_760
     assert [chunk.end for chunk in small_site().chunks()] == [2 * HOUR]
+
+
+@pytest.mark.parametrize("node", ["n04", "n13", "n14", "n16", "n24"])
+def test_no_run_uses_more_cores_than_it_has(week: Fleet, node: str) -> None:
+    """A quota that is exceeded would be no quota, and a rule about it could not be measured here."""
+    for batch in day_of(week, node, 1):
+        if "run_samples" in batch.tables:
+            rows: dict[str, Any] = dict(batch.tables["run_samples"])
+            seconds = (rows["ended_at"] - rows["started_at"]) / 1e6
+            assert (rows["cpu_seconds"] <= 1.05 * rows["cores_allotted"] * seconds).all()
