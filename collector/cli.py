@@ -9,6 +9,7 @@ from pathlib import Path
 
 from collector.config import TABLE, CollectorConfig, load, settings
 from collector.errors import ConfigError
+from collector.importing.files import column_names
 from collector.importing.importer import Imported, import_file
 from collector.server import serve as run_server
 from collector.store.database import Store
@@ -50,6 +51,8 @@ def import_(argv: list[str]) -> int:
         _report(results, options.reject, dry_run=True)
         return CHECK_FAILED if any(result.rejected for result in results) else OK
     store_path = Path(options.store) if options.store else load(options.config, os.environ).store
+    for path in options.files:
+        column_names(path)  # a mistyped name should not leave a store behind
     results = []
     with Store.open(store_path) as store, store.session() as session:
         try:

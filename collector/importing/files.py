@@ -109,7 +109,8 @@ def _opened(path: Path, skipped: Skipped) -> Iterator[Any]:
         with path.open("rb") as file:
             yield {"csv": _csv, "parquet": _Parquet, "arrow": _arrow}[kind](file, path, skipped)
     except (OSError, EOFError, pa.ArrowException) as error:
-        raise FileRefusedError(f"cannot read {path} as {kind}: {str(error).splitlines()[0][:200]}") from error
+        why = (isinstance(error, OSError) and error.strerror) or str(error).splitlines()[0][:200]
+        raise FileRefusedError(f"cannot read {path} as {kind}: {why}") from error
 
 
 def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyarrow's readers share no type

@@ -205,7 +205,7 @@ def test_a_file_that_is_not_what_it_says_is_refused_in_one_sentence(
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
     """The commonest mistake of all."""
-    with pytest.raises(FileRefusedError, match=r"cannot read .*none\.csv as csv: .*No such file"):
+    with pytest.raises(FileRefusedError, match=r"cannot read .*none\.csv as csv: No such file or directory"):
         _imported(tmp_path / "none.csv")
 
 
@@ -252,9 +252,17 @@ def test_a_file_of_nothing_but_bad_rows_is_a_failure(tmp_path: Path) -> None:
 def test_what_landed_before_a_refused_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each file is a transaction of its own; the sentence about the bad one must not hide the good ones."""
     good = _csv(tmp_path, HEADER, GOOD)
+    keyless = _csv(tmp_path, "node,colour", "n1,red", name="other_gpu_samples.csv")
     with pytest.raises(FileRefusedError):
-        import_([str(good), str(tmp_path / "none.csv"), "--store", str(tmp_path / "s.duckdb")])
+        import_([str(good), str(keyless), "--store", str(tmp_path / "s.duckdb")])
     assert "1 landed" in capsys.readouterr().out
+
+
+def test_a_mistyped_file_leaves_no_store_behind(tmp_path: Path) -> None:
+    """An empty store would answer the next question with an empty fleet."""
+    with pytest.raises(FileRefusedError):
+        import_([str(tmp_path / "none.csv"), "--store", str(tmp_path / "s.duckdb")])
+    assert not (tmp_path / "s.duckdb").exists()
 
 
 def test_rows_as_an_agent_sends_them_may_be_imported(tmp_path: Path) -> None:
