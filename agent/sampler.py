@@ -131,7 +131,10 @@ class Sampler:
             track.last_end = self._timeline.now() if track.last_end is not None else None
 
     def _due(self, track: Track, now: int) -> bool:
-        return track.last_end is None or bool(track.carried) or now - track.last_end >= track.period - self._period // 2
+        if track.last_end is None:
+            return True
+        period = self._period if track.carried else track.period  # facts are not held back by a slow source
+        return now - track.last_end >= period - self._period // 2
 
     def _read(self, track: Track, now: int) -> Stamped | None:
         reading = self._ask(track)

@@ -66,7 +66,8 @@ class Stamper:
     def _rows(
         self, table: Table, rows: Iterable[Row], stamp: Mapping[str, Value], amounts: bool
     ) -> Iterable[dict[str, Value]]:
-        keys = {name: value for name, value in stamp.items() if table.has(name) and table.column(name).required}
+        names = {"node", *(_INTERVAL if is_interval(table) else ())} & set(table.names)
+        keys = {name: stamp[name] for name in names}
         left_out = set() if amounts else {column.name for column in table.columns if column.kind == "amount"}
         for row in rows:
             said = {name: value for name, value in row.items() if name not in left_out}
