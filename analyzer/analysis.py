@@ -130,6 +130,8 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         quiet_permille=limits.quiet_permille,
         quiet_ms=limits.quiet_ms,
         active_permille=limits.active_permille,
+        begun_permille=limits.begun_permille,
+        warm_up_ms=limits.warm_up_ms,
     )
     _find_dips(session, limits)
     run_sql(
@@ -166,5 +168,6 @@ def count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, 
         spinning_permille=limits.spinning_permille,
         deadband_permille=limits.deadband_permille,
         slowed_permille=limits.slowed_permille,
+        decode_permille=limits.decode_permille,
         bucket_ms=bucket_ms,
     )

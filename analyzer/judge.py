@@ -51,6 +51,7 @@ def _verdict(
         underused_cause=use.cause,
         underused_confidence=use.confidence,
         is_service=facts.is_service,
+        is_interactive=facts.is_interactive,
         work=_work(window, facts),
     )
 

@@ -31,6 +31,7 @@ _VERDICT_COLUMNS = (
     "underused_cause",
     "underused_confidence",
     "is_service",
+    "is_interactive",
     "work",
 )
 
@@ -103,7 +104,7 @@ def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
             input_suspicion VARCHAR, input_confidence VARCHAR, is_exchanging BOOLEAN, straggler_permille BIGINT,
             cross_rack_permille BIGINT, exchange_confidence VARCHAR, caused_by VARCHAR, is_hung BOOLEAN,
             is_underused BOOLEAN, underused_cause VARCHAR, underused_confidence VARCHAR, is_service BOOLEAN,
-            work VARCHAR)
+            is_interactive BOOLEAN, work VARCHAR)
         """
     )
     columns = ("run_id", *_VERDICT_COLUMNS)

@@ -107,11 +107,12 @@ def _timeline(session: Session, run_id: str, points: int) -> Sequence[Point]:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads one ledger with one site's settings."""
+    """Reads one ledger with one site's settings, for one request: what it found once, it does not look for again."""
 
     session: Session
     settings: Settings
     judges: Judges = field(default_factory=Judges.own)
+    _found: dict[tuple[int, int], list[Finding]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def calendar(self) -> Calendar:
@@ -169,7 +170,10 @@ class Reader:
 
     def findings(self, period: Period) -> list[Finding]:
         """Return what the analyzer found in a period."""
-        return self.judges.findings(self.session, period.start, period.end)
+        span = (period.start, period.end)
+        if span not in self._found:
+            self._found[span] = self.judges.findings(self.session, *span)
+        return self._found[span]
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
         """Return what the analyzer recommends against these findings, most saved first."""

@@ -13,6 +13,9 @@ class Thresholds:
 
     # What is work at all. Idle is left at 5 % and entered at 1 % (hysteresis; KempnerPulse, gpud).
     active_permille: int = 50
+    # First work: the first sign of life, or the first busy sample within three minutes of it, which compiling precedes.
+    begun_permille: int = 300
+    warm_up_ms: int = 180_000
     quiet_permille: int = 10
     # A pause of ten minutes is a state of its own; thirty are an abandoned GPU (TF Profiler has no such rule;
     # job_defense_shield warns after 60 min, cancels after 120: ours only books).
@@ -25,6 +28,7 @@ class Thresholds:
     yardstick_permille: int = 900
     deadband_permille: int = 960  # within 4 % of its best a run is at its best
     spinning_permille: int = 180  # SM activity of a collective that only waits: 24 NCCL blocks on 132 SMs (H100)
+    decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50 %)
     full_permille: int = 950  # a utilization average above this holds no stall worth naming
     slowed_permille: int = 30  # 3 % of the clock
     # Input: under 5 % of the step is not input-bound, from 20 % it is highly so (TF Profiler).
@@ -36,7 +40,8 @@ class Thresholds:
     pressure_io_permille: int = 100
     disk_busy_permille: int = 800
     waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
-    pcie_full_kb_per_ms: int = 6_000  # 6 GB/s of a 25 GB/s link on average is a copy most of the time
+    copy_kb_per_ms: int = 6_000  # 6 GB/s: what copies from pageable memory reach on a Gen4 link (25 GB/s pinned)
+    worker_seen_permille: int = 100  # a loader worker that does something
     persistence_windows: int = 3  # half an hour
     dip_samples: int = 3
     dips_needed: int = 3

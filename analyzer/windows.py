@@ -85,6 +85,11 @@ class RunFacts:
         """True for what waits for requests by design."""
         return self.stage == "serving"
 
+    @property
+    def is_interactive(self) -> bool:
+        """True for what waits for a person."""
+        return self.stage == "interactive"
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -110,6 +115,7 @@ class Verdict:
     underused_cause: str | None = None
     underused_confidence: Confidence = "medium"
     is_service: bool = False
+    is_interactive: bool = False
     work: str = "compute"
 
     def as_json(self) -> str:

@@ -3,10 +3,11 @@
 Order of causes and their signs: reference, algorithms 1.2 and 1.4 (DS-Analyzer, tf.data, Plumber).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyzer.detectors.evidence import at_least, most, per_gpu_rate
+from analyzer.detectors.evidence import at_least, per_gpu_rate
 from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunWindow
@@ -33,26 +34,29 @@ def saturated(window: RunWindow, limits: Thresholds) -> str | None:
     """Return the cause whose part of the host is full, furthest upstream first, or None where nothing is."""
     if _storage_waits(window, limits):
         return _which_storage(window, limits)
-    if at_least(per_gpu_rate(window, window.pcie_in_kb), limits.pcie_full_kb_per_ms):
+    if _copies_fill_the_stall(window, limits):
         return "host_to_device"
     if (
         at_least(window.busiest, limits.worker_full_permille)
         or at_least(window.cpu_throttled, limits.cpu_throttled_permille)
-        or at_least(most(window.pressure_cpu, window.host_pressure_cpu), limits.pressure_cpu_permille)
+        or at_least(_own(window.pressure_cpu, window.host_pressure_cpu), limits.pressure_cpu_permille)
     ):
         return "preprocessing"
     return None
 
 
+def _own(of_run: int | None, of_host: int | None) -> int | None:
+    """Return the run's own figure; the host's, which others share, only where the run has none."""
+    return of_host if of_run is None else of_run
+
+
 def _storage_waits(window: RunWindow, limits: Thresholds) -> bool:
-    return (
-        at_least(most(window.pressure_io, window.host_pressure_io), limits.pressure_io_permille)
-        or at_least(window.waiting, limits.waiting_permille)
-        or (
-            at_least(window.disk_busy, limits.disk_busy_permille)
-            and (window.block_read or 0) > (window.mount_read or 0)
-        )
-    )
+    if at_least(_own(window.pressure_io, window.host_pressure_io), limits.pressure_io_permille):
+        return True
+    if at_least(window.waiting, limits.waiting_permille):
+        return True
+    is_busy = at_least(window.disk_busy, limits.disk_busy_permille)
+    return is_busy and window.pressure_io is None and window.waiting is None
 
 
 def _which_storage(window: RunWindow, limits: Thresholds) -> str | None:
@@ -64,52 +68,69 @@ def _which_storage(window: RunWindow, limits: Thresholds) -> str | None:
     return "network_storage"
 
 
+def _copies_fill_the_stall(window: RunWindow, limits: Thresholds) -> bool:
+    """True where the bytes to the GPU, spread over the stand-still alone, come at the rate of a pageable copy."""
+    rate = per_gpu_rate(window, window.pcie_in_kb)
+    return rate is not None and window.still > 0 and rate * 1000 // window.still >= limits.copy_kb_per_ms
+
+
 def detect(windows: Sequence[RunWindow], limits: Thresholds) -> list[InputJudgement]:
     """Judge the windows of one run, in order of time; one judgement a window."""
-    first = [_alone(window, limits) for window in windows]
-    return [_with_persistence(first, index, windows[index], limits) for index in range(len(windows))]
+    full = [_saturated_where_low(window, limits) for window in windows]
+    low = [_is_low(window, limits) for window in windows]
+    usual = _prevailing(full, sum(low))
+    lasts = sum(low) * 2 >= len(windows)
+    return [
+        _judgement(window, is_low, cause or usual, lasts, _persists(full, index, limits), limits)
+        for index, (window, is_low, cause) in enumerate(zip(windows, low, full, strict=True))
+    ]
 
 
-def _alone(window: RunWindow, limits: Thresholds) -> InputJudgement:
+def _is_low(window: RunWindow, limits: Thresholds) -> bool:
+    """True where the GPUs stand still for more than noise; fine samples must show it again and again."""
     if window.still < limits.low_permille:
-        return NOT_LOW
-    if window.dips is not None:
-        return _from_dips(window, limits)
-    cause = saturated(window, limits)
-    if cause is not None:
-        return InputJudgement(True, cause, "medium")
-    if _has_loader(window):
-        return InputJudgement(True, "loader_software", "medium")
-    return InputJudgement(True, None, "low")
+        return False
+    if window.dips is None:
+        return True
+    # Stand-still that ends with a copy to the GPU, at least three times, is input; once is nothing.
+    return window.dips >= limits.dips_needed and (window.refills or 0) * 3 >= window.dips * 2
 
 
-def _from_dips(window: RunWindow, limits: Thresholds) -> InputJudgement:
-    """Judge fine samples: stand-still again and again, each ended by a copy to the GPU, is input; once is nothing."""
-    dips, refills = window.dips or 0, window.refills or 0
-    if dips < limits.dips_needed or refills * 3 < dips * 2:
-        return NOT_LOW
-    cause = saturated(window, limits)
-    if cause is not None:
-        return InputJudgement(True, cause, "medium")
-    return InputJudgement(True, "loader_software", "medium" if _has_loader(window) else "low")
+def _saturated_where_low(window: RunWindow, limits: Thresholds) -> str | None:
+    return saturated(window, limits) if _is_low(window, limits) else None
 
 
-def _has_loader(window: RunWindow) -> bool:
-    """True where loader workers were seen, and bytes on their way to the GPU: Plumber's majority case can be judged."""
-    return at_least(window.workers, 1) and window.busiest is not None and at_least(window.pcie_in_kb, 1)
+def _prevailing(causes: Sequence[str | None], low: int) -> str | None:
+    """Return the cause that most low windows of the run have: the others then have it too."""
+    counts = Counter(cause for cause in causes if cause is not None)
+    if not counts:
+        return None
+    cause, count = max(counts.items(), key=lambda item: (item[1], item[0]))
+    return cause if count * 2 >= low else None
 
 
-def _with_persistence(
-    first: Sequence[InputJudgement], index: int, window: RunWindow, limits: Thresholds
+def _judgement(
+    window: RunWindow, is_low: bool, cause: str | None, lasts: bool, persists: bool, limits: Thresholds
 ) -> InputJudgement:
-    """Raise medium to high where the same cause held for half an hour and the chip itself was measured."""
-    here = first[index]
-    if here.confidence != "medium" or here.cause == "loader_software" or window.sm_ms * 2 < window.ms:
-        return here
-    run = 1
-    for step in (-1, 1):
-        at = index + step
-        while 0 <= at < len(first) and first[at].cause == here.cause and run < limits.persistence_windows:
-            run, at = run + 1, at + step
-    is_high = run >= limits.persistence_windows and window.shares_ms * 2 >= window.ms
-    return InputJudgement(True, here.cause, "high" if is_high else "medium")
+    if not is_low:
+        return NOT_LOW
+    if cause is not None:
+        is_measured = window.sm_ms * 2 >= window.ms and window.shares_ms * 2 >= window.ms
+        return InputJudgement(True, cause, "high" if persists and is_measured else "medium")
+    # Nothing is full: the loader itself, where it was seen at work and the loss is the run's habit, not an episode.
+    if at_least(window.workers, 1) and at_least(window.busiest, limits.worker_seen_permille):
+        return InputJudgement(True, "loader_software", "medium" if lasts else "low")
+    return InputJudgement(True, "loader_software" if window.dips is not None else None, "low")
+
+
+def _persists(causes: Sequence[str | None], index: int, limits: Thresholds) -> bool:
+    """True where the same part of the host was full for half an hour around this window."""
+    here = causes[index]
+    if here is None:
+        return False
+    first = last = index
+    while first > 0 and causes[first - 1] == here:
+        first -= 1
+    while last + 1 < len(causes) and causes[last + 1] == here:
+        last += 1
+    return last - first + 1 >= limits.persistence_windows

@@ -75,7 +75,8 @@ def explain_text(finding: Finding, advice: Sequence[Recommendation], currency: s
     )
     if finding.caused_by:
         found += paper.wrap(f"{plain(finding.caused_by)} is the root of it", "cause   ", " " * 8)
-    found += ["", *paper.wrap(plain_sentence(finding.sentence)), "", "  SEEN", *evidence_lines(finding, paper)]
+    found += ["", *paper.wrap(plain_sentence(finding.sentence)), ""]
+    found += [*(["  SEEN"] if finding.evidence else []), *evidence_lines(finding, paper)]
     for one in advice:
         found += ["", *paper.labelled("TRY", f"{plain(one.subject)}: {plain(one.title)} ({one.id})", 10)]
         found += paper.labelled("", f"saves {saves_words(one, currency)}", 10)

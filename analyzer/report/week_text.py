@@ -6,7 +6,7 @@ from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
-from analyzer.report.rounding import apportion, nearest
+from analyzer.report.rounding import nearest
 from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
 from analyzer.report.team_table import team_lines
@@ -140,16 +140,16 @@ def _all_priced(shown: Sequence[Recommendation]) -> bool:
 
 
 def saving_column(shown: Sequence[Recommendation], currency: str) -> tuple[list[str], str]:
-    """Return what each saves a week (P50) and the sum, as printed and adding up: money, or time without prices."""
+    """Return what each saves a week (P50) and their sum: money, or time without prices.
+
+    Each is rounded by itself, as wherever else it is shown, and what is summed is what is printed.
+    """
     if _all_priced(shown):
-        exact = [saves.p50 for recommendation in shown if (saves := recommendation.saves_micros)]
-        total = nearest(sum(exact), MICROS)
         sign = symbol(currency)
-        return [f"{sign}{units:,}" for units in apportion(total, exact, MICROS)], f"{sign}{total:,}"
-    exact = [recommendation.saves_milliseconds.p50 for recommendation in shown]
-    total = nearest(sum(exact) * 10, MS_PER_HOUR)
-    units = apportion(total, [milliseconds * 10 for milliseconds in exact], MS_PER_HOUR)
-    return [f"{decimal(unit, 1)} h" for unit in units], f"{decimal(total, 1)} GPU-hours"
+        units = [nearest(saves.p50, MICROS) for recommendation in shown if (saves := recommendation.saves_micros)]
+        return [f"{sign}{unit:,}" for unit in units], f"{sign}{sum(units):,}"
+    tenths = [nearest(recommendation.saves_milliseconds.p50 * 10, MS_PER_HOUR) for recommendation in shown]
+    return [f"{decimal(unit, 1)} h" for unit in tenths], f"{decimal(sum(tenths), 1)} GPU-hours"
 
 
 def _corrections(report: WeekReport, paper: Paper) -> list[str]:

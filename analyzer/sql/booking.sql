@@ -7,7 +7,7 @@ WITH judged AS (
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_power_ms ELSE whole_power_ms END AS slow_power_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_heat_ms ELSE whole_heat_ms END AS slow_heat_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_board_ms ELSE whole_board_ms END AS slow_board_ms,
-        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging), h.is_hung
+        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging), h.is_hung, coalesce(v.is_service OR v.is_interactive, false) AS waits
     FROM work w LEFT JOIN verdicts v USING (rid, window_ms)
     CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung, coalesce(v.is_exchanging, false) AS is_exchanging) h
 ), s AS (
@@ -17,10 +17,11 @@ WITH judged AS (
 ), lines AS (
     SELECT sid, bucket_ms, 'checkpointing' AS state, 'storage' AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL, still_ms FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND is_service IS DISTINCT FROM true
-    UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s WHERE input_cause IS NULL AND is_low AND is_service IS DISTINCT FROM true
+    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'held_memory', NULL, 'medium', NULL, still_ms FROM s WHERE is_interactive
+    UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND NOT waits
+    UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s WHERE input_cause IS NULL AND is_low AND NOT waits
     UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, still_ms FROM s
-        WHERE input_cause IS NULL AND is_low IS DISTINCT FROM true AND is_service IS DISTINCT FROM true
+        WHERE input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms FROM s

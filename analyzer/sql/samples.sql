@@ -47,10 +47,14 @@ LEFT JOIN run_gpus g ON g.run_id = k.run_id AND g.attempt = h.attempt AND g.gpu_
 WHERE h.from_ms < $until_us // 1000 AND h.until_ms > $from_us // 1000 AND (g.first_active_at IS NULL OR g.first_active_at >= $from_us);
 
 CREATE OR REPLACE TEMP TABLE first_here AS
-SELECT h.rid, h.attempt, h.uid, min(greatest(n.from_ms, h.from_ms)) AS at_ms
-FROM (SELECT uid, from_ms, until_ms FROM narrow WHERE up AND activity > $active_permille) n
-JOIN waiting h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
-GROUP BY ALL;
+WITH alive AS (
+    SELECT h.rid, h.attempt, h.uid, min(greatest(n.from_ms, h.from_ms)) AS alive_ms,
+        min(greatest(n.from_ms, h.from_ms)) FILTER (n.activity > $begun_permille) AS busy_ms
+    FROM (SELECT uid, from_ms, until_ms, activity FROM narrow WHERE up AND activity > $active_permille) n
+    JOIN waiting h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
+    GROUP BY ALL
+)
+SELECT rid, attempt, uid, CASE WHEN busy_ms <= alive_ms + $warm_up_ms THEN busy_ms ELSE alive_ms END AS at_ms FROM alive;
 
 INSERT INTO run_gpus
 SELECT k.run_id, f.attempt, u.uuid, f.at_ms * 1000 FROM first_here f JOIN run_keys k USING (rid) JOIN units u USING (uid)

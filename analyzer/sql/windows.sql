@@ -21,7 +21,7 @@ WITH wide AS (
     LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
     WHERE p.rid IS NOT NULL AND p.fixed IS NULL AND p.up AND p.activity IS NOT NULL AND p.ms > 0
 ), measured AS (
-    SELECT *, CASE WHEN in_checkpoint OR NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille
+    SELECT *, CASE WHEN in_checkpoint OR NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille OR coalesce(dram, 0) >= $decode_permille
                         OR activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
                    ELSE least(1000 - still, greatest(0, (best * (1000 - still) // 1000 - activity) * 1000 // (best - $spinning_permille))) END AS short,
         CASE WHEN in_checkpoint THEN ms * greatest(0, best - activity) // best ELSE 0 END AS saving_ms
