@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
+from agent.wire.envelope import CONTENT_TYPE
 from agent.wire.tables import TABLES
 from collector.arrow_messages import arrow_schema
 from collector.config import CollectorConfig
@@ -40,6 +41,11 @@ def _frame(**parameters: Any) -> bytes:
     return zstandard.ZstdCompressor(**parameters).compress(unpacked(body()))
 
 
+def _shrunk(frame: bytes) -> bytes:
+    """Return a frame that declares 1000 bytes and holds a million: its size stands in the 4 bytes after the fifth."""
+    return frame[:5] + (1000).to_bytes(4, "little") + frame[9:]
+
+
 def _changed(**changes: Any) -> bytes:
     """Return a batch whose second row is changed, past the encoder's own checks."""
     return sealed({"gpu_samples": message("gpu_samples", [*gpu_rows(1), *gpu_rows(1, **changes)])})
@@ -56,6 +62,7 @@ CASES: dict[str, bytes] = {
     "two frames": body() + body(),
     "too large": bytes(LIMITS["body_bytes"] + 1),
     "too large unpacked": packed(bytes(LIMITS["unpacked_bytes"] + 1)),
+    "lies about its size": _shrunk(packed(bytes(1_000_000))),
     "too many rows": sealed({"gpu_samples": GPU}, rows=LIMITS["rows"] + 1),
     "header too long": packed(struct.pack("<I", 2**31) + b"{}"),
     "header no JSON": packed(struct.pack("<I", 8) + b"not JSON"),
@@ -141,9 +148,17 @@ def test_a_batch_may_be_what_a_browser_cannot_send(strict: Running) -> None:
 def test_a_declared_length_beyond_the_limit_is_refused_unread(strict: Running) -> None:
     """The limit must hold before memory is spent, not after."""
     answer = strict.client.request(
-        "POST", "/v1/batches", b"", {"Content-Type": "application/vnd.gpuledger.batch", "Content-Length": str(10**12)}
+        "POST", "/v1/batches", b"", {"Content-Type": CONTENT_TYPE, "Content-Length": str(10**12)}
     )
     assert answer.status == 413
+
+
+def test_a_body_that_never_says_its_length_is_cut_at_the_limit(strict: Running) -> None:
+    """A sender may pass over the first check by sending chunks; memory is bounded all the same."""
+    headers = {"Content-Type": CONTENT_TYPE, "Transfer-Encoding": "chunked"}
+    chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+    answer = strict.client.request("POST", "/v1/batches", chunk * 4 + b"0\r\n\r\n", headers)
+    assert (answer.status, answer.json["reason"]) == (413, "too_large")
 
 
 def test_refusals_are_counted_by_reason(strict: Running) -> None:
