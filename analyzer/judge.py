@@ -45,6 +45,7 @@ def _verdict(
         is_exchanging=moved.is_exchanging,
         straggler_permille=moved.straggler_permille,
         cross_rack_permille=moved.cross_rack_permille,
+        steady_permille=exchange.steady_permille(window, facts, in_rack_rate, limits),
         exchange_confidence=moved.confidence,
         caused_by=moved.caused_by,
         is_underused=use.cause is not None and not moved.is_exchanging,

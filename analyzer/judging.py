@@ -24,6 +24,7 @@ _VERDICT_COLUMNS = (
     "is_exchanging",
     "straggler_permille",
     "cross_rack_permille",
+    "steady_permille",
     "exchange_confidence",
     "caused_by",
     "is_hung",
@@ -102,7 +103,8 @@ def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
         """
         CREATE OR REPLACE TEMP TABLE said (run_id VARCHAR, window_ms BIGINT, is_low BOOLEAN, input_cause VARCHAR,
             input_suspicion VARCHAR, input_confidence VARCHAR, is_exchanging BOOLEAN, straggler_permille BIGINT,
-            cross_rack_permille BIGINT, exchange_confidence VARCHAR, caused_by VARCHAR, is_hung BOOLEAN,
+            cross_rack_permille BIGINT, steady_permille BIGINT,
+            exchange_confidence VARCHAR, caused_by VARCHAR, is_hung BOOLEAN,
             is_underused BOOLEAN, underused_cause VARCHAR, underused_confidence VARCHAR, is_service BOOLEAN,
             is_interactive BOOLEAN, work VARCHAR)
         """

@@ -47,6 +47,8 @@ class Thresholds:
     dips_needed: int = 3
     # Exchange between peers: bytes over the links for each GPU and second that make a shortfall an exchange.
     exchange_kb_per_ms: int = 50
+    dense_sm_permille: int = 900  # SM activity of a dense model while it computes (DCGM: 0.8 and more; 0.9 is usual)
+    dense_tensor_permille: int = 200  # and of its tensor cores, at the least
     hang_utilization_permille: int = 950
     hang_activity_permille: int = 350  # of its own best
     hang_link_permille: int = 50  # of the run's usual traffic

@@ -108,6 +108,7 @@ class Verdict:
     is_exchanging: bool = False
     straggler_permille: int = 0
     cross_rack_permille: int = 0
+    steady_permille: int = 0  # of the rest: exchanges that recur in every step
     exchange_confidence: Confidence = "medium"
     caused_by: str | None = None
     is_hung: bool = False

@@ -6,7 +6,7 @@ The chip is busy in the driver's sense while it spins in a collective, and does 
 
 from dataclasses import dataclass
 
-from analyzer.detectors.evidence import at_least, most, per_gpu_rate
+from analyzer.detectors.evidence import at_least, most, of_busy, per_gpu_rate
 from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow
@@ -68,6 +68,24 @@ def _cross_rack(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, le
     if facts.racks is None or facts.racks < 2 or seen is None or in_rack_rate is None or seen >= in_rack_rate:
         return 0
     return left_permille * (in_rack_rate - seen) // in_rack_rate
+
+
+def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> int:
+    """Return the share of working time that every step spends in exchanges, where two bounds agree on it.
+
+    What recurs in every step is no dip, so the run's own best holds it already. It is bounded twice: by the time that
+    the bytes seen take at the rate of this fabric, and by what the run's best lacks of a dense model's SM activity.
+    """
+    if window.rdma_out is None or window.nodes < 2 or in_rack_rate is None or facts.is_service or window.best is None:
+        return 0
+    working_ms = window.ms * (1000 - window.still - window.short) // 1000 // window.gpus
+    if working_ms <= 0 or not at_least(of_busy(window, window.tensor), limits.dense_tensor_permille):
+        return 0
+    by_bytes = window.rdma_out * 1000 // (in_rack_rate * window.nodes) * 1000 // working_ms
+    by_chip = (limits.dense_sm_permille - window.best) * 1000 // (limits.dense_sm_permille - limits.spinning_permille)
+    # Where exchanges stand out as dips, the bytes are theirs.
+    steady = 0 if window.short >= 20 else max(0, min(by_bytes, by_chip))
+    return steady if steady >= 20 else 0
 
 
 def is_hung(window: RunWindow, usual_link_kb: int | None, limits: Thresholds) -> bool:

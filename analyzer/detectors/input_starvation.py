@@ -27,6 +27,7 @@ class InputJudgement:
         return self.cause is not None and self.confidence != "low"
 
 
+RESTING_PERMILLE = 900  # halves that differ by less say nothing
 NOT_LOW = InputJudgement(False, None, "low")
 
 
@@ -79,7 +80,7 @@ def detect(windows: Sequence[RunWindow], limits: Thresholds) -> list[InputJudgem
     full = [_saturated_where_low(window, limits) for window in windows]
     low = [_is_low(window, limits) for window in windows]
     usual = _prevailing(full, sum(low))
-    lasts = sum(low) * 2 >= len(windows)
+    lasts = sum(low) * 2 >= len(windows) and not _workers_rest(windows)
     return [
         _judgement(window, is_low, cause or usual, lasts, _persists(full, index, limits), limits)
         for index, (window, is_low, cause) in enumerate(zip(windows, low, full, strict=True))
@@ -121,6 +122,29 @@ def _judgement(
     if at_least(window.workers, 1) and at_least(window.busiest, limits.worker_seen_permille):
         return InputJudgement(True, "loader_software", "medium" if lasts else "low")
     return InputJudgement(True, "loader_software" if window.dips is not None else None, "low")
+
+
+def _workers_rest(windows: Sequence[RunWindow]) -> bool:
+    """True where the loaders rest while the GPUs stand still: then they wait for the run, and not the run for them.
+
+    A loader that is the limit works on through the stall; one that is not fills its queue and blocks, so that its use
+    of a core falls with the GPUs' work. Compared are the stiller and the busier half of the windows, where they differ.
+    """
+    seen = sorted((window for window in windows if window.busiest is not None), key=lambda window: window.still)
+    busier, stiller = seen[: len(seen) // 2], seen[(len(seen) + 1) // 2 :]
+    if len(busier) < 2:
+        return False
+    worked, rested = _mean_busiest(busier), _mean_busiest(stiller)
+    expected = 1000 * (1000 - _mean_still(stiller)) // max(1, 1000 - _mean_still(busier))
+    return expected <= RESTING_PERMILLE and worked > 0 and rested * 1000 // worked < (1000 + expected) // 2
+
+
+def _mean_busiest(windows: Sequence[RunWindow]) -> int:
+    return sum(window.busiest or 0 for window in windows) // len(windows)
+
+
+def _mean_still(windows: Sequence[RunWindow]) -> int:
+    return sum(window.still for window in windows) // len(windows)
 
 
 def _persists(causes: Sequence[str | None], index: int, limits: Thresholds) -> bool:

@@ -12,8 +12,9 @@ WITH judged AS (
     CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung, coalesce(v.is_exchanging, false) AS is_exchanging) h
 ), s AS (
     SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms, short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
-        ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS rest_ms
-    FROM judged
+        left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
+        left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS rest_ms
+    FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms FROM judged)
 ), lines AS (
     SELECT sid, bucket_ms, 'checkpointing' AS state, 'storage' AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL, still_ms FROM s WHERE is_service
@@ -24,7 +25,7 @@ WITH judged AS (
         WHERE input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms + steady_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'hang', NULL, 'high', NULL, rest_ms FROM s WHERE is_hung
     UNION ALL SELECT sid, bucket_ms, 'throttled', 'power', NULL, 'high', NULL, slow_power_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'throttled', 'thermal', NULL, 'high', NULL, slow_heat_ms FROM s

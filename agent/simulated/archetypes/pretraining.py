@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.simulated import labels
-from agent.simulated.activity import Activity, thrown_away
+from agent.simulated.activity import Activity
 from agent.simulated.archetypes.phases import DENSE, GIGABYTE, SPINNING, gib, pause, save, spread, start_up
 from agent.simulated.plan import Plan, Run, alike
 from agent.simulated.site import DAY, HOUR, MINUTE
@@ -70,7 +70,7 @@ class Steps:
 
 def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a run over two racks with interleaved ranks, slowed by heat on HOT_NODES at HOT_HOURS."""
-    cool, hot = plan.tape(horizon), plan.tape(horizon)
+    cool, hot = _until_death(plan, plan.tape(horizon)), _until_death(plan, plan.tape(horizon))
     ranks = Lockstep(cool, hot)
     steps = _steps(plan)
     start_up(ranks, rng, memory=gib(61), weights=4e10, image_seconds=80, again=plan.attempt > 0)
@@ -147,10 +147,15 @@ def _step(cool: Tape, hot: Tape, steps: Steps, rng: np.random.Generator) -> None
     Lockstep(cool, hot).play(steps.gradients, steps.exchange_seconds)
 
 
+def _until_death(plan: Plan, tape: Tape) -> Tape:
+    """Return the tape cut where its node dies, so that no checkpoint completes after that."""
+    tape.end -= NODE_NOTICED if plan.exit_status == "node_failed" else 0
+    return tape
+
+
 def _ended(tape: Tape, plan: Plan, waiting: Activity) -> Timeline:
     """Return what was played; peers of a dead node hang until the scheduler notices."""
-    made = tape.timeline(plan.lost_by)
-    if plan.exit_status != "node_failed":
-        return made
-    hanging = thrown_away(waiting.being(labels.HANG), "node_failed")
-    return made.changed(tape.end - NODE_NOTICED, tape.end, lambda _: hanging)
+    if plan.exit_status == "node_failed":
+        tape.end += NODE_NOTICED
+        tape.play(waiting.being(labels.HANG), NODE_NOTICED / 1_000)
+    return tape.timeline(plan.lost_by)
