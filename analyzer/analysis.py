@@ -14,13 +14,12 @@ from analyzer.publishing import publish_day, rates_of_day
 from analyzer.run_facts import write_runs
 from analyzer.statements import run as run_sql
 from analyzer.thresholds import Thresholds
-from analyzer.windows import RunFacts
+from analyzer.windows import WINDOW_MS, RunFacts
 
 if TYPE_CHECKING:
     from collector.store.database import Session, Store
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
+DAY_MS = 86_400_000
 # Quiet that reaches into the day from outside is seen whole: twice the span that makes it a state.
 MARGIN_MS = 3_600_000
 
@@ -43,11 +42,13 @@ def analyze(
     *,
     now_us: int,
     limits: Thresholds | None = None,
+    bucket_ms: int = WINDOW_MS,
     progress: Progress | None = None,
 ) -> Analysis:
     """Bring the ledger up to date with everything the store knows, and return what was done.
 
-    `now_us` is the caller's clock: it decides which hours are closed, never what is in them.
+    `now_us` is the caller's clock: it decides which hours are closed, never what is in them. `bucket_ms` is how finely
+    the runs' timelines are kept.
     """
     limits = limits or Thresholds()
     book = settings.price_book()
@@ -64,7 +65,7 @@ def analyze(
         rows = adjustments = hours = 0
         for done, day_ms in enumerate(pending.days, 1):
             with session.transaction():
-                _book_day(session, day_ms, facts, limits)
+                _book_day(session, day_ms, bucket_ms, facts, limits)
                 rates_of_day(session, book)
                 run_sql(session, "cost.sql")
                 written = publish_day(session, day_ms, settings, versions, now_us)
@@ -100,7 +101,7 @@ def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: T
     )
 
 
-def _book_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limits: Thresholds) -> None:
+def _book_day(session: "Session", day_ms: int, bucket_ms: int, facts: dict[str, RunFacts], limits: Thresholds) -> None:
     from_ms, until_ms = day_ms, day_ms + DAY_MS
     span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
     cut_pieces(session, from_ms, until_ms, limits)
@@ -115,9 +116,9 @@ def _book_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limit
         active_permille=limits.active_permille,
         yardstick_permille=limits.yardstick_permille,
     )
-    count_work(session, from_ms, until_ms, HOUR_MS, limits)
+    count_work(session, from_ms, until_ms, bucket_ms, limits)
     judge_day(session, facts, limits)
-    run_sql(session, "booking.sql", bucket_ms=HOUR_MS, gap_ms=limits.gap_ms)
+    run_sql(session, "booking.sql", bucket_ms=bucket_ms, gap_ms=limits.gap_ms, **span)
 
 
 def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:

@@ -101,10 +101,11 @@ def _load_truth(session: Session, path: Path) -> None:
         """
         CREATE OR REPLACE TABLE truth AS
         SELECT l.gpu_uuid, l.state, l.cause, a.run_id, l.started_at // 3600000000 * 3600000000 AS hour,
-            l.milliseconds * (least(l.ended_at, coalesce(a.ended_at, l.ended_at)) - greatest(l.started_at, coalesce(a.started_at, l.started_at)))
-                // (l.ended_at - l.started_at) AS milliseconds
-        FROM labelled l LEFT JOIN allocations a ON a.gpu_uuid = l.gpu_uuid AND l.state NOT IN ('unallocated')
-            AND a.started_at < l.ended_at AND coalesce(a.ended_at, 9223372036854775807) > l.started_at
+            l.milliseconds * (least(l.ended_at, coalesce(a.ended_at, l.ended_at))
+                - greatest(l.started_at, coalesce(a.started_at, l.started_at))) // (l.ended_at - l.started_at)
+                AS milliseconds
+        FROM labelled l LEFT JOIN allocations a
+            ON a.gpu_uuid = l.gpu_uuid AND l.state <> 'unallocated' AND a.started_at < l.ended_at AND coalesce(a.ended_at, 9223372036854775807) > l.started_at
         """
     )
 
@@ -143,8 +144,8 @@ def _run_score(session: Session, what: str, where: str) -> RunScore:
 def _positive(session: Session, table: str, where: str) -> set[str]:
     rows = session.rows(
         f"""
-        SELECT coalesce(r.name, '') || ' ' || t.run_id FROM {table} t LEFT JOIN runs r USING (run_id) WHERE t.run_id IS NOT NULL
-        GROUP BY ALL HAVING sum(milliseconds) FILTER ({where}) >= ? * sum(milliseconds)
+        SELECT coalesce(r.name, '') || ' ' || t.run_id FROM {table} t LEFT JOIN runs r USING (run_id)
+        WHERE t.run_id IS NOT NULL GROUP BY ALL HAVING sum(milliseconds) FILTER ({where}) >= ? * sum(milliseconds)
         """,
         [POSITIVE],
     )

@@ -108,6 +108,15 @@ CREATE TABLE run_windows (
     PRIMARY KEY (run_id, window_start)
 );
 
+-- Where each run's GPU time went, bucket by bucket, for the eye: not scaled to shares, and no part of the ledger.
+CREATE TABLE run_timeline (
+    run_id VARCHAR NOT NULL,
+    bucket_start BIGINT NOT NULL,
+    state VARCHAR NOT NULL,
+    cause VARCHAR,
+    milliseconds BIGINT NOT NULL
+);
+
 -- What exchanges between hosts of one rack were seen to reach: the yardstick of those that cross racks.
 CREATE TABLE in_rack_rates (
     run_id VARCHAR NOT NULL,

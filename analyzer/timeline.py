@@ -1,0 +1,42 @@
+"""How a run's time went from its start to its end, in as many points as the eye wants."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePoint:
+    """GPU time of one state in one stretch of a run; `bucket_start` is in microseconds UTC."""
+
+    bucket_start: int
+    state: str
+    cause: str | None
+    milliseconds: int
+
+
+def timeline(session: "Session", run_id: str, points: int = 60) -> list[TimelinePoint]:
+    """Return the run's time in `points` stretches of equal length, or fewer where it was kept less finely.
+
+    A stretch takes the buckets that begin in it; the last may be cut short by the run's end.
+    """
+    rows = session.rows(
+        """
+        SELECT bucket_start, state, cause, sum(milliseconds)::BIGINT FROM run_timeline
+        WHERE run_id = ? GROUP BY ALL ORDER BY ALL
+        """,
+        [run_id],
+    )
+    if not rows:
+        return []
+    starts = sorted({row[0] for row in rows})
+    fine = min((later - earlier for earlier, later in zip(starts, starts[1:], strict=False)), default=1)
+    span = starts[-1] + fine - starts[0]
+    width = max(fine, -(-span // points // fine) * fine)
+    sums: dict[tuple[int, str, str | None], int] = defaultdict(int)
+    for start, state, cause, milliseconds in rows:
+        sums[starts[0] + (start - starts[0]) // width * width, state, cause] += milliseconds
+    return [TimelinePoint(*key, ms) for key, ms in sorted(sums.items(), key=lambda item: (item[0][0], item[0][1:2]))]
