@@ -37,7 +37,13 @@ def _store(session: "Session", rows: list[tuple[int, str, str | None, str | None
         """
     )
     session.load("run_facts", ("rid", "stage", "team", "cost_centre"), rows)
-    session.execute("UPDATE run_facts SET is_interactive = stage = 'interactive'")
+    # A session of one GPU keeps it warm for its person; several GPUs that fall quiet are abandoned, whatever their queue.
+    session.execute(
+        """
+        UPDATE run_facts SET is_interactive = stage = 'interactive' AND s.gpus = 1
+        FROM run_summary s WHERE s.rid = run_facts.rid
+        """
+    )
     session.execute("DELETE FROM runs")
     session.execute(
         """

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def timeline(session: "Session", run_id: str, points: int = 60) -> list[Timeline
     if not rows:
         return []
     starts = sorted({row[0] for row in rows})
-    fine = min((later - earlier for earlier, later in zip(starts, starts[1:], strict=False)), default=1)
+    fine = min((later - earlier for earlier, later in pairwise(starts)), default=1)
     span = starts[-1] + fine - starts[0]
     width = max(fine, -(-span // points // fine) * fine)
     sums: dict[tuple[int, str, str | None], int] = defaultdict(int)

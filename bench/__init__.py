@@ -1,0 +1,1 @@
+"""Measurements: scripts, and their raw numbers in results/."""

@@ -100,12 +100,13 @@ def _load_truth(session: Session, path: Path) -> None:
     session.execute(
         """
         CREATE OR REPLACE TABLE truth AS
-        SELECT l.gpu_uuid, l.state, l.cause, a.run_id, l.started_at // 3600000000 * 3600000000 AS hour,
+        SELECT l.gpu_uuid, l.state, l.cause, a.run_id,
             l.milliseconds * (least(l.ended_at, coalesce(a.ended_at, l.ended_at))
                 - greatest(l.started_at, coalesce(a.started_at, l.started_at))) // (l.ended_at - l.started_at)
                 AS milliseconds
         FROM labelled l LEFT JOIN allocations a
-            ON a.gpu_uuid = l.gpu_uuid AND l.state <> 'unallocated' AND a.started_at < l.ended_at AND coalesce(a.ended_at, 9223372036854775807) > l.started_at
+            ON a.gpu_uuid = l.gpu_uuid AND l.state <> 'unallocated' AND a.started_at < l.ended_at
+            AND coalesce(a.ended_at, 9223372036854775807) > l.started_at
         """
     )
 

@@ -17,7 +17,7 @@ from agent.simulated.columns import Column
 from agent.wire.arrow import ColumnValues, Masked
 from agent.wire.envelope import CONTENT_TYPE, encode_columns
 
-CONNECTIONS = 4
+CONNECTIONS = 16  # commits are shared by what is in flight: with 4 the demo took half as long again
 IN_FLIGHT = 3 * CONNECTIONS  # batches encoded and not yet answered: what bounds our memory
 TIMEOUT_SECONDS = 60.0
 TRIES = 8

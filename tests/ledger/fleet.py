@@ -101,7 +101,7 @@ def priced(path: Path, **prices: float) -> Settings:
     """Return settings with a price file: priced(path, H100_80GB=2.6)."""
     rows = [
         f'[[price]]\nsku = "{sku.replace("_", "-")}"\npurchase_option = "any"\nusd_per_gpu_hour = {price}\n'
-        f'from = 2025-01-01\nas_of = 2025-01-01\nsource = "test"\n'
+        f'from = 2020-01-01\nas_of = 2025-01-01\nsource = "test"\n'
         for sku, price in prices.items()
     ]
     file = path / "prices.toml"

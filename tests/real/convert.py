@@ -112,9 +112,11 @@ def kineto(recording: str) -> Tables:
     end = start + len(windows) * WINDOW_US
     gpu: Row = {"node": "v100", "gpu_uuid": "GPU-v100"}
     held = {"started_at": start, "ended_at": end}
+    # The profiler was switched on in mid-run, so the run did not begin with the recording.
+    since = {"started_at": start - 3_600_000_000, "ended_at": end}
     return {
         "gpu_samples": [{**gpu, **_window(start, row)} for row in windows],
-        "allocations": [{**gpu, **held, "run_id": f"declared/v100/{recording}", "scheduler": "declared", "rank": 0}],
+        "allocations": [{**gpu, **since, "run_id": f"declared/v100/{recording}", "scheduler": "declared", "rank": 0}],
         "ownership": [{**gpu, "owned_from": start, "owned_until": end, "sku": "V100-16GB", "source": "trace"}],
         "inventory": [{**gpu, **held, "sku": "V100-16GB", "memory_bytes": 16 * 2**30}],
         "node_states": [{"node": "v100", **held, "state": "up"}],
