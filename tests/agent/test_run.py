@@ -1,0 +1,400 @@
+"""`gpuledger run`: every promise to the command that is watched, kept by real processes."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent.wire.recording import Recording, read_recording
+from tests.agent.batches import rows_of
+from tests.nvml.fake.build import Scenario, build, compiler, healthy
+
+TIMEOUT = 60.0
+# -P, as the installed command: a folder of the user's must not be taken for ours.
+RUN = [sys.executable, "-P", "-m", "gpuledger", "run"]
+QUIET = [*RUN, "--quiet", "--"]
+Ended = subprocess.CompletedProcess[str]
+
+
+def environment(**further: str) -> dict[str, str]:
+    """Return our environment without what a launcher may have set around these tests."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "CUDA_", "LOCAL_"))}
+    return ours | further
+
+
+def run(
+    here: Path, *words: str, flags: tuple[str, ...] = ("--quiet",), within: Mapping[str, str] | None = None
+) -> Ended:
+    """Run a command under observation, to its end, with these variables beside our own."""
+    line = [*RUN, *flags, "--", *words]
+    return subprocess.run(
+        line, cwd=here, env=environment(**(within or {})), capture_output=True, text=True, timeout=TIMEOUT
+    )
+
+
+def recording(here: Path) -> Recording:
+    """Return the only recording that lies here."""
+    (path,) = here.glob("run-*.json")
+    return read_recording(path)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
+)
+def test_the_exit_code_is_the_commands(tmp_path: Path, script: str, code: int) -> None:
+    """Schedulers and scripts decide by it: 128 + n for a signal, as in a shell."""
+    assert run(tmp_path, "sh", "-c", script).returncode == code
+    end = recording(tmp_path).end
+    assert end is not None
+    assert end.exit_code == code
+
+
+def test_a_command_that_is_not_there_fails_as_in_a_shell(tmp_path: Path) -> None:
+    """127 for nothing of that name, 126 for what may not be run; no recording of nothing is left."""
+    (tmp_path / "text").write_text("no program")
+    missing, text = run(tmp_path, "no-such-command"), run(tmp_path, "./text")
+    assert (missing.returncode, missing.stderr) == (127, "gpuledger: there is no command 'no-such-command'\n")
+    assert text.returncode == 126
+    assert list(tmp_path.glob("run-*")) == []
+
+
+def test_input_and_output_are_the_commands_alone(tmp_path: Path) -> None:
+    """A pipeline must work as before, byte for byte; what we say goes to stderr."""
+    payload = bytes(range(256)) * 1000
+    ended = subprocess.run(
+        [*QUIET, "cat"], cwd=tmp_path, env=environment(), input=payload, capture_output=True, timeout=TIMEOUT
+    )
+    assert ended.stdout == payload
+    assert ended.stderr == b""
+
+
+def test_it_says_what_it_watches_and_how_it_ended(tmp_path: Path) -> None:
+    """The first line tells that it works; the last ones where the time went, or where the recording lies."""
+    ended = run(tmp_path, "sh", "-c", "echo out; echo err >&2; exit 3", flags=())
+    assert ended.stdout == "out\n"
+    first, second, third, *rest = ended.stderr.splitlines()
+    assert first.startswith("gpuledger: watching this host only; no GPU here (")
+    assert first.endswith("; the report comes at the end")
+    assert second == "err"
+    assert third.startswith("gpuledger: sh -c 'echo out; echo err >&2; exit 3' ended after ")
+    assert third.endswith(" s with exit code 3")
+    assert any("run-" in line for line in rest), "the report or a hint names the recording"
+    assert ended.returncode == 3
+
+
+def test_the_command_begins_with_no_signal_blocked_or_ignored(tmp_path: Path) -> None:
+    """We block signals and Python ignores two; a command that inherited that could not be stopped, or not by a pipe."""
+    status = run(tmp_path, "grep", "Sig", "/proc/self/status").stdout
+    masks = {
+        line.split(":")[0]: int(line.split()[1], 16)
+        for line in status.splitlines()
+        if line.startswith(("SigBlk", "SigIgn"))
+    }
+    ours = (1 << 31) - 1  # above them are the C library's own two, which posix_spawn ignores by itself
+    assert (masks["SigBlk"] & ours, masks["SigIgn"] & ours) == (0, 0)
+
+
+def test_the_command_knows_its_run(tmp_path: Path) -> None:
+    """What it starts elsewhere can be booked to the same run."""
+    said = run(tmp_path, "sh", "-c", "echo $GPULEDGER_RUN_ID").stdout.strip()
+    assert said == recording(tmp_path).header.run_id
+    assert said.startswith("declared/")
+
+
+COUNTER = """
+import signal, sys, time
+seen = []
+for name in sys.argv[1:]:
+    signal.signal(getattr(signal, name), lambda number, _: seen.append(signal.Signals(number).name))
+print("ready", flush=True)
+deadline = time.monotonic() + 30
+while not seen and time.monotonic() < deadline:
+    time.sleep(0.005)
+time.sleep(0.3)  # for one too many
+print(*seen, flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT"])
+def test_a_signal_to_us_reaches_the_command_once(tmp_path: Path, name: str) -> None:
+    """Schedulers warn by USR1 and end by TERM; checkpoints hang on it."""
+    line = [*QUIET, sys.executable, "-c", COUNTER, name]
+    watching = subprocess.Popen(line, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+    assert watching.stdout.readline() == "ready\n"
+    watching.send_signal(getattr(signal, name))
+    assert watching.communicate(timeout=TIMEOUT)[0] == f"{name}\n"
+    assert watching.returncode == 0
+
+
+class Terminal:
+    """A command on a terminal of its own, as a shell starts it."""
+
+    def __init__(self, here: Path, line: list[str]) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(here)
+            os.execve(line[0], line, environment())
+        self._said = b""
+
+    def type(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._terminal, keys)
+
+    def until(self, word: bytes) -> bytes:
+        """Read until a word was printed."""
+        deadline = time.monotonic() + TIMEOUT
+        while word not in self._said:
+            readable, _, _ = select.select([self._terminal], [], [], max(0.0, deadline - time.monotonic()))
+            assert readable, f"{self._said!r}, and no {word!r}"
+            self._said += os.read(self._terminal, 4096)
+        return self._said
+
+    def close(self) -> None:
+        """Hang up, and end what is left."""
+        os.close(self._terminal)
+
+
+def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
+    """The terminal sends it to both of us; passing it on would interrupt the command's own cleaning up."""
+    terminal = Terminal(tmp_path, [*QUIET, sys.executable, "-c", COUNTER, "SIGINT"])
+    terminal.until(b"ready")
+    terminal.type(b"\x03")
+    said = terminal.until(b"SIGINT\r\n")
+    _, status = os.waitpid(terminal.pid, 0)
+    terminal.close()
+    assert said.count(b"SIGINT") == 1
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+# What a shell does for Ctrl-Z and fg: the job is a process group of its own, in the terminal's foreground.
+SHELL = """
+import os, signal, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+stopped = os.WIFSTOPPED(os.waitpid(job, os.WUNTRACED)[1])
+os.tcsetpgrp(0, os.getpgrp())
+print("stopped" if stopped else "not stopped", flush=True)
+os.tcsetpgrp(0, job)
+os.killpg(job, signal.SIGCONT)
+code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
+os.tcsetpgrp(0, os.getpgrp())
+print("exit", code, flush=True)
+"""
+
+
+def test_ctrl_z_stops_both_and_fg_wakes_both(tmp_path: Path) -> None:
+    """The shell gets its terminal back, and the run goes on as if nothing had been."""
+    script = "print('ready', flush=True); input(); print('done', flush=True); raise SystemExit(6)"
+    terminal = Terminal(tmp_path, [sys.executable, "-c", SHELL, *QUIET, sys.executable, "-c", script])
+    terminal.until(b"ready")
+    terminal.type(b"\x1a")
+    assert b"not stopped" not in terminal.until(b"stopped")
+    terminal.type(b"\n")
+    terminal.until(b"done")
+    terminal.until(b"exit 6")
+    os.waitpid(terminal.pid, 0)
+    terminal.close()
+
+
+def test_no_zombie_is_left_even_of_strangers(tmp_path: Path) -> None:
+    """As process 1 of a container we inherit orphans; unreaped they would fill the process table."""
+    script = (
+        "import os, sys, time\n"
+        "pids = []\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0:\n"
+        "        if os.fork() == 0:\n"
+        "            time.sleep(0.05); os._exit(0)\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+        "time.sleep(0.6)\n"
+        "stats = [open(f'/proc/{pid}/stat').read() for pid in os.listdir('/proc') if pid.isdigit()]\n"
+        "states = [stat.rsplit(')', 1)[1].split()[:2] for stat in stats]\n"
+        "print(sum(state == 'Z' and int(parent) == os.getppid() for state, parent in states))\n"
+    )
+    subreaper = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    line = [sys.executable, "-c", subreaper, *QUIET, sys.executable, "-c", script]
+    ended = subprocess.run(line, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=TIMEOUT)
+    assert (ended.stdout, ended.returncode) == ("0\n", 0)
+
+
+@pytest.mark.parametrize("rank", ["LOCAL_RANK", "SLURM_LOCALID"])
+def test_one_process_of_a_node_reports(tmp_path: Path, rank: str) -> None:
+    """Eight ranks of torchrun must not read eight times, nor print eight reports."""
+    other = run(tmp_path, "sh", "-c", "exit 5", flags=(), within={rank: "3"})
+    assert (other.returncode, other.stderr) == (5, "")
+    assert list(tmp_path.glob("run-*")) == []
+    assert run(tmp_path, "true", within={rank: "0"}).returncode == 0
+    assert recording(tmp_path)
+    assert run(tmp_path, "no-such-command", within={rank: "3"}).returncode == 127
+
+
+def test_the_recording_holds_the_host_and_the_runs_processes(tmp_path: Path) -> None:
+    """On a machine without a GPU the host side alone says what the command did."""
+    busy = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass"
+    run(tmp_path, sys.executable, "-c", busy, flags=("--quiet", "--every", "0.5s"))
+    found = recording(tmp_path)
+    assert found.end is not None
+    assert found.header.gpus == 0
+    assert found.end.command_cpu_seconds > 0.5
+    assert found.end.ended_at - found.header.started_at > 3_000_000
+    hosts = [row for body in found.batches for row in rows_of(body, "host_samples")]
+    processes = [row for body in found.batches for row in rows_of(body, "process_samples")]
+    assert hosts[-1]["ended_at"] >= found.end.ended_at
+    assert {(row["run_id"], row["gpu_uuid"]) for row in processes} == {(found.header.run_id, None)}
+    assert sum(row["cpu_seconds"] or 0 for row in processes) > 0.3
+
+
+def test_a_killed_watcher_leaves_the_command_and_a_readable_recording(tmp_path: Path) -> None:
+    """Watching must not be able to end the work of a week."""
+    line = [*QUIET, sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(1); open('done', 'w')"]
+    watching = subprocess.Popen(line, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+    assert watching.stdout.readline() == "ready\n"
+    watching.kill()
+    watching.communicate()
+    deadline = time.monotonic() + TIMEOUT
+    while not (tmp_path / "done").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert recording(tmp_path).end is None
+
+
+def test_a_second_run_in_the_same_minute_overwrites_nothing(tmp_path: Path) -> None:
+    """A recording is what the next run is compared with."""
+    run(tmp_path, "true")
+    run(tmp_path, "true")
+    assert len({read_recording(path).header.run_id for path in tmp_path.glob("run-*.json")}) == 2
+
+
+def test_where_nothing_can_be_written_the_recording_goes_elsewhere(tmp_path: Path) -> None:
+    """Clusters have read-only working directories."""
+    assert run(Path("/proc"), "true", within={"TMPDIR": str(tmp_path)}).returncode == 0
+    assert recording(tmp_path).end
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--price", "cheap"), "--price 'cheap' is no price"),
+        (("--against", "none.json"), "--against none.json: there is no such recording"),
+        (("--report", "none/report.html"), "--report none/report.html: there is no folder"),
+        (("--every", "often"), "'often' is not a duration"),
+        (("--steps-from", "("), "--steps-from '(' is no regular expression"),
+        (("--steps-from", "x*"), "--steps-from 'x*' matches nothing at all"),
+    ],
+)
+def test_a_wrong_flag_is_found_before_the_command_runs(tmp_path: Path, flags: tuple[str, ...], sentence: str) -> None:
+    """Not after a day of training."""
+    ended = run(tmp_path, "touch", "ran", flags=flags)
+    assert ended.returncode == 2
+    assert sentence in ended.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_command_is_wrong_usage(tmp_path: Path) -> None:
+    """With the way out."""
+    ended = subprocess.run(RUN, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+    assert ended.returncode == 2
+    assert "gpuledger run -- python train.py" in ended.stderr
+
+
+def test_folders_of_the_user_are_not_taken_for_ours(tmp_path: Path) -> None:
+    """agent/ is a common name in these times."""
+    for name in ("agent", "analyzer", "collector"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not yours')")
+    ended = run(tmp_path, "true", flags=())
+    assert ended.returncode == 0
+    assert "not yours" not in ended.stderr
+
+
+def test_steps_are_counted_and_every_byte_passed_on(tmp_path: Path) -> None:
+    """Time per step is what a run's owner knows by heart."""
+    script = (
+        "import sys, time\n"
+        "for step in range(0, 500, 100):\n"
+        "    print(f'step {step} loss 0.1', flush=True); time.sleep(0.3)\n"
+        "sys.stderr.write('bar 1\\rbar 2\\r'); sys.exit(4)\n"
+    )
+    ended = run(
+        tmp_path, sys.executable, "-c", script, flags=("--quiet", "--every", "0.2s", "--steps-from", r"step (\d+)")
+    )
+    assert ended.returncode == 4
+    assert ended.stdout.splitlines() == [f"step {step} loss 0.1" for step in range(0, 500, 100)]
+    assert ended.stderr == "bar 1\nbar 2\n", "in text, a return reads as a new line"
+    rows = [row for body in recording(tmp_path).batches for row in rows_of(body, "progress")]
+    assert sum(row["steps"] for row in rows) == 400
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a driver library that is none."""
+    if compiler() is None:
+        pytest.skip("no C compiler here to build the fake driver library")
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def gpus(library: Path, tmp_path: Path) -> tuple[Scenario, Mapping[str, str]]:
+    """Return a host of four GPUs whose processes nobody knows, and the environment that shows it."""
+    scenario = healthy(tmp_path / "scenario", gpus=4).every(processes="")
+    return scenario, {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario.path)}
+
+
+def test_visible_gpus_are_watched_and_held_by_the_run(tmp_path: Path, gpus: tuple[Scenario, Mapping[str, str]]) -> None:
+    """The ledger of a run is closed over the GPUs that it could use, whether it used them or not."""
+    _, fake = gpus
+    ended = run(tmp_path, "sh", "-c", "sleep 0.5; exit 9", flags=(), within={"CUDA_VISIBLE_DEVICES": "2,0", **fake})
+    assert ended.stderr.startswith("gpuledger: watching 2 x H100-80GB and this host; the report comes at the end\n")
+    found = recording(tmp_path)
+    assert found.end is not None
+    held = [row for body in found.batches for row in rows_of(body, "allocations")]
+    assert [(row["rank"], row["gpu_uuid"][:12], row["exit_status"]) for row in held] == [
+        (0, "GPU-00000002", "failed"),
+        (1, "GPU-00000000", "failed"),
+    ]
+    assert {(row["run_id"], row["started_at"], row["ended_at"]) for row in held} == {
+        (found.header.run_id, found.header.started_at, found.end.ended_at)
+    }
+    owned = [row for body in found.batches for row in rows_of(body, "ownership")]
+    assert {row["gpu_uuid"] for row in owned} == {row["gpu_uuid"] for row in held}
+    samples = [row for body in found.batches for row in rows_of(body, "gpu_samples")]
+    assert {row["gpu_uuid"] for row in samples} == {row["gpu_uuid"] for row in held}
+    one = sorted((row["started_at"], row["ended_at"]) for row in samples if row["gpu_uuid"] == held[0]["gpu_uuid"])
+    assert one[0][0] <= found.header.started_at
+    assert one[-1][1] >= found.end.ended_at
+    assert all(left[1] == right[0] for left, right in pairwise(one))
+
+
+def test_no_visible_gpu_is_no_gpu(tmp_path: Path, gpus: tuple[Scenario, Mapping[str, str]]) -> None:
+    """A command that hides the GPUs from itself did not leave them idle."""
+    ended = run(tmp_path, "true", flags=(), within={"CUDA_VISIBLE_DEVICES": "", **gpus[1]})
+    assert "watching this host only; no GPU here (the environment's list of visible GPUs names none" in ended.stderr
+    assert recording(tmp_path).header.gpus == 0
+
+
+def test_a_recording_is_json_a_line(tmp_path: Path) -> None:
+    """So that it can be looked at without us."""
+    run(tmp_path, "true")
+    (path,) = tmp_path.glob("run-*.json")
+    first, *batches, last = [json.loads(line) for line in path.read_text().splitlines()]
+    assert first["recording"] == 1
+    assert all(batch.keys() == {"batch"} for batch in batches)
+    assert last["exit_code"] == 0
