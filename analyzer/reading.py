@@ -6,8 +6,10 @@ from typing import Literal, TypeVar, get_args
 
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
+from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
 from analyzer.report.coverage import hours, newest_hour_end, not_judged
@@ -20,6 +22,7 @@ from analyzer.report.run import Point, RunReport, find_run, run_facts, run_repor
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.timeline import timeline
 from collector.store.database import Session
 
 What = Literal["week", "run", "findings", "explain", "recommend", "show"]
@@ -93,16 +96,7 @@ class Judges:
     @classmethod
     def own(cls) -> "Judges":
         """Return the analyzer's own."""
-        from analyzer.finding_book import findings
-        from analyzer.placement.advise import recommendations
-
-        return cls(findings, recommendations, _timeline)
-
-
-def _timeline(session: Session, run_id: str, points: int) -> Sequence[Point]:
-    from analyzer.timeline import timeline
-
-    return timeline(session, run_id, points)
+        return cls(findings, recommendations, timeline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,17 +52,23 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
         socket = settings.bind_socket()
     except SystemExit as error:  # how uvicorn says that the address is taken
         raise ConfigError(f"cannot listen on {config.listen}; is a collector already running there?") from error
-    with socket, _signals_end_the_server():
-        uvicorn.Server(settings).run(sockets=[socket])
+    server = uvicorn.Server(settings)
+    with socket, _signals_end(server):
+        server.run(sockets=[socket])
 
 
 @contextmanager
-def _signals_end_the_server() -> Iterator[None]:
+def _signals_end(server: uvicorn.Server) -> Iterator[None]:
     """Let a signal end the server and not the process, which has a store to close.
 
-    uvicorn stops on SIGINT and SIGTERM and then raises the signal again, for the handler that was there before.
+    uvicorn stops on SIGINT and SIGTERM and then raises the signal again, for the handler that was there before. One
+    that comes while the server still starts is this handler's: it must not be lost.
     """
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

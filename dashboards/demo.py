@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -102,21 +103,25 @@ def _place(config: DemoConfig, stack: ExitStack) -> Path:
 def _served(app: FastAPI, config: CollectorConfig) -> Iterator[str]:
     """Serve the application in a thread, and yield its address."""
     host, port = config.address
-    settings = uvicorn.Config(app, host=host, port=port, access_log=False, log_level="error", server_header=False)
+    settings = uvicorn.Config(
+        app, host=host, port=port, access_log=False, log_level="error", ws="none", server_header=False
+    )
     try:
-        socket = settings.bind_socket()
-    except SystemExit as error:  # how uvicorn says that the address is taken
-        raise ConfigError(f"port {port} is taken: say --port N, or 0 for any free one") from error
+        listening = socket.create_server((host, port))  # uvicorn's own way leaves the socket open where it fails
+    except OSError as error:
+        raise ConfigError(
+            f"port {port} cannot be had ({error.strerror}): say --port N, or 0 for any free one"
+        ) from error
     server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, name="server", daemon=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="server", daemon=True)
     thread.start()
     try:
         _wait_for(lambda: server.started, thread)
-        yield f"http://{host}:{socket.getsockname()[1]}"
+        yield f"http://{host}:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(STOPPING_SECONDS)
-        socket.close()
+        listening.close()
 
 
 def _wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:

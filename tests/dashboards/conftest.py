@@ -1,0 +1,44 @@
+"""A server on the example week, in process and on a real port."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.dashboards.serving import served
+from tests.report import example_week
+from tests.report.test_reading import BERLIN, EXAMPLE
+
+HOSTILE = '<script>alert("x")</script>'
+
+
+@pytest.fixture(scope="session")
+def app() -> Iterator[FastAPI]:
+    """Yield the application on the example week, with one hostile name among the recommendations."""
+    advice = example_week.recommendations()
+    advice[4] = replace(advice[4], subject=HOSTILE)
+    judges = replace(EXAMPLE, recommendations=lambda *_: advice)
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), BERLIN, analyze_seconds=None)
+    with Store.open(None) as store:
+        with store.session() as session:
+            example_week.fill(session)
+            session.execute("UPDATE runs SET name = ? WHERE run_id = 'slurm/alpha/81500'", [HOSTILE])
+        yield create_server(config, store, judges)
+
+
+@pytest.fixture(scope="session")
+def client(app: FastAPI) -> Iterator[httpx.Client]:
+    """Yield a client of the application on a free port."""
+    with served(app) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def address(client: httpx.Client) -> str:
+    """Return the address of the application, for browsers."""
+    return str(client.base_url).rstrip("/")

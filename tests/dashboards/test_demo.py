@@ -1,0 +1,87 @@
+"""The demo: the real pipeline over a fleet that does not exist."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from analyzer.config import Settings
+from analyzer.errors import AnalyzerError
+from analyzer.report.cli import findings, report
+from collector.errors import ConfigError
+from dashboards.demo import DemoConfig, demo
+from dashboards.demo_site import write_settings
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_demo_settings_are_good(tmp_path: Path) -> None:
+    """What the demo writes beside its store is read by every command, and strictly."""
+    write_settings(tmp_path)
+    settings = Settings.beside(tmp_path / "demo.duckdb", {})
+    assert settings.cluster == "alpha"
+    assert settings.price_book().version != settings.price_book().__class__().version
+    assert settings.team_book() is not None
+
+
+def test_settings_that_are_there_stay(tmp_path: Path) -> None:
+    """Who has set prices beside a store does not want them replaced by a demo."""
+    (tmp_path / "prices.toml").write_text("# mine\n")
+    write_settings(tmp_path)
+    assert (tmp_path / "prices.toml").read_text() == "# mine\n"
+
+
+def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Agents' batches over HTTP, store, ledger, report and page: each stage is the product's own."""
+    store = tmp_path / "demo.duckdb"
+    with demo(DemoConfig(once=True, port=0, store=store, small=True)) as shown:
+        assert "GPU-hours owned" in shown.report
+        assert "WHERE IT WENT" in shown.report
+        assert shown.gpu_rows > 0
+        page = httpx.get(shown.url)
+        assert page.status_code == 200
+        assert "The fleet" in page.text
+    assert report(["week", "--store", str(store), "--json"]) == 0
+    week = json.loads(capsys.readouterr().out)["report"]
+    entries = week["breakdown"]["entries"]
+    of_teams = [entry for team in week["teams"] for entry in team["breakdown"]["entries"]]
+    assert sum(entry["milliseconds"] for entry in entries) == sum(entry["milliseconds"] for entry in of_teams)
+    avoidable = sum(entry["milliseconds"] for entry in entries if entry["class"] == "avoidable")
+    assert findings(["--store", str(store), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["report"]["findings"]
+    assert sum(finding["milliseconds"] for finding in found) == avoidable
+
+
+def test_a_store_that_is_not_kept_is_removed() -> None:
+    """A demo leaves nothing behind."""
+    with demo(DemoConfig(once=True, port=0, small=True)) as shown:
+        assert shown.store.exists()
+    assert not shown.store.parent.exists()
+
+
+def test_a_taken_port_is_a_sentence() -> None:
+    """The demo meets a machine on which something already listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigError, match="cannot be had"), demo(DemoConfig(port=taken.getsockname()[1])):
+            pass
+
+
+def test_serve_ends_with_a_signal_and_gives_the_store_back(tmp_path: Path) -> None:
+    """A daemon that is told to stop must fold its log in and let the next one open the store."""
+    store = tmp_path / "s.duckdb"
+    words = [sys.executable, "-m", "gpuledger", "serve", "--store", str(store), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ)) as process:
+        assert process.stderr is not None
+        assert "the page is at" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    with pytest.raises(AnalyzerError, match="the ledger is empty"):
+        report(["week", "--store", str(store)])

@@ -1,0 +1,69 @@
+"""What runs beside the server: the analysis and the kept pages."""
+
+from analyzer.analysis import Analysis
+from analyzer.config import Settings
+from analyzer.errors import LedgerError
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from dashboards.cache import PageCache
+from dashboards.job import AnalysisJob
+from tests.dashboards.serving import served
+
+TOKEN = "a-token-of-twenty-letters"
+
+
+def test_a_failing_analysis_is_told_and_tried_again() -> None:
+    """A broken price file must not take the collector down, and its repair must need no restart."""
+    answers = iter([Analysis(1, 24, 10, 0), Analysis(0, 0, 0, 0)])
+    failures = iter([LedgerError("the price file is gone")])
+
+    def analyze(_: int) -> Analysis:
+        for failure in failures:
+            raise failure
+        return next(answers)
+
+    job = AnalysisJob(analyze, 3600)
+    assert job.once().error == "the price file is gone"
+    again = job.once()
+    assert (again.error, again.generation, again.failures, again.passes) == (None, 1, 1, 2)
+    assert job.once().generation == 1
+
+
+def test_kept_pages_are_bounded() -> None:
+    """Addresses are the visitor's to choose: they must not fill the memory."""
+    cache = PageCache(pages=3)
+    for number in range(10):
+        cache.get((number,), lambda number=number: str(number))  # type: ignore[misc]
+    assert cache.get((9,), lambda: "again") == "9"
+    assert cache.get((0,), lambda: "again") == "again"
+
+
+def test_the_analysis_runs_beside_the_server_and_ends_with_it() -> None:
+    """A server that cannot end holds the store that the next one needs."""
+    with Store.open(None) as store:
+        config = ServerConfig(CollectorConfig(), Settings(), analyze_seconds=3600)
+        app = create_server(config, store)
+        with served(app) as client:
+            assert client.get("/healthz").json() == {"healthy": True}
+            assert "the ledger is empty" in client.get("/").text
+        assert app.state.job.last.passes >= 1
+
+
+def test_pages_ask_for_the_token_too() -> None:
+    """Costs and names of runs are nobody's business but the site's."""
+    for collects in (True, False):
+        with Store.open(None) as store:
+            config = ServerConfig(CollectorConfig(tokens=(TOKEN,)), Settings(), None, collects)
+            with served(create_server(config, store)) as client:
+                assert client.get("/").status_code == 401
+                assert client.get("/v1/read?what=week").status_code == 401
+                assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 404
+
+
+def test_the_analyzer_alone_takes_no_batches() -> None:
+    """--only analyzer reads a store; it must not look like a collector to an agent."""
+    with Store.open(None) as store:
+        app = create_server(ServerConfig(CollectorConfig(), Settings(), None, collects=False), store)
+        with served(app) as client:
+            assert client.post("/v1/batches").status_code in (404, 405)

@@ -1,0 +1,149 @@
+"""The pages: what they say, what they never load, and who gets which answer."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import httpx
+import pytest
+
+PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]
+
+
+class Links(HTMLParser):
+    """Collects what a page links to and loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self.inline_scripts = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep addresses, and count scripts that would run without one."""
+        known = dict(attrs)
+        self.found += [(tag, value) for name in ("href", "src", "action") if (value := known.get(name))]
+        if tag == "script" and "src" not in known and known.get("type") != "application/json":
+            self.inline_scripts += 1
+        assert not [name for name, _ in attrs if name.startswith("on")], "an inline handler would break the policy"
+
+
+def links(text: str) -> Links:
+    """Return what a page refers to."""
+    parser = Links()
+    parser.feed(text)
+    return parser
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_loads_from_us_alone(client: httpx.Client, path: str) -> None:
+    """A profiler's page in a closed network must work, and must tell nobody that it was opened."""
+    answer = client.get(path)
+    assert answer.status_code == 200
+    referred = links(answer.text)
+    assert [value for _, value in referred.found if not value.startswith("/")] == []
+    assert referred.inline_scripts == 0
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_link_leads_somewhere(client: httpx.Client, path: str) -> None:
+    """A dead link on the front page is the first thing a new user finds."""
+    for tag, value in set(links(client.get(path).text).found):
+        if tag == "a" and value != "/runs/slurm/alpha/81500":
+            assert client.get(value).status_code == 200, value
+
+
+def test_the_front_page_says_what_the_report_says(client: httpx.Client) -> None:
+    """Two figures for one thing cost more trust than either is worth."""
+    text = re.sub(r"\s+", " ", client.get("/").text.replace("\u00a0", " "))
+    assert "$9,226 was avoidable (13.6 %), $612 less than the week before." in text
+    for figure in ("36,302", "16,563", "67,738", "14,023", "$1,022", "$9,225.66"):
+        assert figure in text
+
+
+def test_names_are_escaped(client: httpx.Client) -> None:
+    """A run's name is its user's text: on our page it must stay text."""
+    page = client.get("/").text
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+    run = client.get("/runs/slurm/alpha/81500").text
+    assert "<script>alert" not in run
+
+
+def test_chart_data_cannot_leave_its_block(client: httpx.Client) -> None:
+    """JSON inside a script element ends at the first closing tag that it quotes."""
+    block = re.search(
+        r'<script type="application/json" id="fleet-time-data">(.*?)</script>', client.get("/").text, re.DOTALL
+    )
+    assert block is not None
+    data = json.loads(block[1])
+    assert [trace["name"] for trace in data["traces"]] == ["useful", "avoidable", "overhead", "spare", "unknown"]
+    assert "<" not in block[1]
+
+
+def test_every_chart_has_its_numbers_as_a_table(client: httpx.Client) -> None:
+    """Who cannot see the bars, or wants to copy them, reads the table; together the GPUs are those owned."""
+    page = client.get("/").text
+    assert page.count("data-chart=") == page.count("<summary>The numbers")
+    row = re.search(r'<tr><td class="n">Mon 9 Nov 00:00</td>(.*?)</tr>', page)
+    assert row is not None
+    values = [float(value) for value in re.findall(r">([\d.]+)<", row[1])]
+    assert sum(values) == pytest.approx(192, abs=0.3)
+
+
+def test_the_grid_has_a_letter_and_words_for_each_gpu(client: httpx.Client) -> None:
+    """Colour is never the only carrier: 192 cells, each with its letter and its title."""
+    cells = re.findall(r'class="cell (\w+)"[^>]*title="([^"]+)">([UAOS?])<', client.get("/").text)
+    assert len(cells) == 192
+    letters = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
+    assert all(letter == letters[klass] for klass, _, letter in cells)
+    assert any("n17 " in title and "idle while held 100" in title for _, title, _ in cells)
+
+
+def test_the_address_carries_the_week(client: httpx.Client) -> None:
+    """A link in a chat must show the week that was talked about."""
+    assert "2026-W45" in client.get("/?week=2026-W45").text
+    assert "hour" in client.get("/?week=2026-W40").text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/?week=nonsense", 400),
+        ("/runs/slurm/alpha/none", 404),
+        ("/findings/f-none", 404),
+        ("/static/secret.txt", 404),
+        ("/static/..%2Fapp.py", 404),
+        ("/v1/read?what=nothing", 400),
+        ("/v1/read?what=explain&subject=f-none", 404),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(client: httpx.Client, path: str, status: int) -> None:
+    """An error page says what to do; a stack trace tells an attacker more than the user."""
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert "Traceback" not in answer.text
+
+
+def test_readings_are_the_command_line_s(client: httpx.Client) -> None:
+    """--server must print what --store would."""
+    text = client.get("/v1/read", params={"what": "findings", "ascii": "True"}).text
+    assert text.startswith("16 open findings, week 2026-W46")
+    assert text.isascii()
+    assert json.loads(client.get("/v1/read?what=week&format=json").text)["version"] == 1
+
+
+def test_plotly_is_ours_and_shares_nothing(client: httpx.Client) -> None:
+    """plotly's own button uploads a chart to its maker: it is taken away where charts are drawn."""
+    script = client.get("/static/page.js").text
+    assert "sendChartToCloud" in script
+    assert "displaylogo: false" in script
+    packed = client.get("/static/plotly.min.js", headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert len(packed.content) > 1_000_000
+
+
+def test_a_page_is_rendered_once_until_the_ledger_changes(client: httpx.Client) -> None:
+    """Twenty people open the link on Monday morning."""
+    assert client.get("/?week=2026-W46").text == client.get("/?week=2026-W46").text
+    assert "no-cache" in client.get("/").headers["cache-control"]
