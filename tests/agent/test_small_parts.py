@@ -8,7 +8,6 @@ import pytest
 
 from agent.errors import ConfigError, EnvelopeError
 from agent.observation import Subject
-from agent.source import Row
 from agent.steps import StepCounter, step_pattern
 from agent.visible import ChosenGpus, Gpu, listed, visible
 from agent.watch import reports_here, spoken
@@ -48,7 +47,7 @@ def test_visible_gpus_are_those_that_cuda_would_show(environment: dict[str, str]
 
 def test_gpus_are_listed_in_the_drivers_order() -> None:
     """Inventory rows come as they were found; a host's own row is no GPU."""
-    rows: list[Row] = [
+    rows: list[dict[str, str | int | float | bool | None]] = [
         {"gpu_uuid": "GPU-b", "gpu_index": 1, "sku": "H100-80GB"},
         {"rack": "r1"},
         {"gpu_uuid": "GPU-a", "gpu_index": 0},
