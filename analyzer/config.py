@@ -32,7 +32,7 @@ class Settings:
     currency: str = field(default="USD", metadata=_about("the ledger's one currency"))
     prices: Path | None = field(default=None, metadata=_about("the price file; without it every cost is unknown"))
     teams: Path | None = field(default=None, metadata=_about("the teams file; without it every run is unmapped"))
-    memory_limit: str = field(default="700MB", metadata=_about("how much memory DuckDB may take while it analyses"))
+    memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
 
     def __post_init__(self) -> None:

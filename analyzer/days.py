@@ -65,4 +65,10 @@ def pending(session: "Session", versions: Versions) -> Pending:
     days = {day for (day,) in session.rows(_TOUCHED, {"batch": done, "day_us": DAY_US})} if last > done else set()
     stale = {"day_us": DAY_US, "rules": versions.rules, "prices": versions.prices}
     days |= {day for (day,) in session.rows(_STALE, stale)}
-    return Pending([day * DAY_US // 1000 for day in sorted(days)], last)
+    first, end = session.row("SELECT min(from_ms) * 1000, max(until_ms) * 1000 FROM owned WHERE until_ms > from_ms")
+    return Pending([day * DAY_US // 1000 for day in sorted(days) if _overlaps(day, first, end)], last)
+
+
+def _overlaps(day: int, first: int | None, end: int | None) -> bool:
+    """Say whether anything was owned in that day: runs may have begun before."""
+    return first is not None and end is not None and (day + 1) * DAY_US > first and day * DAY_US < end
