@@ -13,7 +13,7 @@ from subprocess import DEVNULL
 
 from agent.errors import ConfigError
 
-FORMATS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".csv": "csv"}
+FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
 TIMEOUT_SECONDS = 600.0
 
 
