@@ -26,7 +26,7 @@ from analyzer.timeline import timeline
 from collector.store.database import Session
 
 What = Literal["week", "run", "findings", "explain", "recommend", "show"]
-Format = Literal["text", "json", "html"]
+Format = Literal["text", "json", "html", "markdown"]
 T = TypeVar("T", Finding, Recommendation)
 
 
@@ -128,7 +128,7 @@ class Reader:
         title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
-        return text if request.format == "text" else text_html(title, text)
+        return formatted(text, request.format, title)
 
     def period(self, since: str | None, until: str | None = None) -> Period:
         """Return the period that is meant; without a word, the last complete week that the ledger knows.
@@ -192,14 +192,16 @@ class Reader:
             return as_json("week", report)
         if request.format == "html":
             return week_html(report)
-        return week_text(report, paper, request.top or WORTH_DOING_SHOWN)
+        return formatted(
+            week_text(report, paper, request.top or WORTH_DOING_SHOWN), request.format, report.period.label
+        )
 
     def _run(self, request: Request, paper: Paper) -> str:
         report = self.run(request.subject or "last")
         if request.format == "json":
             return as_json("run", report)
         text = run_text(report, paper)
-        return text if request.format == "text" else text_html(report.facts.subject, text)
+        return formatted(text, request.format, report.facts.subject)
 
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         period, currency = self.period(request.since, request.until), self.settings.currency
@@ -216,6 +218,13 @@ class Reader:
         finding = _by_id(found, request.subject, "finding", "gpuledger findings")
         own = [one for one in advice if finding.id in one.finding_ids]
         return finding.id, explain_text(finding, own, currency, self.settings.timezone, paper), finding
+
+
+def formatted(text: str, form: str, title: str) -> str:
+    """Return a text report as it is, as one HTML document, or fenced for Markdown."""
+    if form == "html":
+        return text_html(title, text)
+    return f"```text\n{text}```\n" if form == "markdown" else text
 
 
 def _by_id(among: list[T], subject: str | None, noun: str, listing: str) -> T:

@@ -37,7 +37,7 @@ def _store(session: "Session", rows: list[tuple[int, str, str | None, str | None
         """
     )
     session.load("run_facts", ("rid", "stage", "team", "cost_centre"), rows)
-    # A session of one GPU keeps it warm for its person; several GPUs that fall quiet are abandoned, whatever their queue.
+    # A session of one GPU keeps it warm for its person; several GPUs that fall quiet are abandoned.
     session.execute(
         """
         UPDATE run_facts SET is_interactive = stage = 'interactive' AND s.gpus = 1

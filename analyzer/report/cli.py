@@ -11,8 +11,11 @@ from pathlib import Path
 
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.reading import Reader, Request, What
-from analyzer.report.paper import paint
+from analyzer.reading import Reader, Request, What, formatted
+from analyzer.report.as_json import as_json
+from analyzer.report.paper import Paper, paint
+from analyzer.report.recording import price_micros, recording_report
+from analyzer.report.recording_text import recording_text
 from collector.config import load
 from collector.store.database import Store
 
@@ -89,7 +92,7 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
 
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json", "html"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "html", "markdown"), default="text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
     parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
     parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
@@ -158,12 +161,14 @@ def ask(server: str, request: Request) -> str:
 
 
 def _recording(options: argparse.Namespace) -> int:
-    from analyzer.report.recording import recording_answer
-
-    text = recording_answer(
-        options.file, options.price, options.against, options.format, _width(options.width), ascii=_is_ascii(options)
-    )
-    _write(text, options)
+    price = price_micros(options.price)
+    now = recording_report(options.file, price)
+    before = recording_report(options.against, price) if options.against else None
+    if options.format == "json":
+        _write(as_json("recording", now), options)
+        return OK
+    text = recording_text(now, Paper(_width(options.width), _is_ascii(options)), before)
+    _write(formatted(text, options.format, now.header.command), options)
     return OK
 
 

@@ -1,0 +1,72 @@
+"""What the host did while a command ran: CPU, memory, disks, links and the command's own processes."""
+
+from dataclasses import dataclass
+
+from collector.store.database import Session
+
+DEVICES_SHOWN = 4
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One disk, mount or link: bytes in and out, its fastest second in bytes a second, and its busiest."""
+
+    device: str
+    kind: str | None
+    read_bytes: int | None
+    written_bytes: int | None
+    fastest_bytes_per_second: int | None
+    busy_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSide:
+    """Means over the run, weighted by time; None where the host did not report it."""
+
+    cores: int | None
+    cpu_busy_ratio: float | None
+    cpu_busy_ratio_max: float | None
+    cpu_iowait_ratio: float | None
+    memory_used_bytes_max: int | None
+    disks: tuple[Device, ...]
+    links: tuple[Device, ...]
+    workers_max: int | None
+    workers_busiest_cpu_ratio: float | None
+    process_cpu_seconds: float | None
+
+
+def host_side(session: Session, run_id: str, start_us: int, end_us: int) -> HostSide:
+    """Return what the host did between two instants."""
+    span = [start_us, end_us]
+    weight = "(ended_at - started_at)"
+    busy, busiest, waiting, memory = session.row(
+        f"SELECT sum(cpu_busy_ratio * {weight}) / sum({weight}) FILTER (cpu_busy_ratio IS NOT NULL), "
+        f"max(cpu_busy_ratio), sum(cpu_iowait_ratio * {weight}) / sum({weight}) FILTER (cpu_iowait_ratio IS NOT NULL), "
+        "max(memory_used_bytes) FROM host_samples WHERE ended_at > ? AND started_at < ?",
+        span,
+    )
+    cores = session.row("SELECT max(cpu_cores) FROM inventory WHERE gpu_uuid IS NULL")[0]
+    workers, worker, cpu = session.row(
+        "SELECT max(workers), "
+        f"sum(workers_busiest_cpu_ratio * {weight}) / sum({weight}) FILTER (workers_busiest_cpu_ratio IS NOT NULL), "
+        "sum(cpu_seconds) FROM process_samples WHERE run_id = ?",
+        [run_id],
+    )
+    disks = _devices(session, "disk_samples", "mount_kind", "read_bytes", "written_bytes", "max(busy_ratio)", span)
+    links = _devices(session, "network_samples", "link_kind", "receive_bytes", "transmit_bytes", "NULL", span)
+    return HostSide(cores, busy, busiest, waiting, memory, disks, links, workers, worker, cpu)
+
+
+def _devices(
+    session: Session, table: str, kind: str, inward: str, outward: str, busy: str, span: list[int]
+) -> tuple[Device, ...]:
+    rows = session.rows(
+        f"SELECT device, any_value({kind}), sum({inward}), sum({outward}), "
+        f"max((coalesce({inward}, 0) + coalesce({outward}, 0)) * {US} // greatest(1, ended_at - started_at)), {busy} "
+        f"FROM {table} WHERE ended_at > ? AND started_at < ? GROUP BY device "
+        f"HAVING coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) > 0 "
+        f"ORDER BY coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) DESC LIMIT {DEVICES_SHOWN}",
+        span,
+    )
+    return tuple(Device(*row) for row in rows)

@@ -1,0 +1,130 @@
+"""A recording of `gpuledger run`, read through the same door and judged by the same rules as a fleet's telemetry."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.wire import EnvelopeError
+from agent.wire.envelope import open_envelope
+from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
+from analyzer.analysis import analyze
+from analyzer.config import Settings
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.pricing.book import PriceBook
+from analyzer.reading import Reader
+from analyzer.report.host_side import HostSide, host_side
+from analyzer.report.run import RunReport
+from collector.decode import decode
+from collector.errors import BatchError
+from collector.landing import Landing
+from collector.store.database import Session, Store
+
+MEMORY_LIMIT = "1GB"
+MICROS = 1_000_000
+BATCHES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FlatPriced(Settings):
+    """Settings in which every GPU has the one price that was said; None knows no price."""
+
+    micros_per_gpu_hour: int | None = None
+
+    def price_book(self) -> PriceBook:
+        """Return the book of that price."""
+        return PriceBook() if self.micros_per_gpu_hour is None else PriceBook.flat(self.micros_per_gpu_hour)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingReport:
+    """One command: how long it took, what its GPUs did (None where none was seen), and the host meanwhile.
+
+    `ended` is None where the watcher was killed before the command ended; `refused` says why batches were not taken.
+    """
+
+    file: str
+    header: RecordingHeader
+    ended: RecordingEnd | None
+    until: int
+    run: RunReport | None
+    host: HostSide
+    refused: tuple[str, ...]
+
+    @property
+    def microseconds(self) -> int:
+        """How long it took, or was watched."""
+        return max(0, self.until - self.header.started_at)
+
+
+def price_micros(text: str | None) -> int | None:
+    """Return a price in millionths of a GPU-hour's price.
+
+    Raises:
+        ConfigError: it is no amount of money.
+    """
+    if text is None:
+        return None
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < 1e6 or math.isnan(price):
+        raise ConfigError(f"--price {text!r} is no price of a GPU-hour; write it as 2.60")
+    return round(price * MICROS)
+
+
+def recording_report(path: Path, price: int | None) -> RecordingReport:
+    """Load a recording into a store of its own, make its ledger, and report on its run.
+
+    Raises:
+        LedgerError: the file is no recording.
+    """
+    try:
+        recording = read_recording(path)
+    except EnvelopeError as error:
+        raise LedgerError(str(error)) from error
+    with Store.open(None, memory_limit=MEMORY_LIMIT) as store:
+        with store.session() as session:
+            refused = tuple(_load(session, recording))
+        settings = FlatPriced(micros_per_gpu_hour=price)
+        until = recording.end.ended_at if recording.end else _last_seen(store, recording)
+        analyze(store, settings, now_us=until)
+        with store.session() as session:
+            run = _run(Reader(session, settings), recording)
+            host = host_side(session, recording.header.run_id, recording.header.started_at, until)
+    return RecordingReport(path.name, recording.header, recording.end, until, run, host, refused)
+
+
+def _load(session: Session, recording: Recording) -> Iterator[str]:
+    landing = Landing(session)
+    batches = []
+    for body in recording.batches:
+        try:
+            header, _ = open_envelope(body)
+            batches.append(decode(body, header.sent_at))
+        except (BatchError, EnvelopeError) as error:
+            yield str(error)
+        if len(batches) == BATCHES_AT_ONCE:
+            landing.land(batches)
+            batches = []
+    landing.land(batches)
+
+
+def _last_seen(store: Store, recording: Recording) -> int:
+    with store.session() as session:
+        latest = session.row(
+            "SELECT max(ended_at) FROM (SELECT ended_at FROM gpu_samples UNION ALL SELECT ended_at FROM host_samples)"
+        )[0]
+    return max(int(latest or 0), recording.header.started_at)
+
+
+def _run(reader: Reader, recording: Recording) -> RunReport | None:
+    if not recording.header.gpus:
+        return None
+    try:
+        report = reader.run(recording.header.run_id)
+    except LedgerError:  # it ended before its GPUs were read once
+        return None
+    status = report.facts.exit_status if recording.end else None
+    return replace(report, facts=replace(report.facts, exit_status=status))
