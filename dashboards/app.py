@@ -25,7 +25,12 @@ from dashboards.pages import SECURITY, Pages
 
 Only = Literal["collector", "analyzer"]
 ANALYZE_SECONDS = 300.0
-_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
+_TYPES = {
+    "json": "application/json",
+    "text": "text/plain; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "markdown": "text/markdown; charset=utf-8",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def recording_text(report: RecordingReport, paper: Paper, before: RecordingRepor
         sections += _of_run(report.run, report, paper)
     else:
         sections += [paper.wrap(no_gpu_sentence(report)), host_lines(report.host, paper)]
-    sections += [_not_judged(report, paper), _foot(report, paper)]
+    sections += [_not_judged(report, paper), _foot(report)]
     return paper.page([line for section in sections if section for line in (*section, "")][:-1])
 
 
@@ -111,7 +111,7 @@ def _faster(advice: Recommendation, run: RunReport, report: RecordingReport) -> 
         clock(max(0, wall - part // max(1, report.header.gpus)) // 1000)
         for part in (per_run.p20, per_run.p50, per_run.p80)
     ]
-    price = f"moving costs {plain(advice.cost_to_move)}"
+    price = f"cost of moving: {plain(advice.cost_to_move)}"
     return f"{clock(wall // 1000)} -> about {left[1]} (P20 {left[0]}, P80 {left[2]}); {price}"
 
 
@@ -144,7 +144,7 @@ def _price_words(sku: str | None) -> str:
     return f"no price known: add --price P{listed}"
 
 
-def _foot(report: RecordingReport, paper: Paper) -> list[str]:
+def _foot(report: RecordingReport) -> list[str]:
     found = []
     if report.ended is not None:
         seconds = max(1, report.microseconds) / 1_000_000

@@ -31,6 +31,7 @@ from analyzer.states import booking
 FINDINGS_SHOWN = 3
 NODES_SHOWN = 4
 SPARK_POINTS = 56
+SPARK_LEAST = 20  # fewer stretches say less than the table above them
 LEFT = 39  # width of the left column of the head
 
 
@@ -159,7 +160,7 @@ def run_sentence(report: RunReport) -> str:
 def sparks(timeline: Sequence[Point], paper: Paper, timezone: str) -> list[str]:
     """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
     buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
-    if len(buckets) < 2:
+    if len(buckets) < SPARK_LEAST:
         return []
     totals: dict[str, int] = {}
     for point in timeline:

@@ -1,0 +1,95 @@
+"""The report on one command: time first, no price guessed, and a comparison that says whether a change worked."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.report.cli import report
+from analyzer.report.paper import Paper
+from analyzer.report.picture import picture
+from analyzer.report.recording import price_micros, recording_report
+from analyzer.report.recording_text import recording_text
+from analyzer.report.week import WeekReport
+from analyzer.report.week_text import week_text
+from tests.report.example_recording import write_recording
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run that waits for its loader, the same run after the change, and others."""
+    folder = tmp_path_factory.mktemp("recordings")
+    write_recording(folder / "before.json", 45, waiting=True)
+    write_recording(folder / "after.json", 30, waiting=False)
+    write_recording(folder / "no_gpu.json", 20, waiting=False, gpus=0)
+    write_recording(folder / "killed.json", 20, waiting=True, ended=False)
+    return folder
+
+
+def test_a_waiting_run_reads_as_it_was_drawn(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """The first screen that a new user sees: the limit, where the time went, why, and what to change."""
+    text = recording_text(recording_report(recordings / "before.json", None), Paper())
+    assert "$" not in text.split("NOT JUDGED")[0]
+    golden("report/recording.txt", text)
+
+
+def test_after_the_change(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """The loop closes with one flag: did it work, by how much, and what is the next limit."""
+    before = recording_report(recordings / "before.json", price_micros("2.60"))
+    after = recording_report(recordings / "after.json", price_micros("2.60"))
+    golden("report/recording_against.txt", recording_text(after, Paper(), before))
+
+
+def test_without_a_gpu_the_host_is_told(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """A laptop without a GPU is where many try it first: it says what it saw, and what it could not."""
+    golden("report/recording_no_gpu.txt", recording_text(recording_report(recordings / "no_gpu.json", None), Paper()))
+
+
+def test_what_a_killed_watcher_left_counts(recordings: Path) -> None:
+    """The run that was killed is the one that somebody wants explained."""
+    told = recording_report(recordings / "killed.json", None)
+    assert told.ended is None
+    assert "as far as it was watched" in recording_text(told, Paper())
+
+
+def test_time_is_conserved(recordings: Path) -> None:
+    """Every GPU-second of the command is in the table: gpus times its length, to the millisecond."""
+    told = recording_report(recordings / "before.json", None)
+    assert told.run is not None
+    assert told.run.breakdown.milliseconds == 4 * told.microseconds // 1000
+
+
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
+    """People pass the wrong file; the sentence names it."""
+    (tmp_path / "x.json").write_text('{"hello": 1}\n')
+    with pytest.raises(LedgerError, match=r"x\.json"):
+        recording_report(tmp_path / "x.json", None)
+
+
+@pytest.mark.parametrize("price", ["two", "-1", "nan", "inf"])
+def test_a_price_that_is_none_is_refused(price: str) -> None:
+    """A mistyped price must not become a cost."""
+    with pytest.raises(ConfigError, match="--price"):
+        price_micros(price)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html", "markdown"])
+def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> None:
+    """gpuledger run --report FILE asks for the form by the file's name."""
+    out = tmp_path / "report"
+    assert report(["recording", str(recordings / "before.json"), "--format", form, "--out", str(out)]) == 0
+    text = out.read_text()
+    assert "waiting for input" in text
+    if form == "json":
+        assert json.loads(text)["schema"] == "gpuledger/recording"
+
+
+def test_the_picture_loads_nothing(week: WeekReport) -> None:
+    """A picture in a README must not call home from every reader's browser."""
+    drawn = picture(week_text(week, Paper()), "gpuledger report week")
+    assert drawn.startswith("<svg")
+    assert "67,738" in drawn
+    assert "@font-face" not in drawn
+    assert "url(http" not in drawn
