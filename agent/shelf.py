@@ -56,7 +56,7 @@ class Shelf:
         What is no batch of this stream is set aside, whatever it is; its number is not given again.
         """
         found: dict[int, int] = {}
-        following = 0
+        following = self._after_quarantine()
         for path in sorted((self._directory / self.stream).iterdir()):
             sequence = _sequence(path)
             if path.name.endswith(SUFFIX + ASIDE):
@@ -69,6 +69,12 @@ class Shelf:
             else:
                 found[sequence] = path.stat().st_size
         return found, following
+
+    def _after_quarantine(self) -> int:
+        """Return the number after the last of this stream that was set aside; 0 where none was."""
+        own = (self._directory / "quarantine").glob(f"*{SUFFIX}.{self.stream}.*")
+        given = [_sequence(Path(path.name.partition(f".{self.stream}.")[0])) for path in own]
+        return max((number for number in given if number is not None), default=-1) + 1
 
     def write(self, sequence: int, body: bytes) -> None:
         """Store a batch durably; an OSError leaves nothing behind."""
@@ -160,7 +166,8 @@ class Shelf:
         quarantine = self._directory / "quarantine"
         _LOG.warning("%s is set aside in %s: %s", path.name, quarantine, why)
         try:
-            path.rename(quarantine / f"{path.name}.{uuid.uuid4().hex[:8]}")
+            # With its stream in the name, so that a number that was set aside is known to be given.
+            path.rename(quarantine / f"{path.name}.{self.stream}.{uuid.uuid4().hex[:8]}")
             kept = sorted(quarantine.iterdir(), key=lambda file: file.lstat().st_mtime_ns)
             for oldest in kept[:-QUARANTINE_FILES]:
                 _remove(oldest)

@@ -67,7 +67,7 @@ class Paper:
 
 _CLASS_COLOURS = {"useful": "32", "avoidable": "31", "overhead": "33", "spare": "34", "unknown": "35"}
 _BAR = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+")
-_HEADING = re.compile(r"^[A-Z][A-Z ]{2,}[A-Z]\b")
+_HEADING = re.compile(r"^[A-Z]{2,}(?: [A-Z]{2,})*(?=$| {2,}| \()")
 
 
 def paint(text: str) -> str:

@@ -382,3 +382,16 @@ def test_whatever_happens_nothing_is_lost_and_no_number_is_given_twice(
         queue.acknowledge(found[0], found[0])
     queue.close()
     assert done == {number / 1000 for number in range(1, written + 1)}
+
+
+def test_a_number_that_was_refused_is_not_given_again_after_a_restart(tmp_path: Path) -> None:
+    """The last batch was set aside, so nothing but the quarantine remembers its number."""
+    first = spool(tmp_path)
+    first.append(maker(0.001))
+    first.refuse(0, "no")
+    first.close()
+    again = spool(tmp_path)
+    again.append(maker(0.002))
+    found = again.oldest(0)
+    assert found is not None
+    assert identity(found[1])[1] == 1
