@@ -9,7 +9,7 @@ from analyzer.period import HOUR, Period, local
 from analyzer.report.readings import within
 from analyzer.report.run import Point
 from analyzer.report.words import day
-from analyzer.states import BOOKINGS, CLASSES, Class, booking
+from analyzer.states import CLASSES, Class, booking
 from collector.store.database import Session
 
 BARS = 56  # at most so many; a week gives bars of three hours
@@ -72,14 +72,13 @@ def run_chart(timeline: Sequence[Point], timezone: str) -> Chart | None:
     buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
     if not buckets:
         return None
-    order = list(dict.fromkeys((what.klass, what.label) for what in BOOKINGS))
     shares: dict[tuple[Class, str], list[float]] = defaultdict(lambda: [0.0] * len(buckets))
     for place, (_, points) in enumerate(buckets):
         whole = sum(point.milliseconds for point in points) or 1
         for point in points:
             what = booking(point.state, point.cause)
             shares[what.klass, what.label][place] += 100 * point.milliseconds / whole
-    keys = sorted(shares, key=lambda key: (CLASSES.index(key[0]), order.index(key)))
+    keys = sorted(shares, key=lambda key: (CLASSES.index(key[0]), -sum(shares[key]), key[1]))
     traces = tuple(Trace(label, klass, tuple(round(v, 2) for v in shares[klass, label])) for klass, label in keys)
     return _chart("What its GPUs did", "% of its GPUs", [at for at, _ in buckets], timezone, traces)
 

@@ -18,7 +18,7 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
 from analyzer.report.finding_list import at_stake_column
 from analyzer.report.html import TEMPLATES, week_view
-from analyzer.report.recommendation_text import saves_words
+from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
 from analyzer.report.run_text import head_pairs, run_sentence
 from analyzer.report.table import lines
 from analyzer.report.words import gpu_hours, moment, money, symbol
@@ -44,8 +44,9 @@ NOT_FOUND, BAD_REQUEST = 404, 400
 class Words:
     """What templates say of findings and recommendations, in this site's currency and clock."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, span: Period | None = None) -> None:
         self._currency, self._zone = reader.settings.currency, reader.settings.timezone
+        self._span = span  # of the one run that the page is about
 
     def stake(self, finding: Finding) -> str:
         """Return what is at stake, in money where it is known, and in GPU-hours."""
@@ -60,8 +61,14 @@ class Words:
         return f"since {moment(finding.first_at, self._zone)}, {until}"
 
     def saves(self, advice: Recommendation) -> str:
-        """Return the predicted saving."""
-        return saves_words(advice, self._currency)
+        """Return the predicted saving: a week, or each run on the page of a run."""
+        if self._span is None:
+            return saves_words(advice, self._currency)
+        return saves_in_run(advice, self._span.end - self._span.start, self._currency)
+
+    def actor(self, advice: Recommendation) -> str:
+        """Return who can act."""
+        return actor_words(advice)
 
 
 class Pages:
@@ -160,6 +167,8 @@ class Pages:
             reader,
             None,
             report=report,
+            words=Words(reader, report.span),
+            finding_week=f"?{urlencode({'week': reader.calendar.week_of(report.span.end - 1).label})}",
             head=head_pairs(report)[1:],
             sentence=run_sentence(report),
             chart=run_chart(report.timeline, report.timezone),

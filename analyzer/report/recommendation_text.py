@@ -8,6 +8,8 @@ from analyzer.report.paper import Paper
 from analyzer.report.rounding import nearest
 from analyzer.report.words import MICROS, gpu_hours, plain, symbol
 
+WEEK_US = 7 * 86_400_000_000
+
 
 def saves_words(advice: Recommendation, currency: str) -> str:
     """Return "$842 / $1,022 / $1,142 a week (P20/P50/P80)", or GPU-hours where no price is known."""
@@ -17,6 +19,27 @@ def saves_words(advice: Recommendation, currency: str) -> str:
         else f"{time_range(advice.saves_milliseconds)} GPU-hours"
     )
     return f"{words} a week (P20/P50/P80)"
+
+
+def saves_in_run(advice: Recommendation, span_us: int, currency: str) -> str:
+    """Return what it saves each run of this length: the saving a week was scaled up from what one run lost."""
+    if advice.saves_micros:
+        words = money_range(in_span(advice.saves_micros, span_us), currency)
+    else:
+        words = f"{time_range(in_span(advice.saves_milliseconds, span_us))} GPU-hours"
+    return f"{words} each run (P20/P50/P80)"
+
+
+def in_span(weekly: Range, span_us: int) -> Range:
+    """Return the part of a week's saving that falls to a span."""
+    return Range(*(part * span_us // WEEK_US for part in (weekly.p20, weekly.p50, weekly.p80)))
+
+
+def actor_words(advice: Recommendation) -> str:
+    """Return who can act; of a run it is its team."""
+    if advice.actor != "run" or not advice.team:
+        return advice.actor or "not known"
+    return f"run ({plain(advice.team)})"
 
 
 def money_range(saves: Range, currency: str) -> str:
@@ -48,7 +71,6 @@ def recommendations_text(
 
 def recommendation_text(advice: Recommendation, currency: str, paper: Paper) -> str:
     """Return one recommendation: from, to, why, what it saves, what moving costs, and the lines to paste."""
-    actor = f"{advice.actor or 'not known'}{f' ({plain(advice.team)})' if advice.team else ''}"
     found = paper.wrap(f"{plain(advice.subject)}: {plain(advice.title)}", f"{advice.id}  ", " " * 8)
     found.append("")
     for label, text in (
@@ -57,7 +79,7 @@ def recommendation_text(advice: Recommendation, currency: str, paper: Paper) -> 
         ("why", advice.why),
         ("saves", saves_words(advice, currency)),
         ("moving costs", advice.cost_to_move),
-        ("who can act", actor),
+        ("who can act", actor_words(advice)),
         ("who loses", advice.losers),
     ):
         found += paper.labelled(label, " ".join(plain(word) for word in text.split()))

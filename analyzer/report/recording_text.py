@@ -1,12 +1,13 @@
 """The report on one command as text: time first, the limit, what to change, and what was not judged."""
 
-from analyzer.placement.recommendation import Range, Recommendation
+from analyzer.placement.recommendation import Recommendation
 from analyzer.pricing.list_prices import range_of
 from analyzer.report.against_text import against_lines, against_sentence
 from analyzer.report.finding_text import evidence_lines
 from analyzer.report.host_text import bytes_words, host_lines, no_gpu_sentence
 from analyzer.report.paper import Paper
 from analyzer.report.readings import Breakdown
+from analyzer.report.recommendation_text import in_span
 from analyzer.report.recording import RecordingReport
 from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.run import RunReport
@@ -14,7 +15,6 @@ from analyzer.report.run_text import run_sentence, sparks
 from analyzer.report.table import Line, lines
 from analyzer.report.words import clock, counted, duration, gpu_hours, money, plain
 
-WEEK_US = 7 * 86_400_000_000
 TRY_SHOWN = 3
 NAME_WIDTH = 28
 
@@ -103,13 +103,10 @@ def _try(run: RunReport, report: RecordingReport, paper: Paper) -> list[str]:
 
 def _faster(advice: Recommendation, run: RunReport, report: RecordingReport) -> str:
     """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45); costs nothing": the week's saving, scaled to this run."""
-    span = run.span.end - run.span.start
-    saved = advice.saves_milliseconds
-    per_run = Range(*(part * span // WEEK_US for part in (saved.p20, saved.p50, saved.p80)))
+    saved = in_span(advice.saves_milliseconds, run.span.end - run.span.start)
     wall = report.microseconds // 1000
     left = [
-        clock(max(0, wall - part // max(1, report.header.gpus)) // 1000)
-        for part in (per_run.p20, per_run.p50, per_run.p80)
+        clock(max(0, wall - part // max(1, report.header.gpus)) // 1000) for part in (saved.p20, saved.p50, saved.p80)
     ]
     price = f"cost of moving: {plain(advice.cost_to_move)}"
     return f"{clock(wall // 1000)} -> about {left[1]} (P20 {left[0]}, P80 {left[2]}); {price}"

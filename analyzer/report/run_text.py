@@ -8,7 +8,7 @@ from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_text import saves_words
+from analyzer.report.recommendation_text import actor_words, saves_in_run
 from analyzer.report.rounding import nearest
 from analyzer.report.run import Point, RunReport
 from analyzer.report.sentences import unpriced_words
@@ -16,6 +16,7 @@ from analyzer.report.table import lines
 from analyzer.report.week_text import went
 from analyzer.report.words import (
     MS_PER_HOUR,
+    counted,
     day,
     duration,
     gpu_hours,
@@ -37,7 +38,7 @@ LEFT = 39  # width of the left column of the head
 
 def run_text(report: RunReport, paper: Paper) -> str:
     """Return the report as text for this paper."""
-    shown = report.findings[:FINDINGS_SHOWN]
+    shown = worth_showing(report)
     sections = [
         _head(report, paper),
         paper.wrap(run_sentence(report)),
@@ -50,6 +51,13 @@ def run_text(report: RunReport, paper: Paper) -> str:
     sections.append(_not_judged(report, paper))
     body = [line for section in sections if section for line in (*section, "")]
     return paper.page([*body[:-1], _next(report, shown)])
+
+
+def worth_showing(report: RunReport) -> tuple[Finding, ...]:
+    """Return the findings that are a hundredth of the run or more, at most three; the largest in any case."""
+    least = report.breakdown.milliseconds // 100
+    large = [finding for finding in report.findings if finding.milliseconds >= least]
+    return tuple(large[:FINDINGS_SHOWN]) or report.findings[:1]
 
 
 def _head(report: RunReport, paper: Paper) -> list[str]:
@@ -201,11 +209,12 @@ def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
 
 def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str]:
     found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
-    found += paper.labelled("saves", saves_words(advice, report.currency), 18)
-    found += paper.labelled("moving costs", advice.cost_to_move, 18)
+    saves = saves_in_run(advice, report.span.end - report.span.start, report.currency)
+    found += paper.labelled("saves", saves, 18)
+    found += paper.labelled("moving costs", plain(advice.cost_to_move), 18)
     found += [f"    {plain(line)}" for line in advice.artefact.splitlines()]
-    actor = f"{advice.actor or 'not known'}{f': {plain(advice.team)}' if advice.team else ''}"
-    return [*found, *paper.labelled("who can act", actor, 18), *paper.labelled("who loses", plain(advice.losers), 18)]
+    found += paper.labelled("who can act", actor_words(advice), 18)
+    return [*found, *paper.labelled("who loses", plain(advice.losers), 18)]
 
 
 def _not_judged(report: RunReport, paper: Paper) -> list[str]:
@@ -217,5 +226,5 @@ def _not_judged(report: RunReport, paper: Paper) -> list[str]:
 
 def _next(report: RunReport, shown: tuple[Finding, ...]) -> str:
     more = len(report.findings) - len(shown)
-    hint = f"       ({more} more findings: --json has them)" if more > 0 else ""
+    hint = f"       {counted(more, 'smaller finding')}: --json" if more > 0 else ""
     return f"next: gpuledger explain {shown[0].id}{hint}" if shown else "next: gpuledger findings"
