@@ -51,7 +51,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     )
     app.state.job = job
     if config.analyze_seconds is not None:
-        _run_beside(app, job)
+        run_beside(app, job.start, job.stop)
 
     def reader() -> Reader:
         return Reader(store.session(), config.settings, judges or Judges.own())
@@ -73,18 +73,18 @@ def _bare(config: ServerConfig) -> FastAPI:
     return app
 
 
-def _run_beside(app: FastAPI, job: AnalysisJob) -> None:
-    """Start the job after the application has started, and end it before the application ends."""
+def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:
+    """Call `start` after the application has started, and `end` before it ends."""
     own = app.router.lifespan_context
 
     @asynccontextmanager
     async def both(running: FastAPI) -> AsyncIterator[None]:
         async with own(running):
-            job.start()
+            start()
             try:
                 yield
             finally:
-                job.stop()
+                end()
 
     app.router.lifespan_context = both
 

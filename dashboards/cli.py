@@ -15,7 +15,7 @@ from collector.cli import add_settings, config_of
 from collector.server import listen
 from collector.server import serve as collect_only
 from collector.store.database import Store
-from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server
+from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server, run_beside
 from dashboards.demo import DemoConfig, Shown
 from dashboards.demo import demo as build_demo
 
@@ -48,7 +48,8 @@ def serve(argv: list[str]) -> int:
     with Store.open(config.store, memory_limit=config.memory_limit, threads=config.threads) as store:
         server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
         app = create_server(server, store)
-        print(f"gpuledger: the page is at http://{config.listen}/", file=sys.stderr, flush=True)
+        where = f"gpuledger: the page is at http://{config.listen}/"
+        run_beside(app, lambda: print(where, file=sys.stderr, flush=True), lambda: None)
         listen(app, config)
     return OK
 
