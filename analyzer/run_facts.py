@@ -33,14 +33,14 @@ def _store(session: "Session", rows: list[tuple[int, str, str | None, str | None
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE run_facts (
-            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, is_interactive BOOLEAN)
+            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, is_interactive BOOLEAN, is_service BOOLEAN)
         """
     )
     session.load("run_facts", ("rid", "stage", "team", "cost_centre"), rows)
     # A session of one GPU keeps it warm for its person; several GPUs that fall quiet are abandoned.
     session.execute(
         """
-        UPDATE run_facts SET is_interactive = stage = 'interactive' AND s.gpus = 1
+        UPDATE run_facts SET is_interactive = stage = 'interactive' AND s.gpus = 1, is_service = stage = 'serving'
         FROM run_summary s WHERE s.rid = run_facts.rid
         """
     )

@@ -79,7 +79,8 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
          WHEN p.from_ms < p.started_ms THEN 'starting'
          WHEN q.uid IS NULL THEN NULL
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
-         WHEN q.memory_mb > $held_mb AND (r.is_interactive OR q.until_ms - q.from_ms < $abandoned_ms) THEN 'held_memory'
+         WHEN r.is_service OR (NOT r.is_interactive AND q.until_ms - q.from_ms < $abandoned_ms) THEN NULL
+         WHEN q.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'
          ELSE 'abandoned' END AS fixed
 FROM parts p JOIN moments m USING (gid, from_ms)
 LEFT JOIN quiet q ON q.uid = p.uid AND q.from_ms <= p.from_ms AND q.until_ms >= m.until_ms

@@ -6,7 +6,7 @@ WHERE c.minute >= $from_us AND c.minute < $until_us;
 
 -- What each slice's working pieces come to in each ten minutes, in one pass over them. `still` is the time without a
 -- kernel; `short` the time in which the chip was busy in the driver's sense and yet below the run's own yardstick, as
--- spinning in a collective is; `saving` the dip of a checkpoint. Clock losses are taken of what is left: beside_* where
+-- spinning in a collective is; `saving` the stand-still of a checkpoint. Clock losses are taken of what is left: beside_* where
 -- `short` is booked apart, whole_* where it is not; that is decided only when the window is judged.
 CREATE OR REPLACE TEMP TABLE work AS
 WITH wide AS (
@@ -14,25 +14,23 @@ WITH wide AS (
         p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
         p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, p.slowed_by,
         p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint,
-        CASE WHEN c.rid IS NOT NULL THEN 0
-             ELSE least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END))) END::BIGINT AS still
+        least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END)))::BIGINT AS still
     FROM pieces p
     LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
     LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
     WHERE p.rid IS NOT NULL AND p.fixed IS NULL AND p.up AND p.activity IS NOT NULL AND p.ms > 0
 ), measured AS (
-    SELECT *, CASE WHEN in_checkpoint OR NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille OR coalesce(dram, 0) >= $decode_permille
+    SELECT *, CASE WHEN NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille OR coalesce(dram, 0) >= $decode_permille
                         OR activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
                    ELSE least(1000 - still, greatest(0, (best * (1000 - still) // 1000 - activity) * 1000 // (best - $spinning_permille))) END AS short,
-        CASE WHEN in_checkpoint THEN ms * greatest(0, best - activity) // best ELSE 0 END AS saving_ms
+        ms * still // 1000 AS stood_ms
     FROM wide
 ), whole AS (
-    SELECT *, ms * still // 1000 AS still_ms, ms * short // 1000 AS short_ms,
-        (ms - coalesce(saving_ms, 0) - ms * still // 1000) * slowed // 1000 AS whole_ms,
-        (ms - coalesce(saving_ms, 0) - ms * still // 1000 - ms * short // 1000) * slowed // 1000 AS beside_ms
+    SELECT *, if(in_checkpoint, stood_ms, 0) AS saving_ms, if(in_checkpoint, 0, stood_ms) AS still_ms, ms * short // 1000 AS short_ms,
+        (ms - stood_ms) * slowed // 1000 AS whole_ms, (ms - stood_ms - ms * short // 1000) * slowed // 1000 AS beside_ms
     FROM measured
 )
-SELECT sid, rid, uid, window_ms, bucket_ms, in_checkpoint, sum(ms)::BIGINT AS ms, coalesce(sum(saving_ms), 0)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
+SELECT sid, rid, uid, window_ms, bucket_ms, in_checkpoint, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
     coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
     coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
     coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
