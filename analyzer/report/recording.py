@@ -23,6 +23,8 @@ from collector.store.database import Session, Store
 MEMORY_LIMIT = "1GB"
 MICROS = 1_000_000
 BATCHES_AT_ONCE = 64
+STRETCHES = 60  # of a recording's timeline, however long it is
+SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
             refused = tuple(_load(session, recording))
         settings = FlatPriced(micros_per_gpu_hour=price)
         until = recording.end.ended_at if recording.end else _last_seen(store, recording)
-        analyze(store, settings, now_us=until)
+        bucket_ms = max(SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // STRETCHES)
+        analyze(store, settings, now_us=until, bucket_ms=bucket_ms)
         with store.session() as session:
             run = _run(Reader(session, settings), recording)
             host = host_side(session, recording.header.run_id, recording.header.started_at, until)
