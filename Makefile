@@ -7,7 +7,7 @@ MADE := .venv/.made
 ARGS ?=
 export PYTHON
 
-.PHONY: help demo test services wheel lock docs bench-truth bench-analyzer bench-agent bench-ingest clean
+.PHONY: help demo test services wheel lock docs picture bench-truth bench-analyzer bench-agent bench-ingest clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -38,6 +38,11 @@ bench-truth bench-analyzer bench-agent bench-ingest: bench-%: $(MADE)
 
 docs: $(MADE)
 	@$(BIN)/python -m agent.wire.document
+
+# The report in the README, drawn anew from the demo's week.
+picture: $(MADE)
+	@store=$$(mktemp -d) && $(BIN)/python -m gpuledger demo --once --port 0 --store $$store/demo.duckdb >/dev/null \
+	  && $(BIN)/python -m gpuledger report week --store $$store/demo.duckdb --format svg --out docs/report.svg; rm -rf $$store
 
 # The one file that is installed everywhere; `make wheel` before `docker build`.
 wheel: $(MADE)

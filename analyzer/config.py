@@ -80,7 +80,7 @@ class Settings:
 def _from_file(settings: Settings, path: Path) -> Settings:
     known = [key.name for key in fields(Settings)]
     table = read_toml(path, TABLES).table("analyzer", known)
-    given = {name: _value(table, name, path.parent) for name in known if table.has(name)}
+    given: dict[str, Any] = {name: _value(table, name, path.parent) for name in known if table.has(name)}
     return replace(settings, **given)
 
 

@@ -27,14 +27,14 @@ SELECT coalesce(r.name, l.run_id, l.node) AS subject, r.team, l.state, coalesce(
     l.run_id, l.caused_by, l.confidence, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
     min(l.hour), max(l.hour)
 FROM ledger l LEFT JOIN runs r USING (run_id)
-WHERE l.hour >= ? AND l.hour < ?
+WHERE l.hour >= $start AND l.hour < $end AND coalesce(l.run_id = $run, $run IS NULL)
     AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
 GROUP BY ALL ORDER BY ALL
 """
 
 _HELD = """
 SELECT coalesce(r.name, l.run_id), r.team, sum(l.milliseconds)::BIGINT FROM ledger l LEFT JOIN runs r USING (run_id)
-WHERE l.hour >= ? AND l.hour < ? AND l.run_id IS NOT NULL GROUP BY ALL
+WHERE l.hour >= $start AND l.hour < $end AND l.run_id IS NOT NULL AND coalesce(l.run_id = $run, true) GROUP BY ALL
 """
 
 
@@ -64,20 +64,24 @@ class _Loss:
 Key = tuple[str, str | None, str, str | None]  # subject, team, state, cause
 
 
-def findings(session: "Session", start_us: int, end_us: int) -> list[Finding]:
-    """Return the findings of the hours in [start_us, end_us), the dearest first, suspicions last."""
-    losses = _losses(session, start_us, end_us)
-    held = {(subject, team): ms for subject, team, ms in session.rows(_HELD, [start_us, end_us])}
+def findings(session: "Session", start_us: int, end_us: int, run_id: str | None = None) -> list[Finding]:
+    """Return the findings of the hours in [start_us, end_us), the dearest first, suspicions last.
+
+    With a run's id, its own losses alone, under the ids that they have in the fleet's list.
+    """
+    asked: dict[str, object] = {"start": start_us, "end": end_us, "run": run_id}
+    losses = _losses(session, asked)
+    held = {(subject, team): ms for subject, team, ms in session.rows(_HELD, asked)}
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM ledger_hours WHERE hour < ?", [end_us])
     seen = _windows(session, {run for loss in losses.values() for run in loss.by_run}, start_us, end_us)
     found = [_finding(key, loss, held.get(key[:2], 0), newest, seen) for key, loss in losses.items()]
     return sorted(found, key=lambda f: (f.suspicion, -(f.at_stake_micros or 0), -f.milliseconds, f.id))
 
 
-def _losses(session: "Session", start_us: int, end_us: int) -> dict[Key, _Loss]:
+def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
     losses: dict[Key, _Loss] = defaultdict(_Loss)
     for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last in session.rows(
-        _LOSSES, [start_us, end_us]
+        _LOSSES, asked
     ):
         is_suspicion = state == "unexplained" and cause is not None
         if not is_suspicion and (state, cause) not in _AVOIDABLE:

@@ -17,6 +17,7 @@ from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import explain_text, findings_text
 from analyzer.report.html import text_html, week_html
 from analyzer.report.paper import Paper
+from analyzer.report.picture import picture
 from analyzer.report.recommendation_text import recommendation_text, recommendations_text
 from analyzer.report.run import Point, RunReport, find_run, run_facts, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
@@ -26,7 +27,7 @@ from analyzer.timeline import timeline
 from collector.store.database import Session
 
 What = Literal["week", "run", "findings", "explain", "recommend", "show"]
-Format = Literal["text", "json", "html", "markdown"]
+Format = Literal["text", "json", "html", "markdown", "svg"]
 T = TypeVar("T", Finding, Recommendation)
 
 
@@ -89,7 +90,7 @@ def _count(query: Mapping[str, str], name: str) -> int | None:
 class Judges:
     """Who reads the ledger's losses: what was found, what is advised, how a run went over time."""
 
-    findings: Callable[[Session, int, int], list[Finding]]
+    findings: Callable[[Session, int, int, str | None], list[Finding]]
     recommendations: Callable[[Session, list[Finding], int, int], list[Recommendation]]
     timeline: Callable[[Session, str, int], Sequence[Point]]
 
@@ -157,7 +158,7 @@ class Reader:
         """Return the report of the run that a person means."""
         run_id = find_run(self.session, text)
         span = run_span(self.session, run_id, self.settings.timezone)
-        found = [finding for finding in self.findings(span) if run_id in finding.run_ids]
+        found = self.judges.findings(self.session, span.start, span.end, run_id)
         points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
         facts = run_facts(self.session, run_id)
         return run_report(self.session, facts, span, self.settings.currency, found, self.advice(found, span), points)
@@ -166,7 +167,7 @@ class Reader:
         """Return what the analyzer found in a period."""
         span = (period.start, period.end)
         if span not in self._found:
-            self._found[span] = self.judges.findings(self.session, *span)
+            self._found[span] = self.judges.findings(self.session, *span, None)
         return self._found[span]
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
@@ -221,9 +222,11 @@ class Reader:
 
 
 def formatted(text: str, form: str, title: str) -> str:
-    """Return a text report as it is, as one HTML document, or fenced for Markdown."""
+    """Return a text report as it is, as one HTML document, as a picture of a terminal, or fenced for Markdown."""
     if form == "html":
         return text_html(title, text)
+    if form == "svg":
+        return picture(text, title)
     return f"```text\n{text}```\n" if form == "markdown" else text
 
 

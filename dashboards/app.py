@@ -30,6 +30,7 @@ _TYPES = {
     "text": "text/plain; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "markdown": "text/markdown; charset=utf-8",
+    "svg": "image/svg+xml",
 }
 
 

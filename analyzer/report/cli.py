@@ -92,7 +92,7 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
 
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json", "html", "markdown"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "html", "markdown", "svg"), default="text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
     parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
     parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")

@@ -9,6 +9,7 @@ import pytest
 
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.findings import Finding
 from analyzer.period import HOUR
 from analyzer.reading import Judges, Reader, Request
 from analyzer.report.cli import report
@@ -44,8 +45,14 @@ def example_timeline(_: Session, run_id: str, points: int) -> Sequence[Point]:
     return found
 
 
+def example_findings(_: Session, start: int, end: int, run: str | None) -> list[Finding]:
+    """Return the example week's findings, or one run's; none of an earlier week."""
+    found = example_week.findings() if end > example_week.W46.start else []
+    return [finding for finding in found if run is None or run in finding.run_ids]
+
+
 EXAMPLE = Judges(
-    lambda _, start, end: example_week.findings() if end > example_week.W46.start else [],
+    example_findings,
     lambda _, found, start, end: example_week.recommendations() if found else [],
     example_timeline,
 )
