@@ -25,7 +25,7 @@ _RANK = {"high": 2, "medium": 1, "low": 0}
 _LOSSES = """
 SELECT coalesce(r.name, l.run_id, l.node) AS subject, r.team, l.state, coalesce(l.cause, l.suspicion) AS cause,
     l.run_id, l.caused_by, l.confidence, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
-    min(l.hour), max(l.hour)
+    min(l.hour), max(l.hour), r.ended_at IS NULL
 FROM ledger l LEFT JOIN runs r USING (run_id)
 WHERE l.hour >= $start AND l.hour < $end AND coalesce(l.run_id = $run, $run IS NULL)
     AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
@@ -46,6 +46,7 @@ class _Loss:
     cost_micros: int | None = None
     first_us: int = 2**62
     last_us: int = 0
+    may_go_on: bool = False  # a run of it still runs, or it is a host's
     by_run: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_confidence: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -80,7 +81,7 @@ def findings(session: "Session", start_us: int, end_us: int, run_id: str | None 
 
 def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
     losses: dict[Key, _Loss] = defaultdict(_Loss)
-    for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last in session.rows(
+    for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last, runs in session.rows(
         _LOSSES, asked
     ):
         is_suspicion = state == "unexplained" and cause is not None
@@ -89,6 +90,7 @@ def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
         loss = losses[subject, team, state, cause]
         loss.add(run_id, caused_by, confidence, ms, cost)
         loss.first_us, loss.last_us = min(loss.first_us, first), max(loss.last_us, last)
+        loss.may_go_on |= runs
     return losses
 
 
@@ -159,7 +161,7 @@ def _finding(
         actor=None if is_suspicion else booking(state, cause).actor,
         first_at=loss.first_us,
         last_at=loss.last_us + HOUR_US,
-        still_open=loss.last_us >= newest_us - HOUR_US,
+        still_open=loss.may_go_on and loss.last_us >= newest_us - HOUR_US,
         caused_by=max(loss.by_cause, key=lambda who: (loss.by_cause[who], who), default=None),
         sentence=_sentence(words, values),
         evidence=evidence(state, cause, windows),

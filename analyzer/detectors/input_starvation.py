@@ -80,6 +80,8 @@ def detect(windows: Sequence[RunWindow], limits: Thresholds) -> list[InputJudgem
     full = [_saturated_where_low(window, limits) for window in windows]
     low = [_is_low(window, limits) for window in windows]
     usual = _prevailing(full, sum(low))
+    if usual is not None and full.count(usual) * 5 >= sum(cause is not None for cause in full) * 4:
+        full = [cause and usual for cause in full]  # what a tenth of an hour says against the run's habit is noise
     lasts = sum(low) * 2 >= len(windows) and not _workers_rest(windows)
     return [
         _judgement(window, is_low, cause or usual, lasts, _persists(full, index, limits), limits)
