@@ -46,7 +46,13 @@ def _own(draw: random.Random, node: str, gpu: str, rows: dict[str, list[dict[str
     fate = draw.random()
     if fate < 0.1:  # nobody declared it: its agent is the last resort
         return
-    row = {"node": node, "gpu_uuid": gpu, "sku": draw.choice(SKUS), "purchase_option": "owned", "owned_from": MONDAY}
+    row: dict[str, Any] = {
+        "node": node,
+        "gpu_uuid": gpu,
+        "sku": draw.choice(SKUS),
+        "purchase_option": "owned",
+        "owned_from": MONDAY,
+    }
     if fate < 0.4:  # it arrives mid-hour
         row["owned_from"] = MONDAY + draw.randrange(0, SPAN)
     if fate > 0.9:  # it leaves mid-hour, and is bought again in another way

@@ -1,13 +1,16 @@
 """Which state a second is booked to, and who wins where two could claim it."""
 
+from typing import Any
+
 import pytest
 
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
 RUN = "slurm/alpha/1"
-IDLE = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
-STALLED = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
+IDLE: dict[str, Any] = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+STALLED: dict[str, Any] = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
+LOST: dict[str, Any] = dict.fromkeys(IDLE)
 
 
 def _one_gpu() -> Fleet:
@@ -70,8 +73,7 @@ def test_a_lost_gpu_is_broken_and_not_silent() -> None:
     fleet = _one_gpu()
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     fleet.sample("n1", "G1", T, T + HOUR // 2)
-    lost: dict[str, object] = dict.fromkeys(IDLE)
-    fleet.sample("n1", "G1", T + HOUR // 2, T + HOUR, up=False, **lost)
+    fleet.sample("n1", "G1", T + HOUR // 2, T + HOUR, up=False, **LOST)
     fleet.analyze()
     assert fleet.states()["broken", "gpu_lost"] == 1_800_000
 
@@ -79,7 +81,7 @@ def test_a_lost_gpu_is_broken_and_not_silent() -> None:
 def test_a_free_gpu_that_is_lost_is_broken_not_free() -> None:
     """Capacity that cannot be had must not be promised; only the scheduler's drain goes before it."""
     fleet = _one_gpu()
-    fleet.sample("n1", "G1", T, T + HOUR, up=False, **dict.fromkeys(IDLE))
+    fleet.sample("n1", "G1", T, T + HOUR, up=False, **LOST)
     fleet.analyze()
     assert fleet.states() == {("broken", "gpu_lost"): 3_600_000}
 
@@ -88,7 +90,7 @@ def test_a_free_gpu_that_is_lost_is_broken_not_free() -> None:
 def test_the_scheduler_says_why_a_gpu_is_unallocated(said: str, cause: str) -> None:
     """Drained and reserved hosts are not free, and their GPUs are not broken for being lost."""
     fleet = _one_gpu()
-    fleet.sample("n1", "G1", T, T + HOUR, up=False, **dict.fromkeys(IDLE))
+    fleet.sample("n1", "G1", T, T + HOUR, up=False, **LOST)
     fleet.add("node_states", [{"node": "n1", "started_at": T, "ended_at": T + HOUR, "state": said}])
     fleet.analyze()
     assert fleet.states() == {("unallocated", cause): 3_600_000}
@@ -158,7 +160,11 @@ def test_a_slowed_clock_costs_its_fraction_only() -> None:
     """A throttle bit set all the time is no loss of all the time: 10 % of the clock is 10 %."""
     fleet = _one_gpu()
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
-    slow = {"sm_clock_hertz": 1.8e9, "sm_clock_reference_hertz": 2.0e9, "throttle_thermal_seconds": 60.0}
+    slow: dict[str, Any] = {
+        "sm_clock_hertz": 1.8e9,
+        "sm_clock_reference_hertz": 2.0e9,
+        "throttle_thermal_seconds": 60.0,
+    }
     fleet.sample("n1", "G1", T, T + HOUR, **slow)
     fleet.analyze()
     assert fleet.states() == {("throttled", "thermal"): 360_000, ("productive", "compute"): 3_240_000}
@@ -169,7 +175,11 @@ def test_throttled_leaves_starved_what_is_still() -> None:
     fleet = _one_gpu()
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     _full_workers(fleet, T, T + HOUR)
-    slow = {"sm_clock_hertz": 1.8e9, "sm_clock_reference_hertz": 2.0e9, "throttle_thermal_seconds": 60.0}
+    slow: dict[str, Any] = {
+        "sm_clock_hertz": 1.8e9,
+        "sm_clock_reference_hertz": 2.0e9,
+        "throttle_thermal_seconds": 60.0,
+    }
     fleet.sample("n1", "G1", T, T + HOUR, **(STALLED | slow))
     fleet.analyze()
     assert fleet.states() == {
