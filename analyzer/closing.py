@@ -24,7 +24,8 @@ def closes_at(hour_us: int, settings: Settings) -> datetime:
     local = _local(hour_us, settings)
     since = (local.weekday() - WEEKDAYS.index(settings.first_weekday)) % 7
     next_week = local.date() + timedelta(days=7 - since)
-    return datetime(next_week.year, next_week.month, next_week.day, tzinfo=ZoneInfo(settings.timezone)) + CLOSES_AFTER
+    ends = datetime(next_week.year, next_week.month, next_week.day, tzinfo=ZoneInfo(settings.timezone))
+    return ends.astimezone(UTC) + CLOSES_AFTER  # in UTC, where 48 hours are 48 hours in a night of a clock change too
 
 
 def final_at(hour_us: int, settings: Settings) -> datetime:

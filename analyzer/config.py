@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -92,15 +93,25 @@ def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
 
 
 def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    known = [key.name for key in fields(Settings)]
     given: dict[str, Any] = {}
-    for key in fields(Settings):
-        text = environ.get(ENVIRONMENT + key.name.upper())
-        if text is None:
-            continue
-        if key.name == "threads":
-            if not text.isdigit():
-                raise ConfigError(f"{ENVIRONMENT}THREADS must be a whole number, not {text!r}")
-            given[key.name] = int(text)
-        else:
-            given[key.name] = Path(text) if key.name in ("prices", "teams") else text
+    for variable in sorted(name for name in environ if name.startswith(ENVIRONMENT)):
+        name = variable.removeprefix(ENVIRONMENT).lower()
+        if name not in known:
+            raise ConfigError(f"{variable} is no setting; {_nearest(name, known)}")
+        given[name] = _from_text(name, environ[variable])
     return replace(settings, **given)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    shown = close or known
+    return ("the nearest is " if close else "known are ") + ", ".join(ENVIRONMENT + key.upper() for key in shown)
+
+
+def _from_text(name: str, text: str) -> str | int | Path:
+    if name != "threads":
+        return Path(text) if name in ("prices", "teams") else text
+    if not text.isdecimal():
+        raise ConfigError(f"{ENVIRONMENT}THREADS must be a whole number, not {text!r}")
+    return int(text)

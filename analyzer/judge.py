@@ -9,14 +9,19 @@ from analyzer.windows import RunFacts, RunWindow, Verdict
 
 
 def judge(
-    windows: Sequence[RunWindow], facts: RunFacts, in_rack_rates: Mapping[int, int | None], limits: Thresholds
+    windows: Sequence[RunWindow],
+    facts: RunFacts,
+    in_rack_rates: Mapping[int, int | None],
+    limits: Thresholds,
+    earlier: Sequence[RunWindow] = (),
 ) -> list[Verdict]:
     """Judge the windows of one run, in order of time.
 
-    `in_rack_rates` gives, by window, what exchanges inside a rack were seen to reach until then.
+    `in_rack_rates` gives, by window, what exchanges inside a rack were seen to reach until then. `earlier` are windows
+    of the run's last days, for a day on which its links carry nothing.
     """
     inputs = input_starvation.detect(windows, limits)
-    usual = _usual_link_kb(windows)
+    usual = usual_link_kb(windows) or usual_link_kb(earlier)
     return [
         _verdict(window, facts, judgement, usual, in_rack_rates.get(window.window_ms), limits)
         for window, judgement in zip(windows, inputs, strict=True)
@@ -57,9 +62,12 @@ def _verdict(
     )
 
 
-def _usual_link_kb(windows: Sequence[RunWindow]) -> int | None:
-    """Return the median NVLink traffic of a window of this run, or None where it has none to compare with."""
-    seen = sorted(window.nvlink_kb for window in windows if window.nvlink_kb is not None)
+def usual_link_kb(windows: Sequence[RunWindow]) -> int | None:
+    """Return the median NVLink traffic of the windows that have any, or None where none has.
+
+    Windows without any are left out: a hang that lasts for most of a day would else be what is usual.
+    """
+    seen = sorted(window.nvlink_kb for window in windows if window.nvlink_kb)
     return seen[len(seen) // 2] if seen else None
 
 

@@ -4,15 +4,19 @@ import json
 import re
 from dataclasses import dataclass
 
+# Names part their words by - and by _ alike, which \b does not.
+_START, _END = "(?<![a-z])", "(?![a-z])"
+
 # In order: the first that fits. Words as sites use them in queue, name and label (what-users-ask.md; algorithms 1.6).
 _WORDS = (
-    ("interactive", re.compile(r"interactive|notebook|jupyter|\bdebug\b|devbox|\bshell\b", re.IGNORECASE)),
-    ("serving", re.compile(r"serv(e|ing)|vllm|triton|inference|endpoint", re.IGNORECASE)),
-    ("evaluation", re.compile(r"\beval|benchmark|lm-harness", re.IGNORECASE)),
-    ("data preparation", re.compile(r"data-?prep|preprocess|tokeni[sz]|etl\b", re.IGNORECASE)),
-    ("alignment", re.compile(r"rlhf|\brl-|ppo|grpo|\bdpo\b|align", re.IGNORECASE)),
-    ("fine-tuning", re.compile(r"sft|fine-?tun|lora|finetune", re.IGNORECASE)),
-    ("pretraining", re.compile(r"pre-?train", re.IGNORECASE)),
+    ("interactive", re.compile(rf"interactive|notebook|jupyter|{_START}(debug|shell){_END}|devbox", re.IGNORECASE)),
+    # A queue called "reserved" serves nobody, nor does what observes or preserves.
+    ("serving", re.compile(r"(?<!re)(?<!ob)(?<!de)(?<!con)serv(e|ing)|vllm|triton|inference|endpoint", re.IGNORECASE)),
+    ("evaluation", re.compile(rf"{_START}eval|benchmark|lm-harness", re.IGNORECASE)),
+    ("data preparation", re.compile(rf"data[-_]?prep|preprocess|tokeni[sz]|etl{_END}", re.IGNORECASE)),
+    ("alignment", re.compile(rf"rlhf|{_START}rl[-_]|{_START}[dp]po{_END}|grpo|align", re.IGNORECASE)),
+    ("fine-tuning", re.compile(rf"sft|fine[-_]?tun|{_START}q?lora", re.IGNORECASE)),
+    ("pretraining", re.compile(r"pre[-_]?train", re.IGNORECASE)),
 )
 DEFAULT = "training"
 

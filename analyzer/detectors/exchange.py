@@ -76,7 +76,11 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
     What recurs in every step is no dip, so the run's own best holds it already. It is bounded twice: by the time that
     the bytes seen take at the rate of this fabric, and by what the run's best lacks of a dense model's SM activity.
     """
-    if window.rdma_out is None or window.nodes < 2 or in_rack_rate is None or facts.is_service or window.best is None:
+    if window.rdma_out is None or window.nodes < 2 or in_rack_rate is None or facts.is_service:
+        return 0
+    if (
+        window.best is None or window.best <= limits.spinning_permille
+    ):  # a best that is no more than spinning says nothing
         return 0
     working_ms = window.ms * (1000 - window.still - window.short) // 1000 // window.gpus
     if working_ms <= 0 or not at_least(of_busy(window, window.tensor), limits.dense_tensor_permille):
@@ -90,12 +94,15 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
 
 def is_hung(window: RunWindow, usual_link_kb: int | None, limits: Thresholds) -> bool:
     """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
-    if window.gpus < 2 or window.best is None or window.sm_ms * 2 < window.ms or not usual_link_kb:
+    if window.gpus < 2 or window.best is None or window.sm_ms * 2 < window.ms:
         return False
-    spins = at_least(window.utilization, limits.hang_utilization_permille)
-    links_kb = window.nvlink_kb or 0
+    if not usual_link_kb or window.nvlink_kb is None:
+        return False
+    # A phase that decodes or multiplies on one GPU alone needs no link, and is no hang.
+    computes = at_least(window.tensor, limits.underused_tensor_permille)
     return (
-        spins
+        at_least(window.utilization, limits.hang_utilization_permille)
         and window.activity * 1000 <= window.best * limits.hang_activity_permille
-        and links_kb * 1000 <= usual_link_kb * limits.hang_link_permille
+        and window.nvlink_kb * 1000 <= usual_link_kb * limits.hang_link_permille
+        and not (computes or at_least(window.dram, limits.underused_dram_permille))
     )

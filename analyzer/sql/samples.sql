@@ -21,7 +21,7 @@ SELECT u.uid, row_number() OVER w AS k,
          WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2 ELSE 1 END::TINYINT AS slowed_by,
     (s.pcie_receive_bytes // 1000)::INTEGER AS pcie_in_kb,
     (s.pcie_transmit_bytes // 1000)::INTEGER AS pcie_out_kb,
-    ((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000)::BIGINT AS nvlink_kb
+    (coalesce(s.nvlink_receive_bytes + s.nvlink_transmit_bytes, s.nvlink_receive_bytes, s.nvlink_transmit_bytes) // 1000)::BIGINT AS nvlink_kb
 FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
 WHERE s.started_at < $until_us AND s.ended_at > $from_us
 WINDOW w AS (PARTITION BY u.uid ORDER BY s.started_at, s.ended_at, s.batch);

@@ -94,7 +94,7 @@ WITH gpus AS (
         (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still, (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short,
         (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor, (sum(dram) // sum(sm_ms))::BIGINT AS dram,
         (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most, min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
-        min(uid) FILTER (slowed >= 30) AS slowest_uid,
+        arg_max(uid, (slowed, -uid)) FILTER (slowed >= 30) AS slowest_uid,
         sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb, sum(nvlink_kb)::BIGINT AS nvlink_kb
     FROM gpu_windows GROUP BY ALL
 ), hosts AS (

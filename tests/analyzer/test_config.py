@@ -1,0 +1,105 @@
+"""The analyzer's settings: what is wrong is said in one sentence, before anything is analysed."""
+
+from pathlib import Path
+
+import pytest
+
+from analyzer.config import Settings
+from analyzer.errors import ConfigError
+
+
+def file(path: Path, text: str) -> Path:
+    """Write a settings file."""
+    made = path / "gpuledger.toml"
+    made.write_text(text)
+    return made
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    """One site starts without a word of configuration."""
+    assert Settings.read(None, {}) == Settings()
+
+
+def test_the_file_is_read_and_its_paths_lie_beside_it(tmp_path: Path) -> None:
+    """A daemon's working directory is no place to look for prices."""
+    read = Settings.read(file(tmp_path, '[analyzer]\ncluster = "alpha"\nprices = "p.toml"\nthreads = 1\n'), {})
+    assert (read.cluster, read.prices, read.threads) == ("alpha", tmp_path / "p.toml", 1)
+
+
+def test_the_environment_goes_over_the_file(tmp_path: Path) -> None:
+    """A container is set by variables."""
+    path = file(tmp_path, '[analyzer]\ncluster = "alpha"\nthreads = 1\n')
+    given = {"GPULEDGER_ANALYZER_CLUSTER": "beta", "GPULEDGER_ANALYZER_THREADS": "3", "GPULEDGER_AGENT_NODE": "n1"}
+    read = Settings.read(path, given)
+    assert (read.cluster, read.threads) == ("beta", 3)
+
+
+def test_the_tables_of_other_daemons_are_passed_over(tmp_path: Path) -> None:
+    """One file serves all of them, and each reads its own table."""
+    assert Settings.read(file(tmp_path, '[agent]\nnode = "n1"\n[collector]\nlisten = "x"\n'), {}) == Settings()
+
+
+def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
+    """A slip of the pen that is passed over leaves the default in force, unseen."""
+    with pytest.raises(ConfigError, match="unknown key 'timezon'; did you mean 'timezone'"):
+        Settings.read(file(tmp_path, '[analyzer]\ntimezon = "UTC"\n'), {})
+    with pytest.raises(ConfigError, match="unknown key 'analyser'; did you mean 'analyzer'"):
+        Settings.read(file(tmp_path, "[analyser]\n"), {})
+
+
+def test_an_unknown_variable_is_named_with_the_nearest() -> None:
+    """The same slip of the pen, in a container."""
+    with pytest.raises(ConfigError, match=r"GPULEDGER_ANALYZER_TIMEZON is no setting.*TIMEZONE"):
+        Settings.read(None, {"GPULEDGER_ANALYZER_TIMEZON": "UTC"})
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berln", "", "../../etc/passwd", "/etc/localtime", "CET CEST"])
+def test_a_bad_timezone_is_one_sentence(zone: str) -> None:
+    """Whatever the library raises for it."""
+    with pytest.raises(ConfigError, match="is not known; write one such as Europe/Berlin") as caught:
+        Settings(timezone=zone)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("THREADS", "two", "must be a whole number, not 'two'"),
+        ("THREADS", "\u00b2", "must be a whole number"),
+        ("THREADS", "0", "threads must be 1 or more, not 0"),
+        ("FIRST_WEEKDAY", "someday", "first_weekday 'someday' is no day; write one such as monday"),
+    ],
+)
+def test_a_bad_value_is_one_sentence(variable: str, value: str, said: str) -> None:
+    """It names the value and the way out, and no traceback is shown."""
+    with pytest.raises(ConfigError, match=said):
+        Settings.read(None, {f"GPULEDGER_ANALYZER_{variable}": value})
+
+
+@pytest.mark.parametrize(
+    "text", ["[analyzer]\nthreads = -1\n", "[analyzer]\nthreads = true\n", "analyzer = 3\n", "[[["]
+)
+def test_a_broken_file_is_refused(tmp_path: Path, text: str) -> None:
+    """Startup fails loudly."""
+    with pytest.raises(ConfigError, match=r"gpuledger\.toml"):
+        Settings.read(file(tmp_path, text), {})
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """A path that was named is meant."""
+    with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.toml"):
+        Settings.read(tmp_path / "nowhere.toml", {})
+
+
+def test_prices_in_another_currency_are_refused(tmp_path: Path) -> None:
+    """The ledger adds up one currency only."""
+    (tmp_path / "prices.toml").write_text('currency = "EUR"\n')
+    with pytest.raises(ConfigError, match="counts in EUR, the ledger in USD"):
+        Settings(prices=tmp_path / "prices.toml").price_book()
+
+
+def test_a_stores_settings_lie_beside_it(tmp_path: Path) -> None:
+    """A store that is carried elsewhere keeps its time zone."""
+    file(tmp_path, '[analyzer]\ntimezone = "Europe/Berlin"\n')
+    assert Settings.beside(tmp_path / "store.duckdb", {}).timezone == "Europe/Berlin"
+    assert Settings.beside(tmp_path / "elsewhere" / "store.duckdb", {}) == Settings()

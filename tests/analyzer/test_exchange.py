@@ -1,0 +1,178 @@
+"""Waiting for peers: what is fair, what the way across racks costs, what one slow GPU costs, and what is a hang."""
+
+from typing import Any
+
+import pytest
+
+from analyzer.detectors.exchange import NO_EXCHANGE, ExchangeJudgement, detect, is_hung, rate, steady_permille
+from analyzer.thresholds import Thresholds
+from analyzer.windows import WINDOW_MS, RunWindow
+from tests.analyzer.windows import GPUS, SECONDS, facts, window
+
+LIMITS = Thresholds()
+SHORT = 200  # a fifth of the time short of the run's best: 120 s of each GPU's ten minutes
+IN_RACK = 10_000_000_000  # what this fabric gives a node inside a rack, bytes a second
+TWO_RACKS = facts(racks=2, rank_crossings=8)
+
+
+def exchanging(gigabytes_a_second: int = 10, **values: Any) -> RunWindow:
+    """Return a window that exchanges for 120 s at this rate a node."""
+    moved = gigabytes_a_second * 10**9 * 120 * 2
+    return window(**({"short": SHORT, "nodes": 2, "rdma_out": moved, "nvlink_kb": GPUS * WINDOW_MS * 100} | values))
+
+
+def test_what_is_as_fast_as_inside_a_rack_is_fair() -> None:
+    """Exchanging is work of distributed training: plain collectives are overhead and no finding."""
+    assert detect(exchanging(10), TWO_RACKS, IN_RACK, LIMITS) == ExchangeJudgement(True)
+
+
+def test_the_rate_is_bytes_over_the_time_spent_exchanging() -> None:
+    """Of one node, and of the time short of the run's best alone."""
+    assert rate(exchanging(10)) == 10 * 10**9
+
+
+@pytest.mark.parametrize(("seen", "permille"), [(5, 500), (2, 800), (9, 100), (10, 0), (12, 0)])
+def test_the_cross_rack_part_is_what_the_same_bytes_would_not_take_inside(seen: int, permille: int) -> None:
+    """At half the rate half of the exchange is avoidable, and never more than all of it."""
+    judged = detect(exchanging(seen), TWO_RACKS, IN_RACK, LIMITS)
+    assert judged.cross_rack_permille == permille
+    assert judged.confidence == ("high" if permille else "medium")
+
+
+@pytest.mark.parametrize(
+    ("known", "in_rack_rate", "values"),
+    [
+        (facts(racks=None), IN_RACK, {}),
+        (facts(racks=1), IN_RACK, {}),
+        (TWO_RACKS, None, {}),
+        (TWO_RACKS, IN_RACK, {"rdma_out": None}),
+    ],
+)
+def test_without_racks_rates_or_bytes_nobody_crosses_racks(
+    known: Any, in_rack_rate: int | None, values: dict[str, Any]
+) -> None:
+    """Not evaluated accuses nobody: the exchange stays plain."""
+    judged = detect(exchanging(2, **values), known, in_rack_rate, LIMITS)
+    assert judged.is_exchanging
+    assert judged.cross_rack_permille == 0
+
+
+def test_a_slow_gpu_makes_its_peers_wait_as_long_as_it_is_behind() -> None:
+    """A clock 10 % down is half of a shortfall of 20 %, and the run's owner did not do it."""
+    judged = detect(exchanging(slowed_most=100, slowest_gpu="G3"), facts(), IN_RACK, LIMITS)
+    assert judged == ExchangeJudgement(True, straggler_permille=500, caused_by="G3")
+
+
+def test_ranks_that_are_all_slow_have_no_straggler() -> None:
+    """A hot room slows everybody: nobody waits for one."""
+    judged = detect(exchanging(slowed_most=100, slowed_least=90, slowest_gpu="G3"), facts(), IN_RACK, LIMITS)
+    assert judged.straggler_permille == 0
+    assert judged.caused_by is None
+
+
+def test_straggler_and_racks_divide_one_shortfall() -> None:
+    """What the slow GPU explains first is not blamed on the racks again."""
+    judged = detect(exchanging(5, slowed_most=100, slowest_gpu="G3"), TWO_RACKS, IN_RACK, LIMITS)
+    assert (judged.straggler_permille, judged.cross_rack_permille) == (500, 250)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"gpus": 1},
+        {"short": 19},
+        {"nvlink_kb": None, "rdma_out": None},
+        {"nvlink_kb": 0, "rdma_out": 0},
+        {"nvlink_kb": 0, "nodes": 1},
+    ],
+)
+def test_a_shortfall_without_busy_links_is_no_exchange(values: dict[str, Any]) -> None:
+    """One GPU has no peers, noise is no loss, links that are silent or unknown carry nothing, and one host's own
+    RDMA traffic is storage."""
+    assert detect(exchanging(**values), TWO_RACKS, IN_RACK, LIMITS) == NO_EXCHANGE
+
+
+def test_a_steady_exchange_is_bounded_by_its_bytes() -> None:
+    """What recurs in every step hides in the run's own best; its bytes take a tenth of the window at this rate."""
+    moved = IN_RACK * SECONDS // 10 * 2
+    steady = window(nodes=2, rdma_out=moved, tensor=500, best=500)
+    assert steady_permille(steady, facts(), IN_RACK, LIMITS) == 100
+
+
+def test_a_steady_exchange_is_bounded_by_what_the_chip_lacks() -> None:
+    """A chip at its dense best has no room for it, however many bytes cross beside the computation."""
+    moved = IN_RACK * SECONDS * 2
+    assert steady_permille(window(nodes=2, rdma_out=moved, tensor=500, best=900), facts(), IN_RACK, LIMITS) == 0
+    assert steady_permille(window(nodes=2, rdma_out=moved, tensor=500, best=720), facts(), IN_RACK, LIMITS) == 250
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"tensor": None},
+        {"tensor": 100},
+        {"rdma_out": None},
+        {"nodes": 1},
+        {"best": None},
+        {"best": 180},
+        {"short": SHORT},
+    ],
+)
+def test_no_steady_exchange_is_claimed_without_both_bounds(values: dict[str, Any]) -> None:
+    """It is an inference: a model that is not dense, unknown bytes or exchanges that show as dips forbid it."""
+    base = {"nodes": 2, "rdma_out": IN_RACK * SECONDS, "tensor": 500, "best": 500}
+    assert steady_permille(window(**(base | values)), facts(), IN_RACK, LIMITS) == 0
+
+
+def test_a_service_has_no_steady_exchange() -> None:
+    """Its low best is that of its requests."""
+    serving = facts(stage="serving")
+    steady = window(nodes=2, rdma_out=IN_RACK * SECONDS, tensor=500, best=500)
+    assert steady_permille(steady, serving, IN_RACK, LIMITS) == 0
+
+
+USUAL_KB = 10**9
+
+
+def hung(**values: Any) -> RunWindow:
+    """Return a window in which every GPU spins, the chip does little and the links are silent."""
+    return window(**({"utilization": 1000, "activity": 180, "nvlink_kb": 0} | values))
+
+
+def test_spinning_with_silent_links_is_a_hang() -> None:
+    """Nothing moves: no rank will ever be heard again."""
+    assert is_hung(hung(), USUAL_KB, LIMITS)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"gpus": 1},
+        {"utilization": 900},
+        {"utilization": None},
+        {"activity": 500},
+        {"nvlink_kb": USUAL_KB // 10},
+        {"best": None},
+        {"sm_ms": 0},
+    ],
+)
+def test_whatever_still_moves_is_no_hang(values: dict[str, Any]) -> None:
+    """A pause, a chip at work, links at a tenth of the usual, or figures that are unknown: none is a hang."""
+    assert not is_hung(hung(**values), USUAL_KB, LIMITS)
+
+
+def test_links_that_were_not_read_are_not_silent() -> None:
+    """None is not reported: a driver that withholds a counter for ten minutes hangs nobody."""
+    assert not is_hung(hung(nvlink_kb=None), USUAL_KB, LIMITS)
+
+
+@pytest.mark.parametrize("values", [{"dram": 600}, {"tensor": 300}])
+def test_a_chip_that_moves_data_is_not_hung(values: dict[str, int]) -> None:
+    """Generation within a training run decodes: memory is busy, SMs are not, and no link is needed."""
+    assert not is_hung(hung(**values), USUAL_KB, LIMITS)
+
+
+def test_a_run_that_never_uses_its_links_cannot_be_told_to_hang() -> None:
+    """Silence is then its habit."""
+    assert not is_hung(hung(), None, LIMITS)
+    assert not is_hung(hung(), 0, LIMITS)

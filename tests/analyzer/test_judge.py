@@ -1,0 +1,134 @@
+"""One verdict a window: what goes before what, and that a verdict never divides more than there is."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzer.judge import judge
+from analyzer.states import BOOKINGS
+from analyzer.thresholds import Thresholds
+from analyzer.windows import WINDOW_MS, RunFacts, RunWindow, Verdict
+from tests.analyzer.windows import GPUS, facts, stalled, window
+
+LIMITS = Thresholds()
+LINKS: dict[str, Any] = {"nvlink_kb": GPUS * WINDOW_MS * 100}
+
+permille = st.integers(0, 1000)
+unknown = st.none() | permille
+amount = st.none() | st.integers(0, 2**50)
+
+
+@st.composite
+def any_window(draw: st.DrawFn, number: int = 0) -> RunWindow:
+    """Return a window with any figures that samples could give."""
+    gpus = draw(st.integers(1, 16))
+    ms = draw(st.integers(1, gpus * WINDOW_MS))
+    still = draw(permille)
+    most = draw(permille)
+    gauges: tuple[str, ...] = (
+        "utilization",
+        "tensor",
+        "dram",
+        "power",
+        "best",
+        "cpu_busy",
+        "iowait",
+        "host_pressure_io",
+    )
+    gauges += ("host_pressure_cpu", "disk_busy", "busiest", "waiting", "pressure_io", "pressure_cpu", "cpu_throttled")
+    amounts = ("pcie_in_kb", "nvlink_kb", "block_read", "mount_read", "rdma_out")
+    return window(
+        number,
+        gpus=gpus,
+        ms=ms,
+        sm_ms=draw(st.sampled_from((0, ms))),
+        shares_ms=draw(st.sampled_from((0, ms))),
+        activity=draw(permille),
+        still=still,
+        short=draw(st.integers(0, 1000 - still)),
+        slowed_most=most,
+        slowed_least=draw(st.integers(0, most)),
+        slowest_gpu=draw(st.sampled_from((None, "G3"))),
+        nodes=draw(st.integers(1, 4)),
+        workers=draw(st.none() | st.integers(0, 64)),
+        dips=draw(st.none() | st.integers(0, 9)),
+        refills=draw(st.none() | st.integers(0, 9)),
+        **{name: draw(unknown) for name in gauges},
+        **{name: draw(amount) for name in amounts},
+    )
+
+
+any_facts = st.builds(
+    RunFacts,
+    run_id=st.just("slurm/alpha/1"),
+    stage=st.sampled_from(("training", "serving", "interactive", "evaluation")),
+    gpus=st.integers(1, 16),
+    nodes=st.integers(1, 4),
+    racks=st.none() | st.integers(1, 4),
+    rank_crossings=st.none() | st.integers(0, 16),
+)
+
+
+@settings(max_examples=150)
+@given(st.data(), any_facts, st.none() | st.integers(1, 2**40), st.integers(0, 5))
+def test_a_verdict_never_divides_more_than_there_is(
+    data: st.DataObject, known: RunFacts, in_rack_rate: int | None, count: int
+) -> None:
+    """Parts of the shortfall sum to at most all of it, and what is named is a state that people are shown."""
+    windows = [data.draw(any_window(number)) for number in range(count)]
+    verdicts = judge(windows, known, {w.window_ms: in_rack_rate for w in windows}, LIMITS)
+    words = {(booking.state, booking.cause) for booking in BOOKINGS}
+    assert [verdict.window_ms for verdict in verdicts] == [w.window_ms for w in windows]
+    for verdict in verdicts:
+        assert verdict.straggler_permille >= 0
+        assert verdict.cross_rack_permille >= 0
+        assert verdict.straggler_permille + verdict.cross_rack_permille <= 1000
+        assert 0 <= verdict.steady_permille <= 1000
+        assert verdict.input_cause is None or ("starved", verdict.input_cause) in words
+        assert verdict.input_cause is None or verdict.input_confidence != "low"
+        assert not (verdict.is_underused and verdict.is_exchanging)
+        assert not verdict.is_underused or ("underused", verdict.underused_cause) in words
+        assert ("productive", verdict.work) in words
+        assert Verdict.from_json(verdict.as_json()) == verdict
+
+
+@given(any_window())
+def test_a_window_comes_back_from_the_store_as_it_was(given_window: RunWindow) -> None:
+    """Evidence is told from what was kept: an unknown figure must not come back as 0."""
+    assert RunWindow.from_json(given_window.as_json()) == given_window
+
+
+def one(stage: str = "training", **values: Any) -> Verdict:
+    """Judge one window by itself."""
+    return judge([window(**values)], facts(stage=stage), {}, LIMITS)[0]
+
+
+def test_an_exchange_is_not_underuse() -> None:
+    """A chip that spins for its peers is busy and does little: that is waiting, and counted once."""
+    verdict = one(short=700, activity=200, tensor=10, dram=10, **LINKS)
+    assert verdict.is_exchanging
+    assert not verdict.is_underused
+
+
+def test_an_overnight_hang_is_a_hang_all_night() -> None:
+    """What a run usually moves is told from when it moves at all: eighteen silent hours do not become its habit."""
+    moving = [window(number, **LINKS) for number in range(36)]
+    silent = [window(number, utilization=1000, activity=180, nvlink_kb=0) for number in range(36, 144)]
+    verdicts = judge(moving + silent, facts(), {}, LIMITS)
+    assert [verdict.is_hung for verdict in verdicts] == [False] * 36 + [True] * 108
+
+
+def test_the_cause_of_a_weak_suspicion_is_kept_beside_it() -> None:
+    """Its seconds stay unexplained, and people may still read what it looks like."""
+    verdict = judge([stalled(dips=3, refills=3)], facts(), {}, LIMITS)[0]
+    assert (verdict.is_low, verdict.input_cause, verdict.input_suspicion) == (True, None, "loader_software")
+
+
+def test_useful_work_has_a_name_of_its_own() -> None:
+    """Evaluation, decoding and work bound by memory are all useful, and not the same."""
+    assert one("evaluation").work == "evaluation"
+    assert one("serving").work == "decode"
+    assert one(dram=600, tensor=20).work == "memory_bandwidth"
+    assert one(dram=600, tensor=400).work == "compute"
+    assert one().work == "compute"

@@ -1,0 +1,64 @@
+"""Not evaluated is an answer: which rule lacked which signal."""
+
+from typing import Any
+
+import pytest
+
+from analyzer.unjudged import Unjudged, unjudged
+from analyzer.windows import RunFacts
+from tests.analyzer.windows import RUN, facts, stalled, window
+
+
+def rules(known: RunFacts | None = None, **values: Any) -> dict[str, str]:
+    """Return what could not be judged of a run with one stalled window, by rule."""
+    return {said.rule: said.missing for said in unjudged([stalled(**values)], known or facts())}
+
+
+FULLY_SEEN: dict[str, Any] = {"cpu_busy": 400}
+
+
+def test_a_run_that_is_fully_seen_is_fully_judged() -> None:
+    """An empty list is the good news."""
+    assert rules(**FULLY_SEEN) == {}
+
+
+def test_a_stalled_run_without_its_host_lacks_the_host() -> None:
+    """The loss is there, and its cause cannot be."""
+    assert rules() == {"waiting for input": "no processor, disk or worker figures of its hosts"}
+
+
+def test_a_run_that_loses_nothing_lacks_nothing() -> None:
+    """Nobody is told of a rule that had nothing to judge."""
+    assert unjudged([window()], facts()) == []
+
+
+@pytest.mark.parametrize("seen", ["cpu_busy", "disk_busy", "busiest"])
+def test_one_figure_of_the_host_is_enough_to_judge(seen: str) -> None:
+    """Then silence about a cause is an answer of its own."""
+    assert rules(facts(), **{seen: 0}) == {}
+
+
+def test_racks_that_are_unknown_are_told() -> None:
+    """Two hosts or more may be apart; one cannot."""
+    unknown = facts(racks=None)
+    assert rules(unknown, **FULLY_SEEN) == {"cross_rack": "the rack of its hosts is unknown"}
+    assert rules(facts(racks=None, nodes=1), **FULLY_SEEN) == {}
+
+
+def test_traffic_that_is_unknown_is_told() -> None:
+    """Across racks without a byte counter nothing is claimed."""
+    assert rules(facts(racks=2), **FULLY_SEEN) == {"cross_rack": "no traffic of RDMA ports was seen"}
+    assert rules(facts(racks=2), **FULLY_SEEN, rdma_out=0) == {}
+
+
+def test_neither_sm_activity_nor_power_is_told() -> None:
+    """Then nobody can say whether a busy chip is used."""
+    assert "busy, underused" in rules(**FULLY_SEEN, sm_ms=0)
+    assert rules(**FULLY_SEEN, sm_ms=0, power=500) == {}
+
+
+def test_what_is_not_judged_is_told_by_the_day() -> None:
+    """One line a run, rule and UTC day, at the day's first hour."""
+    windows = [stalled(number) for number in range(144 * 3 + 5, 144 * 3 + 9)]
+    missing = "no processor, disk or worker figures of its hosts"
+    assert unjudged(windows, facts()) == [Unjudged(3 * 86_400_000_000, RUN, "waiting for input", missing)]
