@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer import days as day_choice
+from analyzer.closing import close_hours
 from analyzer.config import Settings
 from analyzer.judging import judge_day
 from analyzer.publishing import publish_day, rates_of_day
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from collector.store.database import Session, Store
 
 DAY_MS = 86_400_000
-# Quiet that reaches into the day from outside is seen whole: twice the span that makes it a state.
-MARGIN_MS = 3_600_000
+MARGIN_MS = day_choice.MARGIN_US // 1000
 
 Progress = Callable[[int, int], None]  # days done, days in all
 
@@ -56,12 +56,12 @@ def analyze(
         run_sql(session, "fleet.sql")
         with session.transaction():
             facts = write_runs(session, settings.team_book())
+            close_hours(session, settings, now_us, provisional=False)
         versions = day_choice.Versions(limits.version, book.version)
         pending = day_choice.pending(session, versions)
-        if not pending.days:
-            return Analysis(0, 0, 0, 0)
-        with session.transaction():
-            _find_lost_work(session, pending.days, limits)
+        if pending.days:
+            with session.transaction():
+                _find_lost_work(session, pending.days, limits)
         rows = adjustments = hours = 0
         for done, day_ms in enumerate(pending.days, 1):
             with session.transaction():
@@ -73,6 +73,7 @@ def analyze(
             if progress is not None:
                 progress(done, len(pending.days))
         with session.transaction():
+            close_hours(session, settings, now_us, provisional=True)
             session.execute("DELETE FROM analysis")
             session.execute("INSERT INTO analysis VALUES (?, ?)", [pending.up_to_batch, now_us])
     return Analysis(len(pending.days), hours, rows, adjustments)
@@ -113,11 +114,12 @@ def _book_day(session: "Session", day_ms: int, bucket_ms: int, facts: dict[str, 
     run_sql(
         session,
         "yardstick.sql",
+        **span,
         active_permille=limits.active_permille,
         yardstick_permille=limits.yardstick_permille,
     )
     count_work(session, from_ms, until_ms, bucket_ms, limits)
-    judge_day(session, facts, limits)
+    judge_day(session, day_ms, facts, limits)
     run_sql(session, "booking.sql", bucket_ms=bucket_ms, gap_ms=limits.gap_ms, **span)
 
 

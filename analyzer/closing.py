@@ -1,9 +1,13 @@
 """When an hour may still change: provisional, open, closed 48 h after its week, final with its month."""
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from analyzer.config import WEEKDAYS, Settings
+
+if TYPE_CHECKING:
+    from collector.store.database import Session
 
 HOUR_US = 3_600_000_000
 LOOK_AHEAD_US = HOUR_US // 2  # the longest that a later sample can change what an hour says
@@ -17,6 +21,23 @@ def status_of_hour(hour_us: int, known_until_us: int, now_us: int, settings: Set
     if now_us < _moment(closes_at(hour_us, settings)):
         return "open"
     return "final" if now_us >= _moment(final_at(hour_us, settings)) else "closed"
+
+
+def close_hours(session: "Session", settings: Settings, now_us: int, *, provisional: bool) -> None:
+    """Close the hours whose time has come, whether or not anything new is known of them.
+
+    Hours that an earlier pass settled are closed before a pass, so that what it learns becomes an adjustment.
+    Provisional ones are closed after it: it may yet complete them.
+    """
+    (known_us,) = session.row("SELECT until_us FROM known")
+    rows = session.rows(
+        "SELECT hour, status FROM ledger_hours WHERE status <> 'final' AND (status = 'provisional') = ? ORDER BY hour",
+        [provisional],
+    )
+    now = [(hour, before, status_of_hour(hour, known_us, now_us, settings)) for hour, before in rows]
+    for hour, before, status in now:
+        if status != before and status in ("closed", "final"):
+            session.execute("UPDATE ledger_hours SET status = ? WHERE hour = ?", [status, hour])
 
 
 def closes_at(hour_us: int, settings: Settings) -> datetime:

@@ -1,17 +1,24 @@
-"""Which UTC days the ledger must make anew: those that anything new touches, and those judged by other rules."""
+"""Which UTC days the ledger must make anew, so that the same input gives the same ledger however it arrived.
+
+Those that anything new touches, those judged by other rules, those that an earlier pass could not settle or never
+reached, and all that come after any of them: a run's yardstick is made of what came before.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from analyzer.closing import HOUR_US, LOOK_AHEAD_US
 
 if TYPE_CHECKING:
     from collector.store.database import Session
 
 DAY_US = 86_400_000_000
+MARGIN_US = HOUR_US  # how far beyond its own a day's samples are read: quiet that reaches in is seen whole
 
 # What arrived since the last pass, and which span of time each row touches.
 _TOUCHED = """
 WITH fresh AS (
-    SELECT started_at AS from_us, ended_at AS until_us FROM gpu_samples WHERE batch > $batch
+    SELECT started_at - $margin_us AS from_us, ended_at + $margin_us AS until_us FROM gpu_samples WHERE batch > $batch
     UNION ALL SELECT started_at, ended_at FROM host_samples WHERE batch > $batch
     UNION ALL SELECT started_at, ended_at FROM disk_samples WHERE batch > $batch
     UNION ALL SELECT started_at, ended_at FROM network_samples WHERE batch > $batch
@@ -38,6 +45,19 @@ SELECT DISTINCT hour // $day_us FROM ledger_hours
 WHERE rules_version <> $rules OR price_version IS DISTINCT FROM $prices
 """
 
+# Hours that were judged before all was known that bears on them, and owned hours that no pass has reached: between the
+# last sample and the next, nothing arrives that could touch them.
+_UNSETTLED = """
+SELECT DISTINCT hour // $day_us FROM ledger_hours CROSS JOIN known
+WHERE status = 'provisional' AND hour + $settled_us <= known.until_us
+UNION
+SELECT DISTINCT hour // $day_us FROM (
+    SELECT unnest(range(greatest(o.from_us, k.from_us // $day_us * $day_us) // $hour_us * $hour_us,
+        o.until_us, $hour_us)) AS hour
+    FROM (SELECT DISTINCT from_ms * 1000 AS from_us, until_ms * 1000 AS until_us FROM owned) o CROSS JOIN known k)
+WHERE hour NOT IN (SELECT hour FROM ledger_hours)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Versions:
@@ -56,15 +76,21 @@ class Pending:
 
 
 def pending(session: "Session", versions: Versions) -> Pending:
-    """Return the days to make: touched by new rows, or judged by other rules or prices than today's."""
+    """Return the days to make; see the head of this module."""
     (done,) = session.row("SELECT coalesce(max(analysed_batch), 0) FROM analysis")
     (last,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
     (known,) = session.row("SELECT count(*) FROM known WHERE until_us > from_us")
     if not known:
         return Pending([], last)
-    days = {day for (day,) in session.rows(_TOUCHED, {"batch": done, "day_us": DAY_US})} if last > done else set()
+    fresh = {"batch": done, "day_us": DAY_US, "margin_us": MARGIN_US}
+    days = {day for (day,) in session.rows(_TOUCHED, fresh)} if last > done else set()
     stale = {"day_us": DAY_US, "rules": versions.rules, "prices": versions.prices}
     days |= {day for (day,) in session.rows(_STALE, stale)}
+    unsettled: dict[str, object] = {"day_us": DAY_US, "hour_us": HOUR_US, "settled_us": HOUR_US + LOOK_AHEAD_US}
+    days |= {day for (day,) in session.rows(_UNSETTLED, unsettled)}
+    if days:
+        made = session.rows("SELECT DISTINCT hour // ? FROM ledger_hours", [DAY_US])
+        days |= {day for (day,) in made if day > min(days)}
     first, end = session.row("SELECT min(from_ms) * 1000, max(until_ms) * 1000 FROM owned WHERE until_ms > from_ms")
     return Pending([day * DAY_US // 1000 for day in sorted(days) if _overlaps(day, first, end)], last)
 

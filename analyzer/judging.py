@@ -5,8 +5,9 @@ from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from analyzer.days import DAY_US
 from analyzer.detectors import exchange
-from analyzer.judge import judge
+from analyzer.judge import judge, usual_link_kb
 from analyzer.thresholds import Thresholds
 from analyzer.unjudged import Unjudged, unjudged
 from analyzer.windows import RunFacts, RunWindow, Verdict
@@ -37,15 +38,16 @@ _VERDICT_COLUMNS = (
 )
 
 
-def judge_day(session: "Session", facts: dict[str, RunFacts], limits: Thresholds) -> None:
+def judge_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limits: Thresholds) -> None:
     """Judge `run_windows_here`, keep windows and verdicts in the store, and fill the temporary table `verdicts`."""
     windows = _windows(session)
-    rates = _in_rack_rates(session, windows, facts)
+    _forget(session, day_ms * 1000)
+    rates = _in_rack_rates(session, day_ms * 1000, windows, facts)
     verdicts: list[Verdict] = []
     missing: list[Unjudged] = []
     for run_id, of_run in groupby(windows, key=lambda window: window.run_id):
         own = list(of_run)
-        verdicts += judge(own, facts[run_id], rates, limits)
+        verdicts += judge(own, facts[run_id], rates, limits, _earlier(session, own))
         missing += unjudged(own, facts[run_id])
     _keep(session, windows, verdicts, missing)
 
@@ -55,19 +57,40 @@ def _windows(session: "Session") -> list[RunWindow]:
     return [RunWindow(*row) for row in rows]
 
 
-def _in_rack_rates(session: "Session", windows: list[RunWindow], facts: dict[str, RunFacts]) -> dict[int, int | None]:
+def _forget(session: "Session", day_us: int) -> None:
+    """Remove what an earlier pass said of the day: a run may no longer have a window that it had."""
+    day = [day_us, day_us + DAY_US]
+    session.execute("DELETE FROM run_windows WHERE window_start >= ? AND window_start < ?", day)
+    session.execute("DELETE FROM not_evaluated WHERE hour >= ? AND hour < ?", day)
+    session.execute("DELETE FROM in_rack_rates WHERE window_start >= ? AND window_start < ?", day)
+
+
+def _earlier(session: "Session", windows: list[RunWindow]) -> list[RunWindow]:
+    """Return the run's windows of the day before, where today's links carry nothing: a hang may span midnight."""
+    if windows[0].gpus < 2 or usual_link_kb(windows) is not None:
+        return []
+    first_us = windows[0].window_ms * 1000
+    rows = session.rows(
+        """
+        SELECT counts FROM run_windows WHERE run_id = ? AND window_start >= ? AND window_start < ?
+        ORDER BY window_start
+        """,
+        [windows[0].run_id, first_us - 86_400_000_000, first_us],
+    )
+    return [RunWindow.from_json(counts) for (counts,) in rows]
+
+
+def _in_rack_rates(
+    session: "Session", day_us: int, windows: list[RunWindow], facts: dict[str, RunFacts]
+) -> dict[int, int | None]:
     """Return, by window, the median of what exchanges inside a rack were seen to reach up to and with it."""
     new = [
         (window.run_id, window.window_ms * 1000, seen)
         for window in windows
         if facts[window.run_id].racks == 1 and (seen := exchange.rate(window)) is not None
     ]
-    first_us = min((window.window_ms for window in windows), default=0) * 1000
-    session.execute(
-        "DELETE FROM in_rack_rates WHERE window_start >= ? AND window_start < ?", [first_us, first_us + 86_400_000_000]
-    )
     session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), new)
-    known = session.rows("SELECT bytes_per_second FROM in_rack_rates WHERE window_start < ? ORDER BY 1", [first_us])
+    known = session.rows("SELECT bytes_per_second FROM in_rack_rates WHERE window_start < ? ORDER BY 1", [day_us])
     upto = [value for (value,) in known]
     coming = sorted((at // 1000, value) for _, at, value in new)
     medians: dict[int, int | None] = {}

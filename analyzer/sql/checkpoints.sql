@@ -11,6 +11,9 @@ SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, sum(d.written_bytes
 FROM disk_samples d JOIN nodes n USING (node)
 WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL GROUP BY ALL;
 
+DELETE FROM checkpoints
+WHERE minute >= $from_us AND minute < $until_us AND run_id IN (SELECT run_id FROM run_keys JOIN node_minutes USING (rid));
+
 INSERT INTO checkpoints
 WITH minutes AS (
     SELECT m.rid, m.minute_ms, m.minute_ms // 3600000 AS hour, sum(m.ms) AS gpu_ms, sum(m.activity) // sum(m.ms) AS activity,

@@ -24,7 +24,8 @@ INSERT INTO adjustments BY NAME
 SELECT $now_us AS recorded_at, d.*,
     CASE WHEN h.rules_version <> $rules THEN 'the rules changed'
          WHEN h.price_version IS DISTINCT FROM $prices THEN 'a price changed'
-         ELSE 'samples or allocations arrived or changed' END AS reason
+         ELSE 'samples or allocations arrived or changed' END AS reason,
+    $rules AS rules_version, $prices AS price_version
 FROM differences d JOIN ledger_hours h USING (hour);
 
 DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut);

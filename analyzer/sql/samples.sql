@@ -40,7 +40,10 @@ WITH low AS (
 SELECT uid, from_ms, until_ms, memory_mb FROM spans
 WHERE observed_ms >= $quiet_ms;
 
--- First work of each GPU of a run: found here for the chunk, kept in run_gpus for ever.
+-- First work of each GPU of a run: found here for the chunk and kept in run_gpus. What was found inside the chunk before is
+-- found anew, because the samples after it say whether it was the start of the work.
+DELETE FROM run_gpus WHERE first_active_at >= $from_us AND first_active_at < $until_us;
+
 CREATE OR REPLACE TEMP TABLE waiting AS
 SELECT h.* FROM holds h JOIN run_keys k USING (rid) JOIN units u USING (uid)
 LEFT JOIN run_gpus g ON g.run_id = k.run_id AND g.attempt = h.attempt AND g.gpu_uuid = u.uuid
@@ -58,7 +61,7 @@ SELECT rid, attempt, uid, CASE WHEN busy_ms <= alive_ms + $warm_up_ms THEN busy_
 
 INSERT INTO run_gpus
 SELECT k.run_id, f.attempt, u.uuid, f.at_ms * 1000 FROM first_here f JOIN run_keys k USING (rid) JOIN units u USING (uid)
-ON CONFLICT DO UPDATE SET first_active_at = least(run_gpus.first_active_at, excluded.first_active_at);
+ON CONFLICT DO UPDATE SET first_active_at = excluded.first_active_at;
 
 CREATE OR REPLACE TEMP TABLE first_work AS
 SELECT k.rid, g.attempt, u.uid, g.first_active_at // 1000 AS at_ms

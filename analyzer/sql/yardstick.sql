@@ -1,5 +1,7 @@
 -- The run's own yardstick: how busy its GPUs are when nothing holds them up, known from all its hours up to this one.
 
+DELETE FROM run_activity WHERE hour >= $from_us AND hour < $until_us;
+
 INSERT OR REPLACE INTO run_activity
 SELECT k.run_id, p.from_ms // 3600000 * 3600000000, p.activity // 5 * 5, sum(p.ms)
 FROM pieces p JOIN run_keys k USING (rid)

@@ -26,7 +26,7 @@ CREATE TABLE ledger (
 CREATE TABLE ledger_hours (
     hour BIGINT PRIMARY KEY,
     status VARCHAR NOT NULL,       -- provisional, open, closed or final
-    input_digest VARCHAR NOT NULL, -- of everything that the hour was made from
+    input_digest VARCHAR NOT NULL, -- of what the hour was made from: rules, prices, and the receipt up to which
     rules_version VARCHAR NOT NULL,
     price_version VARCHAR
 );
@@ -50,7 +50,9 @@ CREATE TABLE adjustments (
     shared BOOLEAN NOT NULL,
     milliseconds BIGINT NOT NULL,
     cost_micros BIGINT,
-    reason VARCHAR NOT NULL
+    reason VARCHAR NOT NULL,
+    rules_version VARCHAR NOT NULL, -- by which it is judged now
+    price_version VARCHAR
 );
 
 -- What is known of a run across its GPUs: one row a run, from its allocations and what was seen of it.
