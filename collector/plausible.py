@@ -132,18 +132,29 @@ def time_rules(table: Table) -> tuple[Rule, ...]:
                 "the interval has no length",
                 lambda r, _: pc.greater_equal(r.column("started_at"), r.column("ended_at")),
             ),
-            Rule(
-                "started_at",
-                "before 2015; times are microseconds UTC",
-                lambda r, _: pc.less(r.column("started_at"), EARLIEST),
-            ),
-            Rule("ended_at", "in the sender's future", lambda r, clock: pc.greater(r.column("ended_at"), clock.latest)),
+            _not_too_early("started_at"),
+            _not_ahead("ended_at"),
             Rule(
                 "ended_at", "the interval is longer than 32 days", lambda r, _: pc.greater(spans(r), LONGEST_INTERVAL)
             ),
         )
-    start, end = ("owned_from", "owned_until") if "owned_from" in table.names else ("started_at", "ended_at")
-    return (Rule(end, f"before {start}", lambda r, _: pc.less(r.column(end), r.column(start))),)
+    if "owned_from" in table.names:  # until when something is owned may be known long before
+        return (_not_before("owned_until", "owned_from"),)
+    # The ledger reaches from the first evidence to the last: a row of 1970 or of next year would stretch it to there.
+    before = _not_before("ended_at", "started_at")
+    return before, _not_too_early("started_at"), _not_ahead("started_at"), _not_ahead("ended_at")
+
+
+def _not_before(end: str, start: str) -> Rule:
+    return Rule(end, f"before {start}", lambda r, _: pc.less(r.column(end), r.column(start)))
+
+
+def _not_too_early(name: str) -> Rule:
+    return Rule(name, "before 2015; times are microseconds UTC", lambda r, _: pc.less(r.column(name), EARLIEST))
+
+
+def _not_ahead(name: str) -> Rule:
+    return Rule(name, "in the sender's future", lambda r, clock: pc.greater(r.column(name), clock.latest))
 
 
 def spans(rows: pa.RecordBatch) -> Array:

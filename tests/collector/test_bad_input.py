@@ -96,6 +96,10 @@ CASES: dict[str, bytes] = {
     "after it was sent": _changed(ended_at=NOW + DAY),
     "beyond time": _changed(started_at=-(2**63), ended_at=2**63 - 1),
     "allocation backwards": sealed({"allocations": message("allocations", [ALLOCATION])}, rows=1),
+    "allocation ends in the future": sealed(
+        {"allocations": message("allocations", [ALLOCATION | {"ended_at": NOW + 400 * DAY}])}, rows=1
+    ),
+    "allocation of 1970": sealed({"allocations": message("allocations", [ALLOCATION | {"started_at": 1}])}, rows=1),
     "ownership backwards": sealed({"ownership": message("ownership", [OWNERSHIP])}, rows=1),
     "sent from the far future": sealed({"gpu_samples": GPU}, sent_at=4_000_000_000_000_000),
 }
