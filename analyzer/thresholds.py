@@ -31,9 +31,8 @@ class Thresholds:
     decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50 %)
     full_permille: int = 950  # a utilization average above this holds no stall worth naming
     slowed_permille: int = 30  # 3 % of the clock
-    # Input: under 5 % of the step is not input-bound, from 20 % it is highly so (TF Profiler).
+    # Input: under 5 % of the step is not input-bound (TF Profiler).
     low_permille: int = 50
-    high_permille: int = 200
     worker_full_permille: int = 900  # a loader worker that fills its core (algorithms.md 1.2)
     cpu_throttled_permille: int = 50
     pressure_cpu_permille: int = 200

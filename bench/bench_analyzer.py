@@ -41,11 +41,15 @@ _CLEAN = (
     "ledger",
     "ledger_hours",
     "adjustments",
+    "runs",
     "run_windows",
     "run_timeline",
-    "analysis",
     "run_activity",
     "run_gpus",
+    "checkpoints",
+    "in_rack_rates",
+    "not_evaluated",
+    "analysis",
 )
 
 

@@ -1,1 +1,1 @@
-"""Money's ground truth: the site's prices, list prices for comparison, and the arithmetic of cost."""
+"""Money's ground truth: the site's prices, and list prices for comparison."""
