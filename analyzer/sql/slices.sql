@@ -59,7 +59,7 @@ WITH free_units AS (
     WHERE u.is_mig = m.is_partitioned AND (u.slices IS NOT NULL) = m.is_partitioned
         AND NOT EXISTS (SELECT 1 FROM holders h WHERE h.gid = m.gid AND h.from_ms = m.from_ms AND (h.uid = u.uid OR NOT m.is_partitioned))
 ), every AS (
-    SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, 840 * coalesce(u.slices, 1) // h.sharers AS weight, h.sharers > 1 AS is_shared,
+    SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight, h.sharers > 1 AS is_shared,
         h.started_ms, h.first_ms, h.is_lost, h.lost_cause, false AS is_fragment
     FROM holders h JOIN units u USING (uid)
     UNION ALL

@@ -150,6 +150,21 @@ def test_four_pods_on_one_gpu_divide_it() -> None:
         assert session.rows("SELECT DISTINCT shared FROM ledger") == [(True,)]
 
 
+def test_a_thousand_sharers_lose_nothing() -> None:
+    """However small the parts become, they sum to the GPU."""
+    fleet = Fleet()
+    fleet.own("n1", ["G1"])
+    rows = [
+        {"run_id": f"kubernetes/prod/{pod}", "node": "n1", "gpu_uuid": "G1", "started_at": T, "ended_at": T + HOUR}
+        for pod in range(1_000)
+    ]
+    fleet.add("allocations", rows)
+    fleet.sample("n1", "G1", T, T + HOUR, every=HOUR)
+    fleet.analyze()
+    assert sum(fleet.states().values()) == 3_600_000
+    assert sum(fleet.states("kubernetes/prod/999").values()) == 3_600
+
+
 def test_a_mig_gpu_is_divided_by_its_slices() -> None:
     """Seven slices: three held and working, one free, three that no instance covers."""
     fleet = Fleet()
