@@ -110,7 +110,9 @@ def _from_file(file: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read the settings {file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the settings {file} are not TOML: {error}") from error
-    for name in content:  # other packages have tables of their own, but a slip of the pen must not be passed over
+    for name, value in content.items():  # other packages have tables of their own; a slip of the pen is not passed over
+        if name != TABLE and not isinstance(value, dict):
+            raise ConfigError(f"the settings {file} have {name} outside any table; put it below [{TABLE}]")
         if name != TABLE and get_close_matches(name, [TABLE], cutoff=0.8):
             raise ConfigError(f"the settings {file} have a table [{name}]; the nearest is [{TABLE}]")
     table = content.get(TABLE, {})

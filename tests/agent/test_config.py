@@ -49,6 +49,7 @@ def test_every_key_explains_itself() -> None:
         ('[agent]\nlisten = "host:99999"', "agent.listen is 'host:99999'"),
         ('[agent]\nidentity = "some"', "agent.identity: 'some' is not full, hashed or none"),
         ('[agent]\nidentity = "hashed"', "agent.identity_key has fewer than 16"),
+        ("node = 'x'\n[agent]", r"have node outside any table; put it below \[agent\]"),
         ("[agnet]\nnode = 'x'", r"have a table \[agnet\]; the nearest is \[agent\]"),
         ("agent = 1", r"a value agent where a table \[agent\]"),
         ("[agent", "are not TOML"),

@@ -53,6 +53,7 @@ def test_every_key_has_a_default_and_a_help_text() -> None:
         ("[collector]\nlisten = 'host:99999'", "collector.listen is 'host:99999': not an address and port"),
         ("[colector]\nthreads = 1", "have a table [colector]; the nearest is [collector]"),
         ("collector = 1", "have a value collector where a table [collector] is meant"),
+        ("threads = 1\n[collector]", "have threads outside any table; put it below [collector]"),
         ("collector", "are not TOML"),
     ],
 )
@@ -66,7 +67,7 @@ def test_a_bad_setting_is_one_sentence_that_names_it(tmp_path: Path, text: str, 
 
 def test_another_packages_table_is_left_to_it(tmp_path: Path) -> None:
     """One file serves agent, collector and analyzer."""
-    assert load(_file(tmp_path, "currency = 'USD'\n[agent]\nanything = 1\n"), {}) == CollectorConfig()
+    assert load(_file(tmp_path, "[agent]\nanything = 1\n"), {}) == CollectorConfig()
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
