@@ -14,7 +14,11 @@ def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tup
         return ()
     if state in ("starved", "unexplained"):
         return _lines(
-            _workers(windows, cause), _input(windows), _disk(windows, cause), _mount(windows, cause), _cores(windows)
+            _workers(windows, cause),
+            _input(windows, cause),
+            _disk(windows, cause),
+            _mount(windows, cause),
+            _cores(windows),
         )
     if state == "communicating":
         return _lines(_spinning(windows), _fabric(windows), _clock(windows))
@@ -67,7 +71,7 @@ def _workers(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None
     )
 
 
-def _input(windows: Sequence[RunWindow]) -> Evidence | None:
+def _input(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     rates = _known(
         [
             None if window.pcie_in_kb is None else window.pcie_in_kb * window.gpus * 1000 // max(1, window.ms)
@@ -78,7 +82,9 @@ def _input(windows: Sequence[RunWindow]) -> Evidence | None:
         return None
     seen, best = _mean(rates) / 1e6, rates[len(rates) * 9 // 10] / 1e6
     return Evidence(
-        "input to GPUs", f"{seen:.2f} GB/s; {best:.2f} GB/s in the best tenth", "<- the limit" if seen > 40 else ""
+        "input to GPUs",
+        f"{seen:.2f} GB/s; {best:.2f} GB/s in the best tenth",
+        "<- the limit" if cause == "host_to_device" else "",
     )
 
 

@@ -65,7 +65,7 @@ def _advise(finding: Finding, site: Site, period_us: int) -> Recommendation | No
 def _recommendation(finding: Finding, proposal: Proposal, period_us: int) -> Recommendation:
     money = weekly_micros(finding, period_us, proposal.share)
     return Recommendation(
-        id=short_id("r", finding.subject.split(" (")[0], finding.team or "", proposal.kind, finding.cause),
+        id=short_id("r", _subject(finding), finding.team or "", proposal.kind, finding.cause),
         finding_ids=(finding.id,),
         kind=proposal.kind,
         subject=finding.subject,
@@ -82,6 +82,11 @@ def _recommendation(finding: Finding, proposal: Proposal, period_us: int) -> Rec
         artefact=proposal.artefact,
         losers=proposal.losers,
     )
+
+
+def _subject(finding: Finding) -> str:
+    """Return the subject without the count of its runs, which changes from week to week."""
+    return finding.subject.removesuffix(f" ({len(finding.run_ids)})")
 
 
 def _moving(finding: Finding, proposal: Proposal) -> int | None:

@@ -10,6 +10,10 @@ def _gpus(finding: Finding, site: Site) -> int:
     return sum(site.runs[run].gpus for run in finding.run_ids if run in site.runs)
 
 
+def _count(gpus: int, kind: str = "GPU") -> str:
+    return f"{gpus} {kind}" if gpus == 1 else f"{gpus} {kind}s"
+
+
 def _native(run_id: str) -> str:
     return run_id.rsplit("/", 1)[-1]
 
@@ -24,8 +28,8 @@ def release(finding: Finding, site: Site) -> Proposal:
     gpus = _gpus(finding, site)
     return Proposal(
         kind="release",
-        title=f"release {gpus} GPUs that fell quiet",
-        from_=f"{gpus} GPUs held by {finding.subject}",
+        title=f"release {_count(gpus)} that fell quiet",
+        from_=f"{_count(gpus)} held by {finding.subject}",
         to="free",
         why="nothing ran on them any more",
         share=ASSUMED["release"],
@@ -40,7 +44,7 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
     return Proposal(
         kind="right_size",
         title="do not hold GPUs that are never used",
-        from_=f"{_gpus(finding, site)} GPUs held by {finding.subject}",
+        from_=f"{_count(_gpus(finding, site))} held by {finding.subject}",
         to="the GPUs that it uses, or a host without any",
         why="no kernel ran on them",
         share=ASSUMED["release"],
@@ -55,9 +59,9 @@ def share_slices(finding: Finding, site: Site) -> Proposal:
     shared = max(1, -(-gpus // 7))
     return Proposal(
         kind="share_mig",
-        title=f"share {shared} GPU{'s' if shared > 1 else ''} as MIG slices",
-        from_=f"{gpus} whole GPUs held by {finding.subject}",
-        to=f"{gpus} slices of {shared} GPU{'s' if shared > 1 else ''}",
+        title=f"share {_count(shared)} as MIG slices",
+        from_=f"{_count(gpus, 'whole GPU')} held by {finding.subject}",
+        to=f"{_count(gpus, 'slice')} of {_count(shared)}",
         why="they keep memory and compute little",
         share=ASSUMED["share"],
         artefact="nvidia-smi mig -cgi 1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C",
@@ -73,8 +77,10 @@ def pack(finding: Finding, site: Site) -> Proposal:
     return Proposal(
         kind="pack",
         title="two trials on one GPU",
-        from_=f"{gpus} GPUs, one trial each",
-        to=f"{-(-gpus // 2)} GPUs, two trials each under MPS",
+        from_=f"{_count(gpus)}, one trial each",
+        to=f"{_count(-(-gpus // 2))}, two trials each under MPS"
+        if gpus > 1
+        else "half of one, beside another under MPS",
         why="each uses little of the chip",
         share=ASSUMED["share"],
         artefact="nvidia-cuda-mps-control -d\nexport CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50",
@@ -87,7 +93,7 @@ def batch(finding: Finding, site: Site) -> Proposal:
     return Proposal(
         kind="batch",
         title="batch its requests",
-        from_=f"requests one by one on {_gpus(finding, site)} GPUs",
+        from_=f"requests one by one on {_count(_gpus(finding, site))}",
         to="dynamic batches within the latency it promises",
         why="the GPU is busy and the chip is not",
         share=ASSUMED["share"],
@@ -102,7 +108,7 @@ def checkpoint(finding: Finding, site: Site) -> Proposal:
     return Proposal(
         kind="checkpoint",
         title="save its state more often",
-        from_=f"{finding.subject} on {_gpus(finding, site)} GPUs: {lost}",
+        from_=f"{finding.subject} on {_count(_gpus(finding, site))}: {lost}",
         to="a checkpoint every sqrt(2 x time between failures x time to save)",
         why="what is saved is not lost",
         share=ASSUMED["checkpoint_more"],

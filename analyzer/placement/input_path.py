@@ -51,7 +51,7 @@ def other_disk(finding: Finding, site: Site) -> Proposal | None:
     target = _free_host(placed, site)
     cost, moving = restart(placed.gpus)
     to = (
-        f"{target.node} ({target.rack or 'rack unknown'}), where {target.gpus_free:.0f} GPUs stood free on average"
+        f"{target.node} ({target.rack or 'rack unknown'}), where {_free(target)} stood free on average"
         if target
         else "hosts of the same kind with an idle disk, or the same hosts with the data set cached in memory"
     )
@@ -69,8 +69,13 @@ def other_disk(finding: Finding, site: Site) -> Proposal | None:
     )
 
 
+def _free(host: Host) -> str:
+    gpus = round(host.gpus_free)
+    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
 def _free_host(placed: Placed, site: Site) -> Host | None:
-    sku = site.hosts[placed.hosts[0]].sku if placed.hosts and placed.hosts[0] in site.hosts else None
+    sku = site.sku_of(placed)
     others = [
         host
         for host in site.hosts.values()

@@ -43,8 +43,7 @@ def _short(racks: list[str | None]) -> str:
 
 
 def _one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal | None:
-    sku = site.hosts[placed.hosts[0]].sku
-    free = site.free_in_rack(sku)
+    free = site.free_in_rack(site.sku_of(placed))
     own = {rack: racks.count(rack) * placed.gpus_per_host for rack in racks if rack is not None}
     room = {rack: free.get(rack, 0.0) + own.get(rack, 0) for rack in {*free, *own}}
     best = max(sorted(room), key=lambda rack: (room[rack], own.get(rack, 0)), default=None)

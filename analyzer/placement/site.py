@@ -46,9 +46,14 @@ class Site:
     runs: dict[str, Placed]
 
     def racks_of(self, run_id: str) -> list[str | None]:
-        """Return the rack of each of the run's hosts, in the order of ranks."""
+        """Return the rack of each of the run's hosts, in the order of ranks; None for those of which none is known."""
         placed = self.runs.get(run_id)
-        return [self.hosts[node].rack for node in placed.hosts if node in self.hosts] if placed else []
+        hosts = [self.hosts.get(node) for node in placed.hosts] if placed else []
+        return [host.rack if host else None for host in hosts]
+
+    def sku_of(self, placed: Placed) -> str | None:
+        """Return the kind of GPU that a run has, as its first known host says, or None where none is known."""
+        return next((self.hosts[node].sku for node in placed.hosts if node in self.hosts), None)
 
     def free_in_rack(self, sku: str | None) -> dict[str, float]:
         """Return, by rack, how many GPUs of a kind stood free on average."""

@@ -12,16 +12,19 @@ SELECT u.uid, row_number() OVER w AS k,
     round(1000 * s.utilization_zero_ratio)::SMALLINT AS zero,
     round(1000 * s.tensor_active_ratio)::SMALLINT AS tensor,
     round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
-    least(5000, round(1000 * s.power_watts / u.power_limit_watts))::SMALLINT AS power,
-    (s.memory_used_bytes // 1000000)::INTEGER AS memory_mb,
+    -- least() passes over what is null: unknown must be kept unknown by hand.
+    CASE WHEN s.power_watts / u.power_limit_watts IS NOT NULL THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
+    (s.memory_used_bytes // 1000000)::BIGINT AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
               AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0) + coalesce(s.throttle_hardware_seconds, 0) > 0
          THEN 1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
     CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0), coalesce(s.throttle_thermal_seconds, 0)) THEN 3
          WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2 ELSE 1 END::TINYINT AS slowed_by,
-    (s.pcie_receive_bytes // 1000)::INTEGER AS pcie_in_kb,
-    (s.pcie_transmit_bytes // 1000)::INTEGER AS pcie_out_kb,
-    (coalesce(s.nvlink_receive_bytes + s.nvlink_transmit_bytes, s.nvlink_receive_bytes, s.nvlink_transmit_bytes) // 1000)::BIGINT AS nvlink_kb
+    -- A minute at 36 GB/s fills 31 bits; a petabyte an interval is more than any link, and keeps the sums in 63.
+    CASE WHEN s.pcie_receive_bytes IS NOT NULL THEN least(s.pcie_receive_bytes // 1000, 1000000000000) END::BIGINT AS pcie_in_kb,
+    CASE WHEN s.pcie_transmit_bytes IS NOT NULL THEN least(s.pcie_transmit_bytes // 1000, 1000000000000) END::BIGINT AS pcie_out_kb,
+    CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
+         THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000, 1000000000000) END::BIGINT AS nvlink_kb
 FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
 WHERE s.started_at < $until_us AND s.ended_at > $from_us
 WINDOW w AS (PARTITION BY u.uid ORDER BY s.started_at, s.ended_at, s.batch);

@@ -1,0 +1,217 @@
+"""From findings to changes: each names from, to, why, savings and cost, and promises no more than is lost."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzer.finding_book import findings
+from analyzer.findings import Finding
+from analyzer.placement.advise import recommendations
+from analyzer.placement.links import order_ranks
+from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.saving import ASSUMED, WEEK_US, Share, reordering, weekly_milliseconds
+from analyzer.placement.site import Host, Placed, Site, read_site
+from collector.store.database import Session
+from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site
+from tests.ledger.fleet import DAY, priced
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The small site, analysed and priced."""
+    fleet = small_site()
+    fleet.analyze(settings=priced(tmp_path_factory.mktemp("prices"), H100_80GB=2.60))
+    with fleet.store.session() as opened:
+        yield opened
+    fleet.store.close()
+
+
+@pytest.fixture(scope="module")
+def found(session: Session) -> list[Finding]:
+    """Every finding of the site's week."""
+    return findings(session, T, T + WEEK_US)
+
+
+@pytest.fixture(scope="module")
+def advised(session: Session, found: list[Finding]) -> list[Recommendation]:
+    """Every recommendation of the site's week."""
+    return recommendations(session, found, T, T + WEEK_US)
+
+
+INPUTS = ("preprocessing", "loader_software", "storage", "network_storage", "host_to_device")
+
+
+@pytest.mark.parametrize(
+    ("rule", "run"),
+    [
+        *((f"starved/{cause}", f"slurm/alpha/{cause}") for cause in INPUTS),
+        ("communicating/cross_rack", "slurm/alpha/crossing"),
+        ("communicating/straggler", "slurm/alpha/straggling"),
+        ("held_idle/abandoned", "slurm/alpha/abandoned"),
+        ("held_idle/never_used", "slurm/alpha/never-used"),
+        ("held_idle/held_memory", "slurm/alpha/notebook"),
+        ("underused/small_kernels", "slurm/alpha/trials"),
+        ("underused/unbatched", "slurm/alpha/ranker-serve"),
+        ("lost_work/failed", "slurm/alpha/failing"),
+    ],
+)
+def test_every_loss_that_can_be_acted_on_has_a_change(
+    found: list[Finding], advised: list[Recommendation], rule: str, run: str
+) -> None:
+    """A finding without a way out is a complaint: from, to, why, savings, cost of moving, and lines to paste."""
+    (finding,) = [one for one in found if one.rule == rule and run in one.run_ids]
+    changes = [change for change in advised if finding.id in change.finding_ids]
+    assert changes
+    for change in changes:
+        assert all((change.from_, change.to, change.why, change.cost_to_move, change.artefact, change.losers))
+        assert change.saves_micros is not None
+        assert 0 < change.saves_micros.p20 <= change.saves_micros.p50 <= change.saves_micros.p80
+        assert change.cost_to_move_micros is not None
+
+
+def test_the_run_within_one_rack_is_left_alone(found: list[Finding]) -> None:
+    """It is as fast as this fabric goes: its exchanges are overhead, and nobody's finding."""
+    assert not [finding for finding in found if "slurm/alpha/inside" in finding.run_ids]
+
+
+def test_savings_never_exceed_what_is_at_stake(found: list[Finding], advised: list[Recommendation]) -> None:
+    """Over a week the sum of what is likely saved is at most the sum of what is lost, and so for each finding."""
+    stake = {finding.id: finding.at_stake_micros or 0 for finding in found}
+    likely = {change.finding_ids[0]: change.saves_micros.p50 for change in advised if change.saves_micros}
+    assert sum(likely.values()) <= sum(stake.values())
+    assert all(saved <= stake[finding] for finding, saved in likely.items())
+
+
+def test_ordering_ranks_by_rack_leaves_two_of_eight_crossings(
+    found: list[Finding], advised: list[Recommendation]
+) -> None:
+    """Eight hosts that alternate over two racks change rack at every step of the ring; ordered, only there and back."""
+    (change,) = [one for one in advised if one.kind == "reorder_ranks"]
+    (finding,) = [one for one in found if one.id in change.finding_ids]
+    assert change.from_ == "ranks by host: rack- 1 2 1 2 1 2 1 2"
+    assert change.to == "ranks by host: rack- 1 1 1 1 2 2 2 2"
+    assert change.why == "the ring changes rack 8 times; ordered by rack it does so 2 times"
+    assert change.saves_milliseconds.p50 == finding.milliseconds * 750 // 1000
+    hosts = [line.split()[0] for line in change.artefact.splitlines()[1:]]
+    assert hosts == [*CROSSING_HOSTS[0::2], *CROSSING_HOSTS[1::2]]
+
+
+def test_of_two_slow_gpus_the_slowest_is_the_one_to_replace(advised: list[Recommendation]) -> None:
+    """Its peers wait for the slowest; to drain the other's host would change nothing."""
+    (change,) = [one for one in advised if one.kind == "drain_slow_gpu"]
+    assert "s0g1" in change.from_
+
+
+def test_a_full_disk_sends_the_run_to_the_host_that_is_free(advised: list[Recommendation]) -> None:
+    """A place is named, with its rack, and not merely wished for."""
+    (change,) = [one for one in advised if one.subject == "slurm/alpha/storage"]
+    assert change.to.startswith("z0 (rack-3)")
+
+
+def test_ids_are_the_same_in_another_store(tmp_path: Path, advised: list[Recommendation]) -> None:
+    """An id depends on what is recommended to whom, so that it can be typed next week too."""
+    again = small_site()
+    again.analyze(settings=priced(tmp_path, H100_80GB=1.30))
+    with again.store.session() as opened:
+        changes = recommendations(opened, findings(opened, T, T + DAY), T, T + DAY)
+    again.store.close()
+    assert {change.id for change in changes} == {change.id for change in advised}
+    assert len({change.id for change in advised}) == len(advised)
+
+
+def test_names_in_brackets_keep_ids_of_their_own(session: Session, found: list[Finding]) -> None:
+    """Only the count of runs is left out of an id, not what people wrote into a name."""
+    finding = next(one for one in found if one.rule == "starved/storage")
+    named = [replace(finding, subject=subject) for subject in ("train (v2)", "train (v3)", "train")]
+    assert len({change.id for change in recommendations(session, named, T, T + WEEK_US)}) == 3
+    several = replace(finding, subject="train (2)", run_ids=(*finding.run_ids, "slurm/alpha/x"))
+    one, two = recommendations(session, [named[2], several], T, T + WEEK_US)
+    assert one.id == two.id
+
+
+def test_savings_are_told_by_the_week(session: Session, found: list[Finding], advised: list[Recommendation]) -> None:
+    """What was lost in half a week would be lost twice in a whole one, if nothing changes."""
+    half = recommendations(session, found, T, T + WEEK_US // 2)
+    whole = {change.id: change.saves_milliseconds.p50 for change in advised}
+    assert all(abs(change.saves_milliseconds.p50 - 2 * whole[change.id]) <= 1 for change in half)
+
+
+def test_a_suspicion_recommends_nothing(session: Session, found: list[Finding]) -> None:
+    """Nobody is sent to change what was not shown to be the limit."""
+    assert recommendations(session, [replace(one, suspicion=True) for one in found], T, T + WEEK_US) == []
+
+
+def test_without_a_price_a_change_saves_time_and_no_guess(session: Session, found: list[Finding]) -> None:
+    """None is unknown: what moving costs is then unknown too, but a setting still costs nothing."""
+    unpriced = recommendations(session, [replace(one, at_stake_micros=None) for one in found], T, T + WEEK_US)
+    assert all(change.saves_micros is None and change.saves_milliseconds.p50 > 0 for change in unpriced)
+    assert {change.cost_to_move_micros for change in unpriced} == {None, 0}
+
+
+def test_one_gpu_is_no_plural(advised: list[Recommendation]) -> None:
+    """People read these lines."""
+    assert not [text for change in advised for text in (change.title, change.from_, change.to) if "1 GPUs" in text]
+
+
+def test_the_site_knows_hosts_in_the_order_of_ranks(session: Session) -> None:
+    """The ring runs along ranks, whatever the hosts are called."""
+    site = read_site(session, T, T + WEEK_US)
+    assert site.runs["slurm/alpha/crossing"].hosts == CROSSING_HOSTS
+    assert site.hosts["z0"].gpus_free == pytest.approx(1.0)
+
+
+def _site(racks: dict[str, str | None], hosts: tuple[str, ...]) -> Site:
+    known = {node: Host(node, rack, "H100-80GB", 64, None, 8, 0.0) for node, rack in racks.items()}
+    return Site(known, {"slurm/alpha/1": Placed("slurm/alpha/1", hosts, 8 * len(hosts), None)})
+
+
+@pytest.fixture(scope="module")
+def crossing(found: list[Finding]) -> Finding:
+    """The finding of a run across racks, as if it were run 1."""
+    return replace(next(one for one in found if one.cause == "cross_rack"), run_ids=("slurm/alpha/1",))
+
+
+def test_a_host_that_the_ledger_does_not_know_is_no_failure(crossing: Finding) -> None:
+    """A scheduler may call a host otherwise than its owner does: the line of racks keeps its place, as unknown."""
+    site = _site({"n1": "a", "n3": "a"}, ("n1", "n2", "n3", "n4"))
+    assert site.racks_of("slurm/alpha/1") == ["a", None, "a", None]
+    assert order_ranks(crossing, site) is not None
+    order_ranks(crossing, _site({}, ("n1", "n2")))
+
+
+def test_ranks_in_order_are_moved_into_one_rack(crossing: Finding) -> None:
+    """Where ordering has nothing left to give, only a rack with room helps: the one in which most of the run is."""
+    hosts = ("n1", "n2", "n3")
+    proposal = order_ranks(crossing, _site({"n1": "a", "n2": "b", "n3": "b"}, hosts))
+    assert proposal is not None
+    assert proposal.kind == "co_locate"
+    assert proposal.title == "run all ranks in b"
+    assert "wait for 24 GPUs there" in proposal.to
+
+
+def test_a_run_that_left_no_trace_gets_no_proposal(crossing: Finding) -> None:
+    """Nothing is invented for a run whose hosts are not known."""
+    assert order_ranks(replace(crossing, run_ids=()), _site({}, ())) is None
+
+
+@given(st.integers(1, 64), st.integers(1, 16))
+def test_reordering_recovers_what_it_avoids(crossings: int, racks: int) -> None:
+    """The ring must still cross once a rack: that part is not saved, and careful is below lucky."""
+    share = reordering(crossings, racks)
+    assert share.p50 == (1000 * (crossings - racks) // crossings if crossings > racks else 0)
+    assert 0 <= share.p20 <= share.p50 <= share.p80 <= 1000
+
+
+@pytest.mark.parametrize("share", ASSUMED.values(), ids=ASSUMED)
+def test_no_assumption_promises_more_than_all(share: Share) -> None:
+    """Over one week a change gives back at most what was lost in it."""
+    assert 0 < share.p20 <= share.p50 <= share.p80 <= 1000
+
+
+def test_a_period_without_length_is_no_failure(crossing: Finding) -> None:
+    """A report of nothing has nothing to scale."""
+    assert weekly_milliseconds(replace(crossing, milliseconds=0), 0, ASSUMED["setting"]).p50 == 0
