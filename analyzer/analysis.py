@@ -14,6 +14,7 @@ from analyzer.judging import judge_day
 from analyzer.publishing import publish_day, rates_of_day
 from analyzer.run_facts import write_runs
 from analyzer.statements import run as run_sql
+from analyzer.states import LOSABLE
 from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunFacts
 
@@ -120,7 +121,7 @@ def _book_day(session: "Session", day_ms: int, bucket_ms: int, facts: dict[str, 
     )
     count_work(session, from_ms, until_ms, bucket_ms, limits)
     judge_day(session, day_ms, facts, limits)
-    run_sql(session, "booking.sql", bucket_ms=bucket_ms, gap_ms=limits.gap_ms, **span)
+    run_sql(session, "booking.sql", bucket_ms=bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
 
 
 def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:

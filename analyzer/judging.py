@@ -1,7 +1,7 @@
 """Carry a day's windows from the store to the judge and its verdicts back."""
 
 from bisect import insort
-from dataclasses import fields
+from dataclasses import astuple, fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,26 +16,8 @@ if TYPE_CHECKING:
     from collector.store.database import Session
 
 _COLUMNS = tuple(field.name for field in fields(RunWindow))
-_VERDICT_COLUMNS = (
-    "window_ms",
-    "is_low",
-    "input_cause",
-    "input_suspicion",
-    "input_confidence",
-    "is_exchanging",
-    "straggler_permille",
-    "cross_rack_permille",
-    "steady_permille",
-    "exchange_confidence",
-    "caused_by",
-    "is_hung",
-    "is_underused",
-    "underused_cause",
-    "underused_confidence",
-    "is_service",
-    "is_interactive",
-    "work",
-)
+_VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
+_SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's annotation; all else is text
 
 
 def judge_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limits: Thresholds) -> None:
@@ -48,7 +30,7 @@ def judge_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limit
     for run_id, of_run in groupby(windows, key=lambda window: window.run_id):
         own = list(of_run)
         verdicts += judge(own, facts[run_id], rates, limits, _earlier(session, own))
-        missing += unjudged(own, facts[run_id])
+        missing += unjudged(own, facts[run_id], limits)
     _keep(session, windows, verdicts, missing)
 
 
@@ -122,18 +104,9 @@ def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict],
 
 def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
     """Fill the temporary table `verdicts`, by run number and window."""
-    session.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE said (run_id VARCHAR, window_ms BIGINT, is_low BOOLEAN, input_cause VARCHAR,
-            input_suspicion VARCHAR, input_confidence VARCHAR, is_exchanging BOOLEAN, straggler_permille BIGINT,
-            cross_rack_permille BIGINT, steady_permille BIGINT,
-            exchange_confidence VARCHAR, caused_by VARCHAR, is_hung BOOLEAN,
-            is_underused BOOLEAN, underused_cause VARCHAR, underused_confidence VARCHAR, is_service BOOLEAN,
-            is_interactive BOOLEAN, work VARCHAR)
-        """
-    )
-    columns = ("run_id", *_VERDICT_COLUMNS)
-    session.load("said", columns, [tuple(getattr(verdict, name) for name in columns) for verdict in verdicts])
+    columns = ", ".join(f"{field.name} {_SQL_TYPES.get(field.type, 'VARCHAR')}" for field in fields(Verdict))
+    session.execute(f"CREATE OR REPLACE TEMP TABLE said ({columns})")
+    session.load("said", _VERDICT_COLUMNS, [astuple(verdict) for verdict in verdicts])
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE verdicts AS

@@ -17,13 +17,11 @@ def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:
     facts: dict[str, RunFacts] = {}
     rows = []
     for row in session.rows("SELECT * FROM run_summary ORDER BY run_id"):
-        run_id, rid, name, account, owner, project, queue, labels, started_us, serves, gpus, nodes, racks, crossings = (
-            row
-        )
+        run_id, rid, name, account, owner, project, queue, labels, started_us, serves, gpus, nodes, racks = row
         identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
         team = teams.team_of(identity)
         word = stage(RunNames(name, queue, labels, serves))
-        facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks, crossings)
+        facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks)
         rows.append((rid, word, team.name if team else None, team.cost_centre if team else None))
     _store(session, rows)
     return facts

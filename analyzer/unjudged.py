@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow
 
 DAY_US = 86_400_000_000
@@ -18,12 +19,12 @@ class Unjudged:
     missing: str
 
 
-def unjudged(windows: Sequence[RunWindow], facts: RunFacts) -> list[Unjudged]:
+def unjudged(windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> list[Unjudged]:
     """Return what could not be judged of one run's day."""
     day_us = windows[0].window_ms * 1000 // DAY_US * DAY_US
     missing = {
         "cross_rack": _cross_rack(windows, facts),
-        "waiting for input": _input(windows),
+        "waiting for input": _input(windows, limits),
         "busy, underused": _underused(windows),
     }
     return [Unjudged(day_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
@@ -39,8 +40,8 @@ def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts) -> str | None:
     return None
 
 
-def _input(windows: Sequence[RunWindow]) -> str | None:
-    low = [window for window in windows if window.still >= 50]
+def _input(windows: Sequence[RunWindow], limits: Thresholds) -> str | None:
+    low = [window for window in windows if window.still >= limits.low_permille]
     if low and all(window.cpu_busy is None and window.disk_busy is None and window.busiest is None for window in low):
         return "no processor, disk or worker figures of its hosts"
     return None

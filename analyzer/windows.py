@@ -78,7 +78,6 @@ class RunFacts:
     gpus: int
     nodes: int
     racks: int | None  # None where one of its nodes has no known rack
-    rank_crossings: int | None  # how often the order of ranks changes rack, around the ring; None where unknown
 
     @property
     def is_service(self) -> bool:

@@ -100,7 +100,7 @@ SELECT s.hour_ms * 1000 AS hour, g.gpu_uuid, g.node, s.sku, s.purchase_option, k
     CASE WHEN l.is_lost THEN b.state END AS would_be, b.caused_by, b.suspicion, CASE WHEN l.is_lost THEN 'high' ELSE b.confidence END AS confidence,
     s.is_shared AS shared, sum(b.ms)::BIGINT AS milliseconds
 FROM scaled b JOIN slices s USING (sid) JOIN gpus g USING (gid) LEFT JOIN run_keys k ON k.rid = s.rid
-CROSS JOIN LATERAL (SELECT s.is_lost AND b.state IN ('communicating', 'throttled', 'underused', 'starved', 'productive') AS is_lost) l
+CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_lost) l
 WHERE b.ms > 0
 GROUP BY ALL;
 
@@ -109,5 +109,5 @@ DELETE FROM run_timeline WHERE bucket_start >= $from_us AND bucket_start < $unti
 INSERT INTO run_timeline
 SELECT k.run_id, b.bucket_ms * 1000, if(l.is_lost, 'lost_work', b.state), if(l.is_lost, s.lost_cause, b.cause), sum(b.ms)::BIGINT
 FROM booked b JOIN slices s USING (sid) JOIN run_keys k USING (rid)
-CROSS JOIN LATERAL (SELECT s.is_lost AND b.state IN ('communicating', 'throttled', 'underused', 'starved', 'productive') AS is_lost) l
+CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_lost) l
 GROUP BY ALL

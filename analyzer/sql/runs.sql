@@ -1,26 +1,14 @@
 -- One row a run, from its allocations.
 
 CREATE OR REPLACE TEMP TABLE run_summary AS
-WITH ranks AS (
-    SELECT run_id, attempt, n.rack, a.node, min(a.rank) AS first_rank
-    FROM allocation_now a LEFT JOIN nodes n USING (node) WHERE a.rank IS NOT NULL GROUP BY ALL
-), neighbours AS (
-    SELECT run_id, attempt, rack, coalesce(
-        lead(rack) OVER (PARTITION BY run_id, attempt ORDER BY first_rank),
-        first_value(rack) OVER (PARTITION BY run_id, attempt ORDER BY first_rank)) AS next_rack
-    FROM ranks
-), crossings AS (
-    SELECT run_id, max(crossings) AS crossings FROM (
-        SELECT run_id, attempt, count(*) FILTER (rack <> next_rack) AS crossings, count(*) FILTER (rack IS NULL) AS unknown
-        FROM neighbours GROUP BY ALL) WHERE unknown = 0 GROUP BY run_id
-), serving AS (
+WITH serving AS (
     SELECT DISTINCT run_id FROM service_samples
 )
 SELECT a.run_id, k.rid, min(a.name) AS name, min(a.account) AS account, min(a.owner) AS owner, min(a.project) AS project,
     min(a.queue) AS queue, min(a.labels) AS labels, min(a.from_ms) * 1000 AS started_us, a.run_id IN (SELECT run_id FROM serving) AS serves,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
-    CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks, min(c.crossings) AS crossings
-FROM allocation_now a JOIN run_keys k USING (run_id) LEFT JOIN nodes n USING (node) LEFT JOIN crossings c USING (run_id)
+    CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks
+FROM allocation_now a JOIN run_keys k USING (run_id) LEFT JOIN nodes n USING (node)
 GROUP BY a.run_id, k.rid;
 
 CREATE OR REPLACE TEMP TABLE run_ends AS

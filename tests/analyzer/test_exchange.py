@@ -12,7 +12,7 @@ from tests.analyzer.windows import GPUS, SECONDS, facts, window
 LIMITS = Thresholds()
 SHORT = 200  # a fifth of the time short of the run's best: 120 s of each GPU's ten minutes
 IN_RACK = 10_000_000_000  # what this fabric gives a node inside a rack, bytes a second
-TWO_RACKS = facts(racks=2, rank_crossings=8)
+TWO_RACKS = facts(racks=2)
 
 
 def exchanging(gigabytes_a_second: int = 10, **values: Any) -> RunWindow:

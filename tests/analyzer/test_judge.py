@@ -66,7 +66,6 @@ any_facts = st.builds(
     gpus=st.integers(1, 16),
     nodes=st.integers(1, 4),
     racks=st.none() | st.integers(1, 4),
-    rank_crossings=st.none() | st.integers(0, 16),
 )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from analyzer.thresholds import Thresholds
 from analyzer.unjudged import Unjudged, unjudged
 from analyzer.windows import RunFacts
 from tests.analyzer.windows import RUN, facts, stalled, window
@@ -11,7 +12,7 @@ from tests.analyzer.windows import RUN, facts, stalled, window
 
 def rules(known: RunFacts | None = None, **values: Any) -> dict[str, str]:
     """Return what could not be judged of a run with one stalled window, by rule."""
-    return {said.rule: said.missing for said in unjudged([stalled(**values)], known or facts())}
+    return {said.rule: said.missing for said in unjudged([stalled(**values)], known or facts(), Thresholds())}
 
 
 FULLY_SEEN: dict[str, Any] = {"cpu_busy": 400}
@@ -29,7 +30,7 @@ def test_a_stalled_run_without_its_host_lacks_the_host() -> None:
 
 def test_a_run_that_loses_nothing_lacks_nothing() -> None:
     """Nobody is told of a rule that had nothing to judge."""
-    assert unjudged([window()], facts()) == []
+    assert unjudged([window()], facts(), Thresholds()) == []
 
 
 @pytest.mark.parametrize("seen", ["cpu_busy", "disk_busy", "busiest"])
@@ -61,4 +62,4 @@ def test_what_is_not_judged_is_told_by_the_day() -> None:
     """One line a run, rule and UTC day, at the day's first hour."""
     windows = [stalled(number) for number in range(144 * 3 + 5, 144 * 3 + 9)]
     missing = "no processor, disk or worker figures of its hosts"
-    assert unjudged(windows, facts()) == [Unjudged(3 * 86_400_000_000, RUN, "waiting for input", missing)]
+    assert unjudged(windows, facts(), Thresholds()) == [Unjudged(3 * 86_400_000_000, RUN, "waiting for input", missing)]

@@ -41,6 +41,5 @@ def facts(**values: Any) -> RunFacts:
         "gpus": GPUS,
         "nodes": 2,
         "racks": 1,
-        "rank_crossings": 0,
     }
     return RunFacts(**(usual | values))
