@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
         print(f"gpuledger {_version()}")
         return 0
     if name not in commands:
-        return _fail(f"there is no command {name!r}{_nearest(name, commands)}; gpuledger --help lists them", USAGE)
+        return _fail(f"there is no command {name!r}{_nearest(name, commands)} gpuledger --help lists them", USAGE)
     return _call(commands[name], arguments[1:])
 
 
@@ -131,7 +131,7 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
 
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:
     near = get_close_matches(name, commands, n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
+    return f", did you mean {near[0]!r}?" if near else ";"
 
 
 def _fail(message: str, code: int) -> int:

@@ -35,7 +35,7 @@ def agent(argv: list[str]) -> int:
     try:
         config = load(_file(given.config), os.environ, {name: getattr(given, name) for name in settings()})
         if given.once:
-            return _once(config, seconds(given.every or "1s"), as_json=given.json)
+            return _once(config, _every(given.every or "1s"), as_json=given.json)
         return _for_ever(config)
     except ConfigError as error:
         return _said(error, USAGE)
@@ -64,6 +64,14 @@ def _file(named: str | None) -> Path | None:
     return DEFAULT_FILE if DEFAULT_FILE.exists() else None
 
 
+def _every(given: str) -> float:
+    """Return the time between two readings in seconds."""
+    every = seconds(given)
+    if every < LEAST_EVERY:
+        raise ConfigError(f"--every {given} is too short: {LEAST_EVERY * 1000:g}ms is the least")
+    return every
+
+
 def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
     clock = SystemClock()
     eyes = open_eyes(config, clock.wall)
@@ -82,11 +90,11 @@ def _for_ever(config: AgentConfig) -> int:
     try:
         running = Agent(config, eyes.sources, clock)
         _LOG.info(
-            "%s: %s; every %g s; metrics on port %s; sending to %s",
+            "%s: %s; every %g s; metrics %s; sending to %s",
             config.node_name,
             f"no GPU here ({eyes.no_gpu})" if eyes.no_gpu else "reading GPUs and host",
             config.beat_seconds,
-            running.port,
+            "off" if running.port is None else f"on port {running.port}",
             config.collector or "nobody, since no collector is set",
         )
         _until_told(running)
@@ -185,7 +193,7 @@ def _watched(given: argparse.Namespace, words: list[str]) -> int:
 
     logging.basicConfig(level=logging.WARNING, format="gpuledger: %(message)s", stream=sys.stderr)
     wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open)
-    every = max(LEAST_EVERY, seconds(given.every)) if given.every else None
+    every = _every(given.every) if given.every else None
     steps = step_pattern(given.steps_from) if given.steps_from else None
     config = load(_file(None), os.environ)
     watched = watch(words, config, os.environ, say, every, steps)

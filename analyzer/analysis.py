@@ -19,7 +19,8 @@ from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunFacts
 
 if TYPE_CHECKING:
-    from collector.store.database import Session, Store
+    from collector.store.database import Store
+    from collector.store.session import Session
 
 DAY_MS = 86_400_000
 MARGIN_MS = day_choice.MARGIN_US // 1000

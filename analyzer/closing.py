@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from analyzer.config import WEEKDAYS, Settings
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
 LOOK_AHEAD_US = HOUR_US // 2  # the longest that a later sample can change what an hour says

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from analyzer.closing import HOUR_US, LOOK_AHEAD_US
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 DAY_US = 86_400_000_000
 MARGIN_US = HOUR_US  # how far beyond its own a day's samples are read: quiet that reaches in is seen whole

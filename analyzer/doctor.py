@@ -9,7 +9,7 @@ from analyzer.statements import run as run_sql
 from analyzer.states import BOOKINGS, LOSABLE
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
 

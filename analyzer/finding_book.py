@@ -16,7 +16,7 @@ from analyzer.states import BOOKINGS, Confidence, booking
 from analyzer.windows import RunWindow, Verdict
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
 _AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")

@@ -13,7 +13,7 @@ from analyzer.unjudged import Unjudged, unjudged
 from analyzer.windows import RunFacts, RunWindow, Verdict
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 _COLUMNS = tuple(field.name for field in fields(RunWindow))
 _VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))

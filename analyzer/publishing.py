@@ -10,7 +10,7 @@ from analyzer.statements import run as run_sql
 
 if TYPE_CHECKING:
     from analyzer.pricing.book import PriceBook
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
 

@@ -24,7 +24,7 @@ from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.timeline import timeline
-from collector.store.database import Session
+from collector.store.session import Session
 
 What = Literal["week", "run", "findings", "explain", "recommend", "show"]
 Format = Literal["text", "json", "html", "markdown", "svg"]

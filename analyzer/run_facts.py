@@ -8,7 +8,7 @@ from analyzer.teams import RunIdentity, TeamBook, labels_of
 from analyzer.windows import RunFacts
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 
 def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:

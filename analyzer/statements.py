@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 DIRECTORY = Path(__file__).parent / "sql"
 _PARAMETER = re.compile(r"\$([a-z_]+)")

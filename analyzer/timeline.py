@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from analyzer.teams import RunIdentity, TeamBook, labels_of
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)

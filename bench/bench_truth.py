@@ -16,7 +16,8 @@ from analyzer.analysis import analyze
 from analyzer.config import Settings
 from analyzer.states import STATES
 from bench.demo_store import demo_fleet, fill, prices_beside
-from collector.store.database import Session, Store
+from collector.store.database import Store
+from collector.store.session import Session
 
 RESULTS = Path(__file__).parent / "results" / "truth.json"
 HOUR_MS = 3_600_000

@@ -12,7 +12,7 @@ from agent.wire.envelope import Header
 from agent.wire.tables import TABLES
 from collector.decode import Batch
 from collector.errors import BatchError
-from collector.store.database import Session
+from collector.store.session import Session
 from collector.streams import MAX_STREAMS, Key, StreamBook
 
 _INTEGER: pa.DataType = pa.int64()

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 MAX_STREAMS = 100_000  # remembered; what is forgotten is looked up again
 Key = tuple[str, int]  # stream and sequence

@@ -10,7 +10,7 @@ from analyzer.report.readings import within
 from analyzer.report.run import Point
 from analyzer.report.words import day
 from analyzer.states import CLASSES, Class, booking
-from collector.store.database import Session
+from collector.store.session import Session
 
 BARS = 56  # at most so many; a week gives bars of three hours
 MS_PER_MICROSECOND_TOP = 1000

@@ -21,6 +21,7 @@ from dashboards.demo import demo as build_demo
 
 OK, INTERRUPTED = 0, 130
 COLUMNS = 80
+ANY_PORT, PAGE_PORT = 0, 8470
 
 
 def serve(argv: list[str]) -> int:
@@ -61,7 +62,7 @@ def demo(argv: list[str]) -> int:
     config = DemoConfig(
         options.once,
         options.seed,
-        options.port,
+        _port(options),
         options.store,
         width=min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns),
         ascii=plain,
@@ -72,26 +73,36 @@ def demo(argv: list[str]) -> int:
         with build_demo(config) as shown:
             sys.stdout.write(shown.report if plain or "NO_COLOR" in os.environ else paint(shown.report))
             sys.stdout.flush()
-            _tell(shown, options.store)
+            _tell(shown, options)
             if not options.once:
-                print(f"page: {shown.url}/        Ctrl-C ends the demo", file=sys.stderr, flush=True)
                 threading.Event().wait()
     except KeyboardInterrupt:
         return OK if not options.once else INTERRUPTED
     return OK
 
 
-def _tell(shown: Shown, store: Path | None) -> None:
+def _port(options: argparse.Namespace) -> int:
+    """Return the port asked for; where there is no page, any free one carries the batches."""
+    return options.port if options.port is not None else ANY_PORT if options.once else PAGE_PORT
+
+
+def _tell(shown: Shown, options: argparse.Namespace) -> None:
+    """Say what it took, and how the commands that the report names reach this site."""
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in shown.seconds.items())
     print(f"\n{shown.gpu_rows:,} GPU samples; {took}", file=sys.stderr)
-    if store is not None:
-        print(f"kept in {store}: gpuledger findings --store {store}", file=sys.stderr)
+    if not options.once:
+        print(f"page: {shown.url}/        Ctrl-C ends the demo", file=sys.stderr)
+        print(f"to read on meanwhile: gpuledger findings --server {shown.url}", file=sys.stderr, flush=True)
+    elif options.store:
+        print(f"to read on: gpuledger findings --store {options.store}", file=sys.stderr)
+    else:
+        print("nothing is kept; to read on: gpuledger demo --once --store demo.duckdb", file=sys.stderr)
 
 
 def _demo_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuledger demo", description=demo.__doc__)
     parser.add_argument("--once", action="store_true", help="print the report and end; no page")
     parser.add_argument("--seed", type=int, default=1, help="another week of the same fleet (default: 1)")
-    parser.add_argument("--port", type=int, default=8470, help="of the page, on loopback; 0 takes a free one")
+    parser.add_argument("--port", type=int, help=f"of the page, on loopback; 0 takes a free one (default: {PAGE_PORT})")
     parser.add_argument("--store", type=Path, metavar="FILE", help="keep the store here, to be read by other commands")
     return parser

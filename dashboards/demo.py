@@ -75,6 +75,7 @@ def demo(config: DemoConfig) -> Iterator[Shown]:
             _simulate(url, config, stage.reached)
         with _timed("analysis", seconds) as stage:
             analyze(store, settings, now_us=time.time_ns() // 1000, progress=stage.reached)
+        app.state.job.once()  # nothing is left to do; pages say that the server is up to date
         with _timed("report", seconds), store.session() as session:
             request = Request("week", width=config.width, ascii=config.ascii)
             text = Reader(session, settings).answer(request)

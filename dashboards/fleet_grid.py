@@ -7,7 +7,7 @@ from analyzer.period import Period
 from analyzer.report.readings import Counted, fold, within
 from analyzer.report.words import NO_BREAK
 from analyzer.states import Class
-from collector.store.database import Session
+from collector.store.session import Session
 
 GPUS_SHOWN = 2048  # beyond it a cell is a node
 STATES_TOLD = 3

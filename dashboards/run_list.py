@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from analyzer.period import Period
 from analyzer.report.readings import Breakdown, Counted, fold, within
 from analyzer.report.words import amount, gpu_hours, percent
-from collector.store.database import Session
+from collector.store.session import Session
 
 RUNS_SHOWN = 25
 

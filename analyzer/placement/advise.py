@@ -13,7 +13,7 @@ from analyzer.placement.saving import weekly_micros, weekly_milliseconds
 from analyzer.placement.site import Site, read_site
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from analyzer.pricing.money import dollars
 from analyzer.pricing.site import ANY, PriceRow
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
 SUSPICIOUS_LOW, SUSPICIOUS_HIGH = 0.2, 5.0  # times the median list price; honest contracts lie well inside

@@ -31,7 +31,7 @@ def hint_lines(sku: str | None) -> list[str]:
     for name in sorted({row.sku for row in list_prices() if _wanted(row.sku, sku)}):
         prices = on_demand(name, list_prices())
         if prices:
-            span = f"{dollars(prices[0])} to {dollars(prices[-1])}" if len(prices) > 1 else dollars(prices[0])
+            span = f"{dollars(prices[0])} to {dollars(prices[-1])}" if prices[0] < prices[-1] else dollars(prices[0])
             lines.append(f"  {name:<18} {span}   ({len(prices)} {'row' if len(prices) == 1 else 'rows'})")
     return lines
 

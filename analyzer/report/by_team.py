@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from analyzer.period import Period
 from analyzer.report.readings import Breakdown, Counted, fold, within
-from collector.store.database import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)

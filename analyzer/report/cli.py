@@ -157,7 +157,8 @@ def ask(server: str, request: Request) -> str:
         with error:
             raise LedgerError(f"{server} answers {error.code}: {error.read(4096).decode(errors='replace')}") from error
     except OSError as error:
-        raise LedgerError(f"{server} does not answer: {error}") from error
+        why = getattr(error, "reason", error)  # of an URLError the system's own words
+        raise LedgerError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
 
 
 def _recording(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from analyzer.period import Period
 from analyzer.report.readings import Entry, fold, within
-from collector.store.database import Session
+from collector.store.session import Session
 
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 SILENT_SHOWN = 3

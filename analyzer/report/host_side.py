@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from collector.store.database import Session
+from collector.store.session import Session
 
 DEVICES_SHOWN = 4
 US = 1_000_000

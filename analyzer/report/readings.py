@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from analyzer.period import Period
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
-from collector.store.database import Session
+from collector.store.session import Session
 
 _ORDER = {key: place for place, key in enumerate(dict.fromkeys((b.klass, b.label) for b in BOOKINGS))}
 

@@ -1,5 +1,6 @@
 """Recommendations as text: the list, and one with the lines to paste."""
 
+import textwrap
 from collections.abc import Sequence
 
 from analyzer.period import Period
@@ -64,8 +65,9 @@ def recommendations_text(
     width = 34 + paper.extra
     for one in advice[:top]:
         saves = money_range(one.saves_micros, currency) if one.saves_micros else time_range(one.saves_milliseconds)
-        title = paper.cut(f"{one.subject}: {one.title}", width - 1)
+        title, *rest = textwrap.wrap(plain(f"{one.subject}: {one.title}"), width - 1, max_lines=2, placeholder=" ...")
         head.append(f"  {one.id:<8}{title:<{width}}{one.actor or '-':<10}{saves:>24}")
+        head += [f"{'':10}{line}" for line in rest]
     return paper.page([*head, "", f"next: gpuledger show {advice[0].id}"])
 
 

@@ -18,7 +18,8 @@ from analyzer.report.run import RunReport
 from collector.decode import decode
 from collector.errors import BatchError
 from collector.landing import Landing
-from collector.store.database import Session, Store
+from collector.store.database import Store
+from collector.store.session import Session
 
 MEMORY_LIMIT = "1GB"
 MICROS = 1_000_000

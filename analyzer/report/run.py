@@ -11,7 +11,7 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import NotJudged, not_judged
 from analyzer.report.readings import Breakdown, breakdown
 from analyzer.report.week import by_saving
-from collector.store.database import Session
+from collector.store.session import Session
 
 CANDIDATES_SHOWN = 5
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from analyzer.report.coverage import NotJudged, Sku
 from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
+from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step
 from analyzer.report.words import (
     MICROS,
+    NO_BREAK,
     counted,
     gpu_hours,
-    hours_decimals,
     money,
     money_decimals,
-    percent,
     plain,
     symbol,
 )
@@ -27,15 +27,15 @@ def first_sentence(report: WeekReport) -> str:
 
 
 def _avoidable(report: WeekReport) -> str:
-    lost, whole = report.avoidable, report.breakdown
-    share = percent(lost.total_weight if whole.priced else lost.milliseconds, whole.total_weight)
-    if not lost.entries:
+    """Return what was avoidable, as the table rounds it: the same figure reads the same everywhere."""
+    if not report.avoidable.entries:
         return "Nothing avoidable was found"
-    if whole.cost_micros is None:
-        hours = gpu_hours(lost.milliseconds, hours_decimals(whole.milliseconds))
-        return f"{hours} GPU-hours were avoidable ({share}){_change(report)}"
-    decimals = money_decimals(whole.cost_micros)
-    return f"{money(lost.cost_micros, report.currency, decimals)} was avoidable ({share}){_change(report)}"
+    table = lines(report.breakdown, report.previous)
+    line = next(line for line in table if line.klass == "avoidable" and line.level in ("class", "only"))
+    share = f"({line.percent}{NO_BREAK}%){_change(report)}"
+    if line.money is None:
+        return f"{line.hours} GPU-hours were avoidable {share}"
+    return f"{symbol(report.currency)}{line.money} was avoidable {share}"
 
 
 def _change(report: WeekReport) -> str:

@@ -10,7 +10,7 @@ from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
 from analyzer.report.readings import Breakdown, Entry, breakdown
-from collector.store.database import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ NOT_JUDGED_SHOWN = 4
 def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) -> str:
     """Return the report as text for this paper."""
     if not report.breakdown.entries:
-        return paper.page([*_head(report, paper), "", *paper.wrap(first_sentence(report))])
+        return paper.page([*_period(report, paper), "", *paper.wrap(first_sentence(report))])
     sections = (
         _head(report, paper),
         paper.wrap(first_sentence(report)),
@@ -50,14 +50,19 @@ def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) ->
     return paper.page([*body[:-1], _next(report)])
 
 
-def _head(report: WeekReport, paper: Paper) -> list[str]:
+def _period(report: WeekReport, paper: Paper) -> list[str]:
     period = report.period
     kind = "week" if "-W" in period.label else "period"
-    left = f"{kind} {period.label}".ljust(16) + f"{days(period)}, {period.timezone}"
+    left = f"{kind} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
     status = status_words(report)
     head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]
     if head[0] == left:
         head.append(" " * 16 + status)
+    return head
+
+
+def _head(report: WeekReport, paper: Paper) -> list[str]:
+    head = _period(report, paper)
     name = f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
     owned = f"{gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds))} GPU-hours owned"
     cost = report.breakdown.cost_micros

@@ -20,7 +20,7 @@ from collector.landing import Landing
 from collector.plausible import Clock, Mask, faults, pc
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 MAX_NAMED = 100_000  # rejected rows that are named; further ones are counted
 

@@ -1,92 +1,16 @@
-"""Open the DuckDB store and talk to it. With migrations.py the only importer of duckdb."""
+"""Open the DuckDB store and bring its schema up to date. With session.py the only importer of duckdb."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import pyarrow
 
 from collector.errors import StoreError
 from collector.store.migrations import migrate, require_current
+from collector.store.session import Session
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
-
-
-class Session:
-    """One cursor on the store: use it in one thread, close it when done."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = cursor
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the cursor back."""
-        self._cursor.close()
-
-    def execute(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> None:
-        """Run one statement for its effect."""
-        try:
-            self._cursor.execute(sql, parameters)
-        except duckdb.Error as error:
-            raise StoreError(f"the store refused a statement: {error}") from error
-
-    def rows(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
-        """Run one query and return all its rows; for results that are small by design."""
-        try:
-            return self._cursor.execute(sql, parameters).fetchall()
-        except duckdb.Error as error:
-            raise StoreError(f"the store refused a query: {error}") from error
-
-    def row(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> tuple[Any, ...]:
-        """Run one query that always has a first row, and return it."""
-        return self.rows(sql, parameters)[0]
-
-    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> pyarrow.Table:
-        """Run one query and return its rows as an Arrow table."""
-        try:
-            return self._cursor.execute(sql, parameters).to_arrow_table()
-        except duckdb.Error as error:
-            raise StoreError(f"the store refused a query: {error}") from error
-
-    def insert(self, table: str, rows: pyarrow.Table) -> None:
-        """Append an Arrow table by column name; columns that it lacks become null."""
-        columns = ", ".join(rows.column_names)
-        self._cursor.register("arriving", rows)
-        try:
-            self._cursor.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM arriving")
-        except duckdb.Error as error:
-            raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
-        finally:
-            self._cursor.unregister("arriving")
-
-    def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Append Python rows in bulk; for what was judged, never for samples."""
-        if rows:
-            values = zip(*rows, strict=True)
-            self.insert(table, pyarrow.table(dict(zip(columns, map(list, values), strict=True))))
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit everything inside together, or nothing of it."""
-        self.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            with suppress(
-                duckdb.Error
-            ):  # a broken store has nothing left to roll back; the first error is the one told
-                self._cursor.rollback()
-            raise
-        self.execute("COMMIT")
 
 
 class Store:
@@ -116,7 +40,9 @@ class Store:
         if read_only:
             del config["wal_autocheckpoint"]
             if path is None or not path.exists():
-                raise StoreError(f"there is no store at {path}; make one with gpuledger serve or gpuledger demo")
+                raise StoreError(
+                    f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store"
+                )
         try:
             connection = duckdb.connect(str(path) if path else ":memory:", read_only=read_only, config=config)
         except duckdb.Error as error:
@@ -163,4 +89,5 @@ def _opening_failed(path: Path | None, error: str) -> str:
         return f"the store {path} is in use by {by}; ask it with --server URL, or stop it first"
     if "different configuration" in error:
         return f"the store {path} is already open in this process; use that one"
-    return f"cannot open the store {path}: {error.splitlines()[0]}"
+    said = "it is no DuckDB file" if "in-memory database" in error else error.splitlines()[0]
+    return f"cannot open the store {path}: {said}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from collector.errors import StoreError
 
 if TYPE_CHECKING:
-    from collector.store.database import Session
+    from collector.store.session import Session
 
 SCHEMA_DIRECTORY = Path(__file__).parent.parent / "schema"
 

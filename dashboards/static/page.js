@@ -2,7 +2,7 @@
 "use strict";
 
 const PATTERNS = { useful: "", avoidable: "/", overhead: ".", spare: "", unknown: "x" };
-const CONFIG = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] };
+const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -10,6 +10,7 @@ function colour(name) {
 
 function draw(holder) {
   const chart = JSON.parse(document.getElementById(holder.dataset.chart).textContent);
+  const bar = holder.clientWidth > 600; // beside the plot, so that it hides no legend
   const seen = {};
   const traces = chart.traces.map((trace) => {
     const place = (seen[trace.class] = (seen[trace.class] || 0) + 1);
@@ -21,12 +22,12 @@ function draw(holder) {
     };
   });
   const layout = {
-    barmode: "stack", bargap: 0.06, height: 320, margin: { l: 48, r: 12, t: 8, b: 36 },
+    barmode: "stack", bargap: 0.06, height: 320, margin: { l: 48, r: bar ? 40 : 12, t: 8, b: 36 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12 },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", traceorder: "normal" }, modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("ink") }, hoverlabel: { bgcolor: colour("card"), font: { color: colour("ink") } },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", traceorder: "normal" }, modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("ink") }, hoverlabel: { bgcolor: colour("card"), font: { color: colour("ink") } },
     xaxis: { type: "date", gridcolor: colour("line") }, yaxis: { title: { text: chart.unit }, gridcolor: colour("line"), rangemode: "tozero" },
   };
-  Plotly.react(holder, traces, layout, { ...CONFIG, displayModeBar: holder.clientWidth > 600 });
+  Plotly.react(holder, traces, layout, { ...CONFIG, displayModeBar: bar });
 }
 
 function drawAll() {

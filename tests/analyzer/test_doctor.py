@@ -8,7 +8,7 @@ import pytest
 from analyzer.config import Settings
 from analyzer.doctor import Check, as_json, examine
 from collector.errors import StoreError
-from collector.store.database import Session
+from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 
 T = MONDAY

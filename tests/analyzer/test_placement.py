@@ -15,7 +15,7 @@ from analyzer.placement.links import order_ranks
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import ASSUMED, WEEK_US, Share, reordering, weekly_milliseconds
 from analyzer.placement.site import Host, Placed, Site, read_site
-from collector.store.database import Session
+from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site
 from tests.ledger.fleet import DAY, priced
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analyzer.timeline import TimelinePoint, timeline
-from collector.store.database import Session
+from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY

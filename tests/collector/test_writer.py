@@ -7,7 +7,8 @@ import pytest
 from collector.config import CollectorConfig
 from collector.decode import decode
 from collector.errors import BatchError
-from collector.store.database import Session, Store
+from collector.store.database import Store
+from collector.store.session import Session
 from collector.writer import Writer
 from tests.collector.batches import NOW, body
 from tests.collector.serving import running

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from collector.store.database import Session
+from collector.store.session import Session
 
 Row = dict[str, object]
 Tables = dict[str, list[Row]]

@@ -13,7 +13,8 @@ from analyzer.findings import Evidence, Finding
 from analyzer.period import HOUR, Calendar, Period
 from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.states import booking
-from collector.store.database import Session, Store
+from collector.store.database import Store
+from collector.store.session import Session
 
 CALENDAR = Calendar("Europe/Berlin")
 W46: Period = CALENDAR.week(2026, 46)

@@ -16,7 +16,8 @@ from analyzer.report.cli import report
 from analyzer.report.paper import Paper
 from analyzer.report.run import Point
 from analyzer.report.run_text import run_text
-from collector.store.database import Session, Store
+from collector.store.database import Store
+from collector.store.session import Session
 from tests.report import example_week
 
 BERLIN = Settings(cluster="alpha", timezone="Europe/Berlin")

@@ -14,7 +14,8 @@ from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step, week_report
 from analyzer.report.week_text import week_text
 from analyzer.states import BOOKINGS, CLASSES, Booking
-from collector.store.database import Session, Store
+from collector.store.database import Store
+from collector.store.session import Session
 from tests.report import example_week
 
 ENTRIES = st.lists(

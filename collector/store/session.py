@@ -1,0 +1,83 @@
+"""One cursor on the store: statements, queries and bulk appends, foreign errors renamed."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import duckdb
+import pyarrow
+
+from collector.errors import StoreError
+
+
+class Session:
+    """One cursor on the store: use it in one thread, close it when done."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the cursor back."""
+        self._cursor.close()
+
+    def execute(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> None:
+        """Run one statement for its effect."""
+        try:
+            self._cursor.execute(sql, parameters)
+        except duckdb.Error as error:
+            raise StoreError(f"the store refused a statement: {error}") from error
+
+    def rows(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
+        """Run one query and return all its rows; for results that are small by design."""
+        try:
+            return self._cursor.execute(sql, parameters).fetchall()
+        except duckdb.Error as error:
+            raise StoreError(f"the store refused a query: {error}") from error
+
+    def row(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> tuple[Any, ...]:
+        """Run one query that always has a first row, and return it."""
+        return self.rows(sql, parameters)[0]
+
+    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> pyarrow.Table:
+        """Run one query and return its rows as an Arrow table."""
+        try:
+            return self._cursor.execute(sql, parameters).to_arrow_table()
+        except duckdb.Error as error:
+            raise StoreError(f"the store refused a query: {error}") from error
+
+    def insert(self, table: str, rows: pyarrow.Table) -> None:
+        """Append an Arrow table by column name; columns that it lacks become null."""
+        columns = ", ".join(rows.column_names)
+        self._cursor.register("arriving", rows)
+        try:
+            self._cursor.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM arriving")
+        except duckdb.Error as error:
+            raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
+        finally:
+            self._cursor.unregister("arriving")
+
+    def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Append Python rows in bulk; for what was judged, never for samples."""
+        if rows:
+            values = zip(*rows, strict=True)
+            self.insert(table, pyarrow.table(dict(zip(columns, map(list, values), strict=True))))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit everything inside together, or nothing of it."""
+        self.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            with suppress(
+                duckdb.Error
+            ):  # a broken store has nothing left to roll back; the first error is the one told
+                self._cursor.rollback()
+            raise
+        self.execute("COMMIT")
