@@ -96,7 +96,7 @@ def _tell(shown: Shown, options: argparse.Namespace) -> None:
     elif options.store:
         print(f"to read on: gpuledger findings --store {options.store}", file=sys.stderr)
     else:
-        print("nothing is kept; to read on: gpuledger demo --once --store demo.duckdb", file=sys.stderr)
+        print("nothing is kept; to read on: gpuledger demo --once --store demo/demo.duckdb", file=sys.stderr)
 
 
 def _demo_parser() -> argparse.ArgumentParser:

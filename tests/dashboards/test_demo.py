@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -15,7 +17,8 @@ from analyzer.config import Settings
 from analyzer.errors import AnalyzerError
 from analyzer.report.cli import findings, report
 from collector.errors import ConfigError
-from dashboards.demo import DemoConfig, demo
+from dashboards.cli import demo as demo_command
+from dashboards.demo import DemoConfig, Shown, demo
 from dashboards.demo_site import write_settings
 
 ROOT = Path(__file__).parent.parent.parent
@@ -85,3 +88,33 @@ def test_serve_ends_with_a_signal_and_gives_the_store_back(tmp_path: Path) -> No
         assert process.wait(60) == 0
     with pytest.raises(AnalyzerError, match="the ledger is empty"):
         report(["week", "--store", str(store)])
+
+
+@pytest.mark.parametrize(
+    ("words", "port", "said"),
+    [
+        (["--once"], 0, "gpuledger demo --once --store demo/demo.duckdb"),
+        (["--once", "--store", "kept.duckdb"], 0, "gpuledger findings --store kept.duckdb"),
+        (["--once", "--port", "8471"], 8471, "nothing is kept"),
+    ],
+)
+def test_the_demo_says_how_to_read_on(
+    words: list[str],
+    port: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The report's own "next" finds no store in this directory; and without a page no port needs to be free."""
+    asked: list[DemoConfig] = []
+
+    @contextmanager
+    def built(config: DemoConfig) -> Iterator[Shown]:
+        asked.append(config)
+        yield Shown("report\n", {"report": 0.1}, 1, "http://127.0.0.1:1", Path("s.duckdb"))
+
+    monkeypatch.setattr("dashboards.cli.build_demo", built)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    assert demo_command(words) == 0
+    assert asked[0].port == port
+    assert said in capsys.readouterr().err
