@@ -20,7 +20,6 @@ def order_ranks(finding: Finding, site: Site) -> Proposal | None:
 def _reorder(placed: Placed, racks: list[str | None], crossings: int, kinds: int) -> Proposal:
     by_rack = sorted(zip(racks, placed.hosts, strict=True), key=lambda pair: (pair[0] or "", pair[1]))
     cost, moving = restart(placed.gpus)
-    lines = "\n".join(f"{host} slots={placed.gpus_per_host}" for _, host in by_rack)
     return Proposal(
         kind="reorder_ranks",
         title="order the ranks by rack",
@@ -28,10 +27,24 @@ def _reorder(placed: Placed, racks: list[str | None], crossings: int, kinds: int
         to=f"ranks by host: {_short([rack for rack, _ in by_rack])}",
         why=f"the ring changes rack {crossings} times; ordered by rack it does so {kinds} times",
         share=reordering(crossings, kinds),
-        artefact=f"# hostfile, for srun --distribution=arbitrary\n{lines}",
+        artefact=_rank_file([host for _, host in by_rack], placed.gpus_per_host),
         losers="nobody: no host changes",
         cost_to_move=cost,
         moving_gpu_ms=moving,
+    )
+
+
+def _rank_file(hosts: list[str], ranks: int) -> str:
+    """Return the lines that write the order of ranks to a file for Slurm, which wants a host's name once a task.
+
+    Source: srun(1), --distribution=arbitrary and SLURM_HOSTFILE.
+    """
+    return (
+        "export SLURM_HOSTFILE=$PWD/ranks.txt\n"
+        f"for host in {' '.join(hosts)}; do\n"
+        f'  yes "$host" | head -n {ranks}\n'
+        'done > "$SLURM_HOSTFILE"\n'
+        "srun --distribution=arbitrary ..."
     )
 
 
