@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from analyzer.report.paper import Paper, paint
 from analyzer.report.readings import Breakdown, Entry, Unpriced
+from analyzer.report.sentences import first_sentence
 from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step, week_report
 from analyzer.report.week_text import week_text
-from analyzer.states import BOOKINGS, CLASSES, Booking
+from analyzer.states import BOOKINGS, CLASSES, Booking, booking
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week
@@ -95,7 +96,30 @@ def test_an_empty_ledger_says_what_to_do() -> None:
     """The first report of a new site is read before its first analysis."""
     with Store.open(None) as store, store.session() as session:
         report = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
-    assert "run gpuledger analyze" in week_text(report, Paper())
+    text = week_text(report, Paper())
+    assert "run gpuledger analyze" in text
+    assert "0 GPUs" not in text, "what is not known is not told as nothing"
+
+
+def test_a_long_name_of_a_period_stands_apart(week: WeekReport) -> None:
+    """A day's label fills its column to the end."""
+    day = replace(week, period=replace(week.period, label="2026-11-11"))
+    assert "period 2026-11-11 Mon 9 Nov" in week_text(day, Paper())
+
+
+@given(amounts=st.lists(st.integers(1, 10**9), min_size=3, max_size=3))
+def test_the_sentence_says_the_figures_of_the_table(amounts: list[int]) -> None:
+    """Rounded apart, they would differ by a tenth now and then, and the reader would trust neither."""
+    kinds = [("productive", "compute"), ("held_idle", "abandoned"), ("unallocated", "free")]
+    entries = tuple(
+        Entry(booking(*kind).klass, booking(*kind).label, amount, amount)
+        for kind, amount in zip(kinds, amounts, strict=True)
+    )
+    line = next(line for line in lines(Breakdown(entries)) if line.klass == "avoidable")
+    with Store.open(None) as store, store.session() as session:
+        empty = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
+    report = replace(empty, breakdown=Breakdown(entries))
+    assert f"({line.percent}\N{NO-BREAK SPACE}%)" in first_sentence(report)
 
 
 def test_names_cannot_write_to_the_terminal(week: WeekReport) -> None:
