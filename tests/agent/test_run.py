@@ -296,6 +296,7 @@ def test_where_nothing_can_be_written_the_recording_goes_elsewhere(tmp_path: Pat
         (("--against", "none.json"), "--against none.json: there is no such recording"),
         (("--report", "none/report.html"), "--report none/report.html: there is no folder"),
         (("--every", "often"), "'often' is not a duration"),
+        (("--every", "0"), "--every 0 is too short: 20ms is the least"),
         (("--steps-from", "("), "--steps-from '(' is no regular expression"),
         (("--steps-from", "x*"), "--steps-from 'x*' matches nothing at all"),
     ],
