@@ -1,7 +1,7 @@
 """Carry a day's windows from the store to the judge and its verdicts back."""
 
 from bisect import insort
-from dataclasses import astuple, fields
+from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -106,7 +106,9 @@ def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
     """Fill the temporary table `verdicts`, by run number and window."""
     columns = ", ".join(f"{field.name} {_SQL_TYPES.get(field.type, 'VARCHAR')}" for field in fields(Verdict))
     session.execute(f"CREATE OR REPLACE TEMP TABLE said ({columns})")
-    session.load("said", _VERDICT_COLUMNS, [astuple(verdict) for verdict in verdicts])
+    session.load(
+        "said", _VERDICT_COLUMNS, [tuple(getattr(verdict, name) for name in _VERDICT_COLUMNS) for verdict in verdicts]
+    )
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE verdicts AS

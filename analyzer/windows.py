@@ -1,7 +1,7 @@
 """Ten minutes of one run: what was counted of it, and what is judged of it. Whole numbers, so that sums are exact."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from analyzer.states import Confidence
@@ -61,7 +61,7 @@ class RunWindow:
 
     def as_json(self) -> str:
         """Return the window as JSON, for the store."""
-        return json.dumps({key: value for key, value in asdict(self).items() if value is not None}, sort_keys=True)
+        return json.dumps({key: value for key, value in _items(self) if value is not None}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "RunWindow":
@@ -120,12 +120,17 @@ class Verdict:
 
     def as_json(self) -> str:
         """Return the verdict as JSON, for the store."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json.dumps(dict(_items(self)), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Verdict":
         """Read back what as_json wrote."""
         return cls(**_known(cls, json.loads(text)))
+
+
+def _items(record: "RunWindow | Verdict") -> list[tuple[str, Any]]:
+    """Return names and values; dataclasses.asdict copies deeply, which a week's windows feel."""
+    return [(name, getattr(record, name)) for name in record.__slots__]
 
 
 def _known(cls: type, values: dict[str, Any]) -> dict[str, Any]:

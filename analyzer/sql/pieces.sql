@@ -1,7 +1,7 @@
 -- Samples cut by slices. A sample that crosses an hour is listed for each; nearly all cross none.
 CREATE OR REPLACE TEMP TABLE pieces AS
 WITH hourly AS (
-    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow
+    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow WHERE until_ms > from_ms
     UNION ALL
     SELECT *, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)) FROM narrow
     WHERE (until_ms - 1) // 3600000 > from_ms // 3600000

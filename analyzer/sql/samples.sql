@@ -1,10 +1,7 @@
 -- One chunk of samples, narrow: integers only (permille, kB/ms), so that every sum is exact and every run the same.
 
--- Samples of one unit are made disjoint: where two overlap, the earlier ends as the later begins.
 CREATE OR REPLACE TEMP TABLE narrow AS
-SELECT u.uid, row_number() OVER w AS k,
-    s.started_at // 1000 AS from_ms,
-    least(s.ended_at // 1000, coalesce(lead(s.started_at // 1000) OVER w, s.ended_at // 1000)) AS until_ms,
+SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, s.batch,
     s.up IS DISTINCT FROM false AS up,
     round(1000 * coalesce(s.sm_active_ratio, s.utilization_ratio))::SMALLINT AS activity,
     s.sm_active_ratio IS NOT NULL AS has_sm,
@@ -26,16 +23,27 @@ SELECT u.uid, row_number() OVER w AS k,
     CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
          THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000, 1000000000000) END::BIGINT AS nvlink_kb
 FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
-WHERE s.started_at < $until_us AND s.ended_at > $from_us
-WINDOW w AS (PARTITION BY u.uid ORDER BY s.started_at, s.ended_at, s.batch);
+WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 
-DELETE FROM narrow WHERE until_ms <= from_ms;
+-- In order of time, with only what that needs: a window carries all its columns along, and these are few.
+CREATE OR REPLACE TEMP TABLE ordered AS
+SELECT rowid AS r, uid, row_number() OVER w AS k, from_ms, until_ms, activity, memory_mb, up,
+    lead(from_ms) OVER w AS next_ms
+FROM narrow WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms, batch, activity, memory_mb, up);
+
+-- Samples of one unit are made disjoint: where two overlap, the earlier ends as the later begins. Few ever do.
+CREATE OR REPLACE TEMP TABLE overlapping AS
+SELECT r, next_ms FROM ordered WHERE next_ms < until_ms;
+
+UPDATE narrow SET until_ms = o.next_ms FROM overlapping o WHERE o.r = narrow.rowid;
+
+UPDATE ordered SET until_ms = next_ms WHERE next_ms < until_ms;
 
 -- Quiet spans: consecutive samples without work, long enough to be a state of their own and no pause in one.
 CREATE OR REPLACE TEMP TABLE quiet AS
 WITH low AS (
     SELECT uid, k, from_ms, until_ms, memory_mb, k - row_number() OVER (PARTITION BY uid ORDER BY k) AS island
-    FROM narrow WHERE up AND activity <= $quiet_permille
+    FROM ordered WHERE up AND activity <= $quiet_permille AND until_ms > from_ms
 ), spans AS (
     SELECT uid, min(from_ms) AS from_ms, max(until_ms) AS until_ms, max(memory_mb) AS memory_mb, sum(until_ms - from_ms) AS observed_ms
     FROM low GROUP BY uid, island
@@ -56,7 +64,7 @@ CREATE OR REPLACE TEMP TABLE first_here AS
 WITH alive AS (
     SELECT h.rid, h.attempt, h.uid, min(greatest(n.from_ms, h.from_ms)) AS alive_ms,
         min(greatest(n.from_ms, h.from_ms)) FILTER (n.activity > $begun_permille) AS busy_ms
-    FROM (SELECT uid, from_ms, until_ms, activity FROM narrow WHERE up AND activity > $active_permille) n
+    FROM (SELECT uid, from_ms, until_ms, activity FROM narrow WHERE up AND activity > $active_permille AND until_ms > from_ms) n
     JOIN waiting h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
     GROUP BY ALL
 )
