@@ -80,19 +80,20 @@ def _one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal |
 
 
 def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
-    """Take the host of the slow GPU out of the run."""
+    """Take the host of the slowest GPU out of the run."""
     placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
     if placed is None or finding.caused_by is None:
         return None
+    slow = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
     cost, moving = restart(placed.gpus)
     return Proposal(
         kind="drain_slow_gpu",
-        title="restart without the slow GPU's host",
-        from_=f"a run with {finding.caused_by}",
+        title=f"restart without {slow}",
+        from_=f"a rank on {slow}, on {finding.caused_by}",
         to="another host of the same kind",
-        why="its peers wait for this GPU at every step",
+        why="its peers wait for the slowest GPU at every step",
         share=ASSUMED["repair"],
-        artefact=f"#SBATCH --exclude=<host of {finding.caused_by}>",
+        artefact=f"#SBATCH --exclude={slow}",
         losers="nobody",
         cost_to_move=cost,
         moving_gpu_ms=moving,
@@ -102,17 +103,23 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
 
 def cool(finding: Finding, site: Site) -> Proposal | None:
     """Drain hosts that run too hot, and look at their cooling."""
-    placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
-    hosts = ", ".join(placed.hosts) if placed and len(placed.hosts) <= 2 else "the hosts named in the evidence"
+    slow = _slow(finding, site)
+    if not slow:
+        return None
     return Proposal(
         kind="cool",
-        title="look at the cooling",
-        from_=f"{hosts} below their clock for heat",
+        title=f"look at the cooling of {slow}",
+        from_=f"{slow} below their clock for heat",
         to="at their reference clock",
         why="the clock falls with the temperature, and every rank of the run waits for the slowest",
         share=ASSUMED["repair"],
-        artefact='scontrol update nodename=<host> state=drain reason="heat"',
-        losers="the run that holds the host now",
-        cost_to_move="the host's time while it is looked at",
+        artefact=f'scontrol update nodename={slow} state=drain reason="heat"',
+        losers="the runs that hold these hosts now",
+        cost_to_move="the hosts' time while they are looked at",
         actor="platform",
     )
+
+
+def _slow(finding: Finding, site: Site) -> str:
+    """Return the slow hosts of the finding's runs, as Slurm lists them; empty where none is known."""
+    return ",".join(sorted({node for run in finding.run_ids for node in site.slow_hosts.get(run, ())}))

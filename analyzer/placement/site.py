@@ -1,7 +1,7 @@
 """The site as placement sees it: where each run's GPUs are, and what stood free meanwhile."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Hosts by name and runs by id."""
+    """Hosts by name and runs by id; `slow_hosts` are those on which a run lost most of what its clocks lost."""
 
     hosts: dict[str, Host]
     runs: dict[str, Placed]
+    slow_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    gpu_hosts: dict[str, str] = field(default_factory=dict)  # where each GPU is
 
     def racks_of(self, run_id: str) -> list[str | None]:
         """Return the rack of each of the run's hosts, in the order of ranks; None for those of which none is known."""
@@ -66,7 +68,29 @@ class Site:
 
 def read_site(session: "Session", start_us: int, end_us: int) -> Site:
     """Read hosts and runs of the period from the store."""
-    return Site(_hosts(session, start_us, end_us), _runs(session, start_us, end_us))
+    span = (session, start_us, end_us)
+    return Site(_hosts(*span), _runs(*span), _slow_hosts(*span), _gpu_hosts(*span))
+
+
+def _gpu_hosts(session: "Session", start_us: int, end_us: int) -> dict[str, str]:
+    wanted = "SELECT gpu_uuid, max(node) FROM ledger WHERE hour >= ? AND hour < ? GROUP BY gpu_uuid"
+    rows: list[tuple[str, str]] = [(gpu, node) for gpu, node in session.rows(wanted, [start_us, end_us])]
+    return dict(rows)
+
+
+def _slow_hosts(session: "Session", start_us: int, end_us: int) -> dict[str, tuple[str, ...]]:
+    rows = session.rows(
+        """
+        WITH lost AS (
+            SELECT run_id, node, sum(milliseconds)::BIGINT AS ms FROM ledger
+            WHERE hour >= ? AND hour < ? AND state = 'throttled' AND run_id IS NOT NULL GROUP BY ALL
+        )
+        SELECT run_id, list(node ORDER BY node) FROM lost
+        WHERE ms * 10 >= (SELECT max(m.ms) FROM lost m WHERE m.run_id = lost.run_id) GROUP BY run_id
+        """,
+        [start_us, end_us],
+    )
+    return {run_id: tuple(nodes) for run_id, nodes in rows}
 
 
 def _hosts(session: "Session", start_us: int, end_us: int) -> dict[str, Host]:
