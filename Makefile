@@ -7,11 +7,11 @@ MADE := .venv/.made
 ARGS ?=
 export PYTHON
 
-.PHONY: help demo test services wheel lock docs picture bench-truth bench-analyzer bench-agent bench-ingest clean
+.PHONY: help demo test services wheel lock docs picture bench-truth bench-analyzer bench-agent bench-ingest bench-hostile clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make services | wheel | lock | docs | bench-truth | bench-analyzer | bench-agent | bench-ingest | clean"
+	@echo "make services | wheel | lock | docs | bench-truth | bench-analyzer | bench-agent | bench-ingest | bench-hostile | clean"
 
 $(MADE): requirements.lock pyproject.toml
 	@python=$$(.ci/python) && $$python -m venv .venv
@@ -33,7 +33,7 @@ test: $(MADE)
 services:
 	@.ci/apt gcc libc6-dev chromium fonts-dejavu-core systemd
 
-bench-truth bench-analyzer bench-agent bench-ingest: bench-%: $(MADE)
+bench-truth bench-analyzer bench-agent bench-ingest bench-hostile: bench-%: $(MADE)
 	@$(BIN)/python bench/bench_$*.py $(ARGS)
 
 docs: $(MADE)
