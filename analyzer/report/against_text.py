@@ -7,13 +7,16 @@ from analyzer.report.words import clock, duration, percent, plain
 
 
 def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
-    """Return whether the change worked, by how much, and what the largest loss is now."""
+    """Return whether the change worked, by how much, and what the largest loss is now; failures are not compared."""
+    failed = [name for name, one in (("the earlier", before), ("this", now)) if one.ended and one.ended.exit_code != 0]
+    if failed:
+        return f"Not compared: {' and '.join(failed)} command failed, so a shorter time is no success."
     change = now.microseconds - before.microseconds
     share = percent(abs(change) * 1000, before.microseconds * 1000)
     took = duration(abs(change) // 1_000_000)
     told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= 1_000_000 else "As fast."
     if before.run is None or now.run is None:
-        return f"{told} No GPU was watched in {'both' if before.run is now.run else 'one'} of them."
+        return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
     moved = _largest_move(before.run.breakdown, now.run.breakdown)
     lost = max(now.run.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
     still = f" Still the largest loss: {lost.label}." if lost else " Nothing avoidable is left."

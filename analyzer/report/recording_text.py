@@ -16,6 +16,7 @@ from analyzer.report.table import Line, lines
 from analyzer.report.words import clock, counted, duration, gpu_hours, money, plain
 
 TRY_SHOWN = 3
+SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
 NAME_WIDTH = 28
 
 
@@ -145,7 +146,9 @@ def _foot(report: RecordingReport) -> list[str]:
     found = []
     if report.ended is not None:
         seconds = max(1, report.microseconds) / 1_000_000
-        core = f"{100 * report.ended.watcher_cpu_seconds / seconds:.1f} % of one core"
+        spent = report.ended.watcher_cpu_seconds
+        # Of a command that is over at once the watcher's own start would be the whole figure.
+        core = f"{100 * spent / seconds:.1f} % of one core" if seconds >= SHARE_SECONDS else f"{spent:.1f} CPU seconds"
         memory = report.ended.watcher_rss_bytes
         found.append(
             f"gpuledger used {core}{f' and {bytes_words(memory)}' if memory else ''}.   saved {plain(report.file)}"

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.report.against_text import against_sentence
 from analyzer.report.cli import report
 from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
@@ -93,3 +95,13 @@ def test_the_picture_loads_nothing(week: WeekReport) -> None:
     assert "67,738" in drawn
     assert "@font-face" not in drawn
     assert "url(http" not in drawn
+
+
+def test_a_command_that_failed_is_not_called_faster(recordings: Path) -> None:
+    """It was over sooner because it broke."""
+    before = recording_report(recordings / "before.json", None)
+    after = recording_report(recordings / "after.json", None)
+    assert after.ended is not None
+    failed = replace(after, ended=replace(after.ended, exit_code=3))
+    assert "Faster" in against_sentence(before, after)
+    assert "Faster" not in against_sentence(before, failed)
