@@ -99,9 +99,22 @@ CREATE OR REPLACE TEMP TABLE run_keys AS
 SELECT row_number() OVER (ORDER BY run_id) AS rid, run_id FROM (SELECT DISTINCT run_id FROM allocation_now);
 
 CREATE OR REPLACE TEMP TABLE holds AS
-SELECT k.rid, a.attempt, u.uid, u.gid, a.from_ms, a.until_ms, a.precedence, a.rank, a.exit_status, a.ended_at IS NOT NULL AS ended
-FROM allocation_now a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
-WHERE a.until_ms > a.from_ms;
+WITH taken AS (
+    SELECT k.rid, a.attempt, u.uid, u.gid, u.nid, a.from_ms, a.until_ms, a.precedence, a.rank, a.exit_status,
+        a.ended_at IS NOT NULL AS ended,
+        lag(a.until_ms) OVER (PARTITION BY u.uid, a.precedence ORDER BY a.from_ms, a.until_ms, k.rid, a.attempt) AS before_ms
+    FROM allocation_now a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
+    WHERE a.until_ms > a.from_ms
+), offsets AS (
+    SELECT n.nid, s.ended_at // 1000 AS at_ms, max(abs(round(1000 * s.clock_offset_seconds)))::BIGINT AS offset_ms
+    FROM agent_samples s JOIN nodes n USING (node) WHERE s.clock_offset_seconds IS NOT NULL GROUP BY ALL
+)
+-- Two clocks never agree: an edge that lies as near to the last one as the clocks were seen to be apart is that edge.
+SELECT t.rid, t.attempt, t.uid, t.gid,
+    CASE WHEN abs(t.from_ms - t.before_ms) <= least(coalesce(o.offset_ms, 0), 5000) AND t.before_ms < t.until_ms THEN t.before_ms
+         ELSE t.from_ms END AS from_ms,
+    t.until_ms, t.precedence, t.rank, t.exit_status, t.ended
+FROM taken t ASOF LEFT JOIN offsets o ON o.nid = t.nid AND o.at_ms <= t.from_ms;
 
 -- Hosts whose scheduler has ever spoken of them: there, silence about an allocation means that there is none.
 CREATE OR REPLACE TEMP TABLE scheduled_nodes AS

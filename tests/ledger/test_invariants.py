@@ -279,3 +279,17 @@ def _not_booked_once(fleet: Fleet) -> list[tuple[object, ...]]:
             UNION ALL SELECT gpu_uuid, hour, 3600000, ms FROM booked WHERE ms > 3600000
             """
         )
+
+
+def test_scheduler_edges_within_the_clocks_offset_mint_no_state() -> None:
+    """Two seconds between two runs are two clocks that disagree, once the agent has measured that they do."""
+    for offset, free in ((None, 2_000), (2.5, 0)):
+        fleet = Fleet()
+        fleet.own("n1", ["G1"])
+        fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR // 2, name="train")
+        fleet.hold("slurm/alpha/2", "n1", ["G1"], T + HOUR // 2 + 2_000_000, T + HOUR, name="train")
+        fleet.sample("n1", "G1", T, T + HOUR)
+        beat = {"node": "n1", "started_at": T, "ended_at": T + MINUTE, "clock_offset_seconds": offset}
+        fleet.add("agent_samples", [beat])
+        fleet.analyze()
+        assert fleet.states().get(("unallocated", "free"), 0) == free
