@@ -89,16 +89,9 @@ def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict],
         (window.run_id, window.window_ms * 1000, window.as_json(), verdict.as_json())
         for window, verdict in zip(windows, verdicts, strict=True)
     ]
-    session.execute(
-        "CREATE OR REPLACE TEMP TABLE arrived AS SELECT run_id, window_start, counts, verdict FROM run_windows LIMIT 0"
-    )
-    session.load("arrived", columns, rows)
-    session.execute("INSERT OR REPLACE INTO run_windows SELECT * FROM arrived")
-    session.execute("CREATE OR REPLACE TEMP TABLE unjudged AS SELECT * FROM not_evaluated LIMIT 0")
-    session.load(
-        "unjudged", ("hour", "subject", "rule", "missing"), [(m.hour_us, m.subject, m.rule, m.missing) for m in missing]
-    )
-    session.execute("INSERT OR REPLACE INTO not_evaluated SELECT * FROM unjudged")
+    session.load("run_windows", columns, rows, replace=True)
+    not_judged = [(each.hour_us, each.subject, each.rule, each.missing) for each in missing]
+    session.load("not_evaluated", ("hour", "subject", "rule", "missing"), not_judged, replace=True)
     load_verdicts(session, verdicts)
 
 

@@ -67,9 +67,8 @@ def publish_day(session: "Session", day_ms: int, settings: Settings, versions: V
         (hour, status_of_hour(hour, known_us, now_us, settings), digest, versions.rules, versions.prices)
         for hour in hours
     ]
-    session.execute("CREATE OR REPLACE TEMP TABLE hours_done AS SELECT * FROM ledger_hours LIMIT 0")
-    session.load("hours_done", ("hour", "status", "input_digest", "rules_version", "price_version"), rows)
-    session.execute("INSERT OR REPLACE INTO ledger_hours SELECT * FROM hours_done")
+    columns = ("hour", "status", "input_digest", "rules_version", "price_version")
+    session.load("ledger_hours", columns, rows, replace=True)
     (written,) = session.row("SELECT count(*) FROM priced")
     (adjusted,) = session.row("SELECT count(*) FROM differences")
     return Published(len(hours), written, adjusted)

@@ -6,17 +6,13 @@ from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Host, Placed, Site
 
 
-def _placed(finding: Finding, site: Site) -> Placed | None:
-    return site.runs.get(finding.run_ids[0]) if finding.run_ids else None
-
-
 def _hosts_text(placed: Placed) -> str:
     return ", ".join(placed.hosts) if len(placed.hosts) <= 4 else f"{len(placed.hosts)} hosts"
 
 
 def more_workers(finding: Finding, site: Site) -> Proposal | None:
     """Give the loaders more workers, and the run the cores for them, on the hosts where it is (Synergy, OSDI'22)."""
-    placed = _placed(finding, site)
+    placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
     hosts = [site.hosts[node] for node in placed.hosts if node in site.hosts]
@@ -45,7 +41,7 @@ def more_workers(finding: Finding, site: Site) -> Proposal | None:
 
 def other_disk(finding: Finding, site: Site) -> Proposal | None:
     """Move the run to hosts whose local disk is not shared with another reader; else stripe or cache its input."""
-    placed = _placed(finding, site)
+    placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
     target = _free_host(placed, site)
@@ -86,7 +82,7 @@ def _free_host(placed: Placed, site: Site) -> Host | None:
 
 def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:
     """Copy the input to the local NVMe of the run's own hosts, or of hosts that have one, before the first epoch."""
-    placed = _placed(finding, site)
+    placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
     own = [site.hosts[node] for node in placed.hosts if node in site.hosts]
@@ -112,7 +108,7 @@ def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:
 
 def pin_memory(finding: Finding, site: Site) -> Proposal | None:
     """Copy from pinned memory, beside the computation, from the NUMA node that the GPU hangs on."""
-    placed = _placed(finding, site)
+    placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
     return Proposal(

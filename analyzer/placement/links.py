@@ -8,7 +8,7 @@ from analyzer.placement.site import Placed, Site
 
 def order_ranks(finding: Finding, site: Site) -> Proposal | None:
     """Order ranks by rack where they alternate; else move the run into one rack that has room."""
-    placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
+    placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
     racks = site.racks_of(placed.run_id)
@@ -81,7 +81,7 @@ def _one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal |
 
 def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
     """Take the host of the slowest GPU out of the run."""
-    placed = site.runs.get(finding.run_ids[0]) if finding.run_ids else None
+    placed = site.first_run(finding.run_ids)
     if placed is None or finding.caused_by is None:
         return None
     slow = site.gpu_hosts.get(finding.caused_by, finding.caused_by)

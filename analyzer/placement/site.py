@@ -1,6 +1,7 @@
 """The site as placement sees it: where each run's GPUs are, and what stood free meanwhile."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,10 @@ class Site:
     runs: dict[str, Placed]
     slow_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     gpu_hosts: dict[str, str] = field(default_factory=dict)  # where each GPU is
+
+    def first_run(self, run_ids: Sequence[str]) -> Placed | None:
+        """Return where the first of these runs is, or None where there is none or it is not known."""
+        return self.runs.get(run_ids[0]) if run_ids else None
 
     def racks_of(self, run_id: str) -> list[str | None]:
         """Return the rack of each of the run's hosts, in the order of ranks; None for those of which none is known."""

@@ -51,22 +51,29 @@ class Session:
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
-    def insert(self, table: str, rows: pyarrow.Table) -> None:
-        """Append an Arrow table by column name; columns that it lacks become null."""
+    def insert(self, table: str, rows: pyarrow.Table, *, replace: bool = False) -> None:
+        """Append an Arrow table by column name; columns that it lacks become null.
+
+        With `replace`, a row takes the place of the one that has its key.
+        """
         columns = ", ".join(rows.column_names)
         self._cursor.register("arriving", rows)
         try:
-            self._cursor.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM arriving")
+            self._cursor.execute(
+                f"INSERT {'OR REPLACE ' if replace else ''}INTO {table} ({columns}) SELECT {columns} FROM arriving"
+            )
         except duckdb.Error as error:
             raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
         finally:
             self._cursor.unregister("arriving")
 
-    def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    def load(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, replace: bool = False
+    ) -> None:
         """Append Python rows in bulk; for what was judged, never for samples."""
         if rows:
             values = zip(*rows, strict=True)
-            self.insert(table, pyarrow.table(dict(zip(columns, map(list, values), strict=True))))
+            self.insert(table, pyarrow.table(dict(zip(columns, map(list, values), strict=True))), replace=replace)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
