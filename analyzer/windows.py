@@ -40,13 +40,11 @@ class RunWindow:
     nvlink_kb: int | None = None
     nodes: int = 1
     cpu_busy: int | None = None
-    iowait: int | None = None
     host_pressure_io: int | None = None
     host_pressure_cpu: int | None = None
     disk_busy: int | None = None
     block_read: int | None = None  # bytes a second, all nodes of the run
     mount_read: int | None = None
-    mount_busy: int | None = None
     rdma_out: int | None = None  # bytes in the window, all nodes of the run
     workers: int | None = None
     busiest: int | None = None

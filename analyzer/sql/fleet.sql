@@ -6,7 +6,7 @@ SELECT * FROM inventory WHERE gpu_uuid IS NOT NULL
 QUALIFY row_number() OVER (PARTITION BY gpu_uuid ORDER BY started_at DESC, batch DESC) = 1;
 
 CREATE OR REPLACE TEMP TABLE host_now AS
-SELECT node, rack, block, zone, cpu_cores, node_group FROM inventory WHERE gpu_uuid IS NULL
+SELECT node, rack, node_group FROM inventory WHERE gpu_uuid IS NULL
 QUALIFY row_number() OVER (PARTITION BY node ORDER BY started_at DESC, batch DESC) = 1;
 
 -- What the agents have seen, whoever owns it.
@@ -31,10 +31,10 @@ FROM bounds;
 CREATE OR REPLACE TEMP TABLE allocation_now AS
 SELECT run_id, coalesce(attempt, 0) AS attempt, gpu_uuid, node, started_at // 1000 AS from_ms,
     coalesce(ended_at, (SELECT until_us FROM known)) // 1000 AS until_ms,
-    ended_at, exit_status, rank, submitted_at, member,
+    ended_at, exit_status, submitted_at,
     CASE coalesce(scheduler, split_part(run_id, '/', 1))
         WHEN 'process' THEN 3 WHEN 'declared' THEN 2 WHEN 'cgroup' THEN 1 ELSE 0 END AS precedence,
-    name, account, user AS owner, project, queue, labels, restarts_of, requested_gpus, batch
+    name, account, user AS owner, project, queue, labels, batch
 FROM allocations WHERE started_at IS NOT NULL
 QUALIFY row_number() OVER (
     PARTITION BY run_id, coalesce(attempt, 0), gpu_uuid, started_at ORDER BY batch DESC, ended_at DESC NULLS LAST) = 1;
@@ -100,7 +100,7 @@ SELECT row_number() OVER (ORDER BY run_id) AS rid, run_id FROM (SELECT DISTINCT 
 
 CREATE OR REPLACE TEMP TABLE holds AS
 WITH taken AS (
-    SELECT k.rid, a.attempt, u.uid, u.gid, u.nid, a.from_ms, a.until_ms, a.precedence, a.rank, a.exit_status,
+    SELECT k.rid, a.attempt, u.uid, u.gid, u.nid, a.from_ms, a.until_ms, a.precedence, a.exit_status,
         a.ended_at IS NOT NULL AS ended,
         lag(a.until_ms) OVER (PARTITION BY u.uid, a.precedence ORDER BY a.from_ms, a.until_ms, k.rid, a.attempt) AS before_ms
     FROM allocation_now a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
@@ -113,7 +113,7 @@ WITH taken AS (
 SELECT t.rid, t.attempt, t.uid, t.gid,
     CASE WHEN abs(t.from_ms - t.before_ms) <= least(coalesce(o.offset_ms, 0), 5000) AND t.before_ms < t.until_ms THEN t.before_ms
          ELSE t.from_ms END AS from_ms,
-    t.until_ms, t.precedence, t.rank, t.exit_status, t.ended
+    t.until_ms, t.precedence, t.exit_status, t.ended
 FROM taken t ASOF LEFT JOIN offsets o ON o.nid = t.nid AND o.at_ms <= t.from_ms;
 
 -- Hosts whose scheduler has ever spoken of them: there, silence about an allocation means that there is none.

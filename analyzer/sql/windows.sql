@@ -51,18 +51,17 @@ SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING 
 CREATE OR REPLACE TEMP TABLE host_windows AS
 WITH hosts AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
-        avg(round(1000 * cpu_busy_ratio)::BIGINT)::BIGINT AS cpu_busy, avg(round(1000 * cpu_iowait_ratio)::BIGINT)::BIGINT AS iowait,
+        avg(round(1000 * cpu_busy_ratio)::BIGINT)::BIGINT AS cpu_busy,
         avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
     FROM host_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
-        sum(read_bytes)::BIGINT AS read_bytes, sum(written_bytes)::BIGINT AS written_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
+        sum(read_bytes)::BIGINT AS read_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
     FROM disk_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), disks AS (
     SELECT nid, window_ms, max(busy) FILTER (is_block) AS disk_busy,
-        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read,
-        max(busy) FILTER (NOT is_block) AS mount_busy
+        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read
     FROM devices GROUP BY ALL
 ), links AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out
@@ -72,7 +71,6 @@ SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING
 
 CREATE OR REPLACE TEMP TABLE process_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    (sum(workers) * 1000000 // sum(ended_at - started_at) * (max(ended_at) - min(started_at)) // 1000000)::BIGINT AS workers_seen,
     max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest, avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
 FROM process_samples JOIN run_keys k USING (run_id) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
@@ -98,12 +96,12 @@ WITH gpus AS (
         sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb, sum(nvlink_kb)::BIGINT AS nvlink_kb
     FROM gpu_windows GROUP BY ALL
 ), hosts AS (
-    SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy, avg(h.iowait)::BIGINT AS iowait,
+    SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
-        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, max(h.mount_busy) AS mount_busy, sum(h.rdma_out)::BIGINT AS rdma_out
+        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, sum(h.rdma_out)::BIGINT AS rdma_out
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
-SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms, workers_seen),
+SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),
     c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)

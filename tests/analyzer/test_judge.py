@@ -33,7 +33,6 @@ def any_window(draw: st.DrawFn, number: int = 0) -> RunWindow:
         "power",
         "best",
         "cpu_busy",
-        "iowait",
         "host_pressure_io",
     )
     gauges += ("host_pressure_cpu", "disk_busy", "busiest", "waiting", "pressure_io", "pressure_cpu", "cpu_throttled")
