@@ -4,39 +4,42 @@ import argparse
 import json
 import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 from agent.clock import SystemClock
-from agent.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
-from agent.config import DEFAULT_FILE, AgentConfig, load, settings
-from agent.daemon import Agent
+from agent.config import DEFAULT_FILE, AgentConfig, load, settings, settings_file
+from agent.control.cli import WORDS, control
+from agent.daemon.lifetime import run_for_ever
 from agent.errors import AgentError, ConfigError
 from agent.once import lines, read_once
 from agent.quantity import duration, seconds
-from agent.report import Wanted, report
-from agent.steps import step_pattern
-from agent.watch import reports_here, spoken, watch
+from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
+from agent.run.report import Wanted, report
+from agent.run.steps import step_pattern
+from agent.run.watch import reports_here, spoken, watch
 from agent.wiring import open_eyes
 
-_LOG = logging.getLogger("agent")
 USAGE, WORLD = 2, 3
 LEAST_EVERY = 0.02  # seconds; the driver's own values change more rarely
 
 
 def agent(argv: list[str]) -> int:
     """Sample this host: for ever, or once. Return 0, 2 for wrong settings, 3 where the world failed."""
-    parser = _parser()
-    given = parser.parse_args(argv)
+    if argv and argv[0] in WORDS:
+        return control(argv)
+    given = _parser().parse_args(argv)
+
+    def read() -> AgentConfig:
+        return load(settings_file(given.config), os.environ, {name: getattr(given, name) for name in settings()})
+
     try:
-        config = load(_file(given.config), os.environ, {name: getattr(given, name) for name in settings()})
+        config = read()
+        if not given.once and (given.json or given.every):
+            raise ConfigError("--json and --every go with --once; without it the agent runs until a signal ends it")
         if given.once:
             return _once(config, _every(given.every or "1s"), as_json=given.json)
-        return _for_ever(config)
+        return _for_ever(config, read)
     except ConfigError as error:
         return _said(error, USAGE)
     except AgentError as error:
@@ -45,7 +48,9 @@ def agent(argv: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="gpuledger agent", description="Sample this host, keep what cannot be sent, serve /metrics."
+        prog="gpuledger agent",
+        description="Sample this host, keep what cannot be sent, serve /metrics.",
+        epilog="gpuledger agent pause, resume and quiet let a host or some GPUs be for a while; each has its --help.",
     )
     parser.add_argument("--config", metavar="FILE", help=f"settings; {DEFAULT_FILE} where it exists")
     parser.add_argument("--once", action="store_true", help="read once, print it, and end; nothing is sent")
@@ -56,12 +61,6 @@ def _parser() -> argparse.ArgumentParser:
         text = f"{words} ({default})" if default else words
         keys.add_argument(f"--{name.replace('_', '-')}", metavar="…", help=text.replace("%", "%%"))
     return parser
-
-
-def _file(named: str | None) -> Path | None:
-    if named is not None:
-        return Path(named)
-    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
 
 
 def _every(given: str) -> float:
@@ -76,64 +75,17 @@ def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
     clock = SystemClock()
     eyes = open_eyes(config, clock.wall)
     try:
-        reading = read_once(config, eyes.sources, clock, every_seconds, eyes.no_gpu)
+        reading = read_once(config, eyes, clock, every_seconds)
     finally:
         eyes.close()
     print(json.dumps(reading.document(), indent=1) if as_json else "\n".join(lines(reading)))
     return 0
 
 
-def _for_ever(config: AgentConfig) -> int:
+def _for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    clock = SystemClock()
-    eyes = open_eyes(config, clock.wall)
-    try:
-        running = Agent(config, eyes.sources, clock)
-        _LOG.info(
-            "%s: %s; every %g s; metrics %s; sending to %s",
-            config.node_name,
-            f"no GPU here ({eyes.no_gpu})" if eyes.no_gpu else "reading GPUs and host",
-            config.beat_seconds,
-            "off" if running.port is None else f"on port {running.port}",
-            config.collector or "nobody, since no collector is set",
-        )
-        _until_told(running)
-    finally:
-        eyes.close()
+    run_for_ever(config, read_again, SystemClock())
     return 0
-
-
-def _until_told(running: Agent) -> None:
-    """Run the beat on a thread of its own until SIGTERM or SIGINT; whatever ended it is raised here.
-
-    A signal handler runs in the main thread, between two of its instructions: setting an event that the main thread
-    itself waits for can lock up for ever. So the main thread does nothing but wait for the beat's thread.
-    """
-    stop = threading.Event()
-    ended: list[BaseException] = []
-
-    def beat() -> None:
-        try:
-            running.run(stop)
-        except BaseException as error:  # noqa: BLE001  raised again in the main thread
-            ended.append(error)
-
-    thread = threading.Thread(target=beat, name="beat")
-    with _signals(stop):
-        thread.start()
-        thread.join()
-    if ended:
-        raise ended[0]
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def run(argv: list[str]) -> int:
@@ -195,7 +147,7 @@ def _watched(given: argparse.Namespace, words: list[str]) -> int:
     wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open)
     every = _every(given.every) if given.every else None
     steps = step_pattern(given.steps_from) if given.steps_from else None
-    config = load(_file(None), os.environ)
+    config = load(settings_file(None), os.environ)
     watched = watch(words, config, os.environ, say, every, steps)
     say(f"{spoken(words)} ended after {duration(watched.seconds)} with exit code {watched.exit_code}")
     if not given.quiet:

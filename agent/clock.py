@@ -63,6 +63,10 @@ class FakeClock:
         """Set the wall clock forward or back, as NTP or an operator does."""
         self._wall += microseconds
 
+    def suspend(self, microseconds: int) -> None:
+        """Let the host sleep: the wall clock goes on, and CLOCK_MONOTONIC stands still."""
+        self._wall += microseconds
+
     def wait_until(self, monotonic: int, stop: threading.Event) -> bool:
         """Move to that moment at once, unless stopped."""
         if not stop.is_set():
@@ -73,24 +77,38 @@ class FakeClock:
 class Timeline:
     """The wall time of one stream: anchored once, then moved by the monotonic clock, so that intervals abut.
 
-    CLOCK_MONOTONIC is slewed with the wall clock and differs from it only by steps and sleeps. After a step larger
-    than the tolerance the timeline is anchored anew, which the sampler declares as a gap.
+    CLOCK_MONOTONIC is slewed with the wall clock and differs from it only by steps, and by suspends, while which it
+    stands still. After a step larger than the tolerance the timeline is anchored anew, which the sampler declares as
+    a gap. A step back of up to HOLD is waited for, so that no second is told twice; after a larger one, which corrects
+    a clock that was wrong for long, the right time is told at once, although some of it was told before.
     """
 
     STEP_TOLERANCE = 2 * MICROSECONDS
+    HOLD = 60 * MICROSECONDS  # the longest silence that one step back is worth
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._offset = clock.wall() - clock.monotonic()
+        self._told_until = self._moving()
 
     def now(self) -> int:
-        """Return microseconds UTC on this timeline."""
-        return self._clock.monotonic() + self._offset
+        """Return microseconds UTC on this timeline; it stands still while it waits for a step back."""
+        return max(self._moving(), self._told_until)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the time that it is by now was told before a step back."""
+        return self._moving() < self._told_until
 
     def anchor_again(self) -> int:
         """Follow a step of the wall clock, and return it in microseconds; 0 where there was none worth following."""
-        step = self._clock.wall() - self.now()
+        step = self._clock.wall() - self._moving()
         if abs(step) <= self.STEP_TOLERANCE:
             return 0
+        told = self.now()
         self._offset += step
+        self._told_until = told if told - self._moving() <= self.HOLD else self._moving()
         return step
+
+    def _moving(self) -> int:
+        return self._clock.monotonic() + self._offset

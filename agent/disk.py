@@ -2,12 +2,17 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.clock import MICROSECONDS
 from agent.errors import SourceError
-from agent.mounts import Mount, NfsCounters, network_mounts, nfs_counters
+from agent.mounts import Mount, MountCounters, cifs_counters, lustre_counters, network_mounts, nfs_counters
+from agent.mounts.cifs import share_name
+from agent.mounts.counters import at_mounts
+from agent.mounts.lustre import lustre_places, system_name
+from agent.mounts.table import uncounted_mounts
 from agent.procfs import differences, share, text, understanding
 from agent.source import Reading, Row
 
@@ -57,14 +62,14 @@ class _DiskCounters:
     read_at: float  # monotonic seconds
     blocks: dict[str, BlockCounters]
     mounts: list[Mount]
-    nfs: dict[str, NfsCounters]
+    counted: dict[str, MountCounters]  # by mount point
 
 
 class DiskSource:
     """Reads disks and network mounts; one row of `disk_samples` for each.
 
-    Lustre and FUSE mounts are named without numbers: their clients count what programs asked for, not what was
-    fetched. `devices_left_out` counts what the last reading left out for being too many.
+    FUSE mounts are named without numbers: their clients show none. `devices_left_out` counts what the last reading
+    left out for being too many.
     """
 
     name = "disk"
@@ -74,10 +79,12 @@ class DiskSource:
         proc: Path = Path("/proc"),
         period_seconds: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
+        sys: Path = Path("/sys"),
     ) -> None:
         self.period_seconds = period_seconds
         self.devices_left_out = 0
         self._proc = proc
+        self._lustre = lustre_places(proc, sys)
         self._monotonic = monotonic
         self._last: _DiskCounters | None = None
 
@@ -95,7 +102,8 @@ class DiskSource:
         disks = sorted(now.blocks, key=lambda name: (-_moved(now.blocks[name]), name))
         rows = [block_row(name, last.blocks.get(name), now.blocks[name], elapsed) for name in disks[:DEVICES_MAX]]
         rows += [
-            mount_row(mount, last.nfs.get(mount.point), now.nfs.get(mount.point)) for mount in now.mounts[:MOUNTS_MAX]
+            mount_row(mount, last.counted.get(mount.point), now.counted.get(mount.point))
+            for mount in now.mounts[:MOUNTS_MAX]
         ]
         self.devices_left_out = len(disks) + len(now.mounts) - len(rows)
         self._last = now
@@ -106,9 +114,31 @@ class DiskSource:
         if diskstats is None and mountinfo is None:
             raise SourceError(f"{self._proc} names no disks and no mounts; mount procfs there or name its place")
         mounts = network_mounts(mountinfo or "")
-        has_nfs = any(mount.kind == "nfs" for mount in mounts)
-        nfs = nfs_counters(text(self._proc / "self" / "mountstats") or "") if has_nfs else {}
-        return _DiskCounters(self._monotonic(), block_counters(diskstats or ""), mounts, nfs)
+        return _DiskCounters(self._monotonic(), block_counters(diskstats or ""), mounts, self._counted(mounts))
+
+    def _counted(self, mounts: Sequence[Mount]) -> dict[str, MountCounters]:
+        kinds = {mount.kind for mount in mounts}
+        found: dict[str, MountCounters] = {}
+        if "nfs" in kinds:
+            found |= nfs_counters(text(self._proc / "self" / "mountstats") or "")
+        if "lustre" in kinds:
+            found |= at_mounts(mounts, "lustre", lustre_counters(self._lustre), system_name)
+        if "cifs" in kinds:
+            shares = cifs_counters(text(self._proc / "fs" / "cifs" / "Stats") or "")
+            found |= at_mounts(mounts, "cifs", shares, share_name)
+        return found
+
+    def coverage(self) -> list[str]:
+        """Return what of this host's disks and mounts is not seen, in words. To be asked after a reading."""
+        mounts = self._last.mounts if self._last else []
+        counted = self._last.counted if self._last else {}
+        told = {_name(mount) for mount in mounts if mount.point in counted}
+        lines = [_uncounted(mount) for mount in mounts if _name(mount) not in told]
+        others = uncounted_mounts(text(self._proc / "self" / "mountinfo") or "")
+        lines += [f"mounts of {fstype} are not told: their client shows no bytes" for fstype in others]
+        if self.devices_left_out:
+            lines.append(f"{self.devices_left_out} disks and mounts are too many and are not told")
+        return lines
 
 
 def _moved(counters: BlockCounters) -> int:
@@ -123,20 +153,35 @@ def block_row(name: str, before: BlockCounters | None, now: BlockCounters, elaps
     moved = differences(before, now, (*_AMOUNTS, "busy_milliseconds", "read_milliseconds"))
     busy = moved.pop("busy_milliseconds")
     row["busy_ratio"] = share(busy, elapsed_seconds * MILLISECONDS)
-    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"))
+    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"), MILLISECONDS)
     return row | moved
 
 
-def mount_row(mount: Mount, before: NfsCounters | None, now: NfsCounters | None) -> Row:
+def _name(mount: Mount) -> tuple[str, str]:
+    """Return what is mounted there; of what shares its counters, all mounts have one name."""
+    names = {"lustre": system_name, "cifs": share_name}
+    return mount.kind, names[mount.kind](mount.source) if mount.kind in names else mount.point
+
+
+def _uncounted(mount: Mount) -> str:
+    if mount.kind == "lustre":
+        return (
+            f"{mount.point} (lustre) is told without bytes: its counters are in /sys/kernel/debug, which only root may"
+            " enter; remount it with gid= and mode=0750 for the agent's group"
+        )
+    return f"{mount.point} ({mount.kind}) is told without bytes: its client counts none"
+
+
+def mount_row(mount: Mount, before: MountCounters | None, now: MountCounters | None) -> Row:
     """Return the row of one network mount; amounts are None on its first reading and where it was mounted anew."""
     row: dict[str, str | int | float | None] = {"device": mount.point, "mount_kind": mount.kind}
     if before is None or now is None:
         return row
-    moved = differences(before, now, (*_AMOUNTS, "age_seconds", "read_milliseconds"))
+    moved = differences(before, now, (*_AMOUNTS, "age_seconds", "read_microseconds"))
     del moved["age_seconds"]  # only shows whether it is the same mount
-    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"))
+    row["read_wait_seconds"] = _seconds(moved.pop("read_microseconds"), MICROSECONDS)
     return row | moved
 
 
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / MILLISECONDS
+def _seconds(count: int | None, per_second: int) -> float | None:
+    return None if count is None else count / per_second

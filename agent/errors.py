@@ -4,8 +4,10 @@ AgentError
 ├── ConfigError       the settings are wrong; exit 2
 ├── EnvelopeError     a batch cannot be encoded or opened
 ├── SourceError       a reading failed; counted, tried again next beat
-│   └── SourceLostError   the thing itself is gone (a GPU off the bus) until it is reset
+│   ├── SourceLostError   the thing itself is gone (a GPU off the bus) until it is reset
+│   └── SourceHungError   no answer in time; nobody waits for it any more
 ├── DriverChangedError    the driver was replaced under us; the agent ends with exit 3, spool kept
+├── ListenError       the port of /metrics cannot be had; exit 3
 └── SpoolError        the spool's directory cannot be used; exit 3
 """
 
@@ -30,8 +32,16 @@ class SourceLostError(SourceError):
     """The thing that was read is gone until it is reset."""
 
 
+class SourceHungError(SourceError):
+    """The thing that was read did not answer in time; it is left alone until it does."""
+
+
 class DriverChangedError(AgentError):
     """The driver was replaced while the agent ran; only a new process can load the new one."""
+
+
+class ListenError(AgentError):
+    """The port of /metrics cannot be had now; another process may hold it, and may let go of it."""
 
 
 class SpoolError(AgentError):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.clock import MICROSECONDS
 from agent.errors import SourceError
 from agent.procfs import difference, share, text, understanding
 from agent.source import Reading
 
-MICROSECONDS = 1_000_000
 BYTES_PER_KIB = 1024
 PRESSURES = ("cpu", "io", "memory")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from agent.config import AgentConfig
 from agent.source import Reading, Row
 from agent.topology import Place
+from agent.version import installed_version
 
 LOOK_AGAIN_SECONDS = 600.0
 
@@ -34,6 +35,7 @@ class HostInventory:
             "instance_type": config.instance_type or None,
             "cpu_cores": os.cpu_count(),
             "host_memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "agent_version": installed_version(),
         }
         if row == self._told:
             return {}

@@ -1,14 +1,16 @@
 """One reading of this host, for a person or for a program: two readings a while apart, since amounts need two."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.beat.sampler import Sampler, tables_of
+from agent.beat.track import UNHURRIED_SECONDS
 from agent.clock import MICROSECONDS, Clock
 from agent.config import AgentConfig
-from agent.sampler import Sampler
-from agent.source import Source, Value
-from agent.stamp import Identity, Stamper
+from agent.daemon.about import AgentSource, AgentState
+from agent.source import Tables, Value
+from agent.wiring import Eyes, open_stamper
 
 Row = Mapping[str, Value]
 BYTES_PER_GIGABYTE = 10**9
@@ -20,7 +22,7 @@ class Reading:
 
     node: str
     interval_seconds: float
-    tables: dict[str, list[dict[str, Value]]]
+    tables: Tables
     failing: dict[str, str]
     no_gpu: str
 
@@ -35,22 +37,18 @@ class Reading:
         }
 
 
-def read_once(
-    config: AgentConfig, sources: Iterable[Source], clock: Clock, every_seconds: float, no_gpu: str
-) -> Reading:
+def read_once(config: AgentConfig, eyes: Eyes, clock: Clock, every_seconds: float) -> Reading:
     """Read everything, wait, read everything again, and return what was said of the time between."""
-    stamper = Stamper(config.node_name, Identity(config.identity, config.identity_key))
-    sampler = Sampler(stamper, sources, clock, every_seconds)
+    stamper = open_stamper(config)
+    own = AgentSource(lambda: AgentState(sampler, None, None, eyes), config.proc)
+    sampler = Sampler(stamper, [*eyes.sources, own], clock, every_seconds, hang_seconds=UNHURRIED_SECONDS)
     said = sampler.beat(everything=True)
     began = clock.monotonic()
     clock.wait_until(began + round(every_seconds * MICROSECONDS), threading.Event())
     said += sampler.beat(everything=True)
-    tables: dict[str, list[dict[str, Value]]] = {}
-    for one in said:
-        for name, rows in one.tables.items():
-            tables.setdefault(name, []).extend(rows)
-    failing = {track.source.name: track.failing for track in sampler.tracks if track.failing is not None}
-    return Reading(config.node_name, (clock.monotonic() - began) / MICROSECONDS, tables, failing, no_gpu)
+    sampler.close()
+    elapsed_seconds = (clock.monotonic() - began) / MICROSECONDS
+    return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing, eyes.no_gpu)
 
 
 def lines(reading: Reading) -> list[str]:

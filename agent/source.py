@@ -1,11 +1,13 @@
-"""What a source is: one reading of one thing on this host."""
+"""What a source is: one reading of one thing on this host; and how it says what it can tell."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 Value = str | int | float | bool | None
 Row = Mapping[str, Value]
 Reading = Mapping[str, Sequence[Row]]  # table name to rows
+Tables = dict[str, list[dict[str, Value]]]  # the same, stamped: whole rows of the contract
 
 
 class Source(Protocol):
@@ -26,3 +28,13 @@ class Source(Protocol):
             SourceError: this time it failed; the sampler counts it, goes on, and tries again next beat.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """Whether one GPU tells of one subject (utilization, energy, activity, …), and in words why not."""
+
+    gpu_uuid: str
+    subject: str
+    ok: bool = True
+    reason: str = ""  # why not; empty where it does

@@ -20,5 +20,9 @@ def declared_run_id(environment: Mapping[str, str], node: str) -> str | None:
         return None
     if _RUN_ID.fullmatch(value):
         return value
-    name = _NOT_IN_A_NAME.sub("-", value)[:NAME_CHARACTERS_MAX]
-    return f"declared/{node}/{name}"
+    return f"declared/{node}/{plain_name(value)}"
+
+
+def plain_name(name: str) -> str:
+    """Return a name as a run id may bear it: its odd characters dashes, and not too long."""
+    return _NOT_IN_A_NAME.sub("-", name)[:NAME_CHARACTERS_MAX]

@@ -5,16 +5,30 @@ from collections.abc import Mapping
 # All that is ever kept of an environment.
 KEYS = frozenset(
     {
+        "CUDA_VISIBLE_DEVICES",
         "GPULEDGER_RUN_ID",
+        "HOSTNAME",
+        "MASTER_PORT",
+        "OMPI_COMM_WORLD_RANK",
+        "PMIX_NAMESPACE",
+        "RANK",
+        "RAY_JOB_ID",
         "SLURM_ARRAY_JOB_ID",
         "SLURM_ARRAY_TASK_ID",
         "SLURM_HET_JOB_ID",
         "SLURM_HET_JOB_OFFSET",
+        "SLURM_JOB_GPUS",
         "SLURM_JOB_ID",
+        "SLURM_JOB_NUM_NODES",
+        "SLURM_PROCID",
         "SLURM_RESTART_COUNT",
+        "SLURM_SHARDS_ON_NODE",
+        "SLURM_STEP_GPUS",
+        "TORCHELASTIC_RUN_ID",
+        "WORLD_SIZE",
     }
 )
-VALUE_CHARACTERS_MAX = 256
+VALUE_CHARACTERS_MAX = 1024  # sixteen UUIDs of MIG instances are 656
 NUMBER_DIGITS_MAX = 18  # anyone can write an environment: what follows stays within 64 bits
 
 
@@ -27,7 +41,7 @@ def allowed(environ: str) -> dict[str, str]:
 def slurm_job_id(environment: Mapping[str, str]) -> str | None:
     """Return the job that the process says it belongs to, or None."""
     job_id = environment.get("SLURM_JOB_ID", "")
-    return job_id if _is_number(job_id) else None
+    return job_id if is_number(job_id) else None
 
 
 def slurm_name(job_id: str, environment: Mapping[str, str]) -> str:
@@ -42,7 +56,7 @@ def slurm_name(job_id: str, environment: Mapping[str, str]) -> str:
         ("SLURM_HET_JOB_ID", "+", "SLURM_HET_JOB_OFFSET"),
     ):
         of, part = environment.get(first, ""), environment.get(second, "")
-        if _is_number(of) and _is_number(part):
+        if is_number(of) and is_number(part):
             return f"{of}{separator}{part}"
     return job_id
 
@@ -54,9 +68,14 @@ def slurm_attempt(job_id: str, environment: Mapping[str, str]) -> int | None:
     """
     if environment.get("SLURM_JOB_ID") != job_id:
         return None
-    count = environment.get("SLURM_RESTART_COUNT", "0")
-    return int(count) if _is_number(count) else None
+    return number(environment.get("SLURM_RESTART_COUNT", "0"))
 
 
-def _is_number(value: str) -> bool:
+def number(value: str) -> int | None:
+    """Return the whole number that a variable holds, or None where it is none or needs more than 64 bits."""
+    return int(value) if is_number(value) else None
+
+
+def is_number(value: str) -> bool:
+    """Return whether a variable holds a whole number of at most 18 digits."""
     return value.isascii() and value.isdigit() and len(value) <= NUMBER_DIGITS_MAX

@@ -2,13 +2,16 @@
 
 import pwd
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from agent.attribution.environment import allowed
+from agent.attribution.ray import RayWorker, ray_worker
 from agent.procfs import text
+
+Identity = tuple[int, int]  # pid and start, in ticks since boot
 
 _UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
 _CORES = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
@@ -24,10 +27,12 @@ class Process:
     environment: Mapping[str, str] | None = None  # allow-listed keys; None where it may not be read
     owner: str | None = None
     cores: int | None = None  # that it may run on
+    parent: Identity | None = None
+    ray: RayWorker | None = None
 
 
-def read_process(proc: Path, pid: int, started_ticks: int) -> Process | None:
-    """Return what is seen of a process, or None where it has ended meanwhile."""
+def read_process(proc: Path, pid: int, started_ticks: int, above: Sequence[Identity] = ()) -> Process | None:
+    """Return what is seen of a process, or None where it has ended meanwhile. `above` is its parent, and theirs."""
     here = proc / str(pid)
     status = text(here / "status")
     if status is None:
@@ -41,6 +46,8 @@ def read_process(proc: Path, pid: int, started_ticks: int) -> Process | None:
         environment=None if environ is None else allowed(environ),
         owner=user_name(int(uid[1])) if uid else None,
         cores=list_length(cores[1]) if cores else None,
+        parent=above[0] if above else None,
+        ray=ray_worker(proc, [pid, *(elder for elder, _ in above)]),
     )
 
 

@@ -1,7 +1,7 @@
 """Read NVIDIA GPUs. Nothing outside this package imports pynvml."""
 
-from agent.nvml.processes import GpuProcess
-from agent.nvml.sku import sku
 from agent.nvml.source import NvmlSource, open_nvml
+from agent.nvml.waiting import WaitingNvml
+from agent.wire.sku import sku
 
-__all__ = ["GpuProcess", "NvmlSource", "open_nvml", "sku"]
+__all__ = ["NvmlSource", "WaitingNvml", "open_nvml", "sku"]

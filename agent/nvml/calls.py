@@ -25,6 +25,14 @@ NOTHING_NEW = frozenset((pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND, pynvm
 # The driver went away below an open library; it has to be opened again.
 CLOSED = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 
+_WORDS = {
+    pynvml.NVML_ERROR_NOT_SUPPORTED: "the driver says not supported",
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "this driver is too old to be asked",
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: "this driver is too old to be asked",
+    pynvml.NVML_ERROR_INVALID_ARGUMENT: "this driver does not know the question",
+    pynvml.NVML_ERROR_NO_PERMISSION: "the driver does not permit it to this user",
+}
+
 
 class Calls:
     """The questions that one GPU answers. One it does not support is not repeated; one that fails is, and counted."""
@@ -33,11 +41,16 @@ class Calls:
         self.answered = 0
         self._uuid = uuid
         self._failures = failures
-        self._unsupported: set[str] = set()
+        self._codes: dict[str, int] = {}  # the newest answer to each question; 0 where there was nothing new
 
     def supports(self, name: str) -> bool:
         """Return whether the question is still worth asking."""
-        return name not in self._unsupported
+        return self._codes.get(name) not in NEVER
+
+    def refusal(self, name: str) -> str | None:
+        """Return why a question is not answered, in words; None where it is, or was never put."""
+        code = self._codes.get(name, pynvml.NVML_SUCCESS)
+        return None if code == pynvml.NVML_SUCCESS else in_words(code)
 
     def ask(self, call: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401  # the binding is untyped
         """Return the driver's answer, or None where it has none.
@@ -46,8 +59,12 @@ class Calls:
             SourceLostError: the GPU is gone until it is reset.
             DriverChangedError: the driver was replaced under this process.
         """
-        name = call.__name__
-        if name in self._unsupported:
+        return self.ask_as(call.__name__, call, *arguments)
+
+    def ask_as(self, name: str, call: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401  # untyped
+        """Ask under a name of its own, where one call answers several questions; otherwise as `ask`."""
+        codes = self._codes
+        if codes.get(name) in NEVER:
             return None
         try:
             answer = call(*arguments)
@@ -55,8 +72,9 @@ class Calls:
             self.refused(name, error.value)
             return None
         except pynvml.NVMLLibraryMismatchError:  # a plain Exception: this driver is too old for the call
-            self._unsupported.add(name)
+            codes[name] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
             return None
+        codes[name] = pynvml.NVML_SUCCESS
         self.answered += 1
         return answer
 
@@ -67,10 +85,14 @@ class Calls:
             raise SourceLostError(f"{self._uuid} does not answer the driver ({why}); reset the GPU or the host")
         if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
             raise DriverChangedError(CHANGED)
-        if code in NEVER:
-            self._unsupported.add(name)
-        elif code not in NOTHING_NEW:
+        self._codes[name] = pynvml.NVML_SUCCESS if code in NOTHING_NEW else code
+        if code not in NEVER and code not in NOTHING_NEW:
             self._failures[name] += 1
+
+
+def in_words(code: int) -> str:
+    """Return what the driver's refusal means to a person."""
+    return _WORDS.get(code) or f"the driver answers: {pynvml.NVMLError(code)}"
 
 
 CHANGED = (

@@ -1,10 +1,12 @@
 """Read many of the driver's numbered fields in one call."""
 
-from collections.abc import Mapping
+import math
+import struct
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pynvml
 
-from agent.nvml.calls import NEVER, Calls
+from agent.nvml.calls import NEVER, Calls, in_words
 
 Field = tuple[int, int]  # field and scope
 WHOLE = 0
@@ -14,6 +16,7 @@ ALL_LINKS = 0xFFFFFFFF  # the sum over the links
 POWER: Field = (pynvml.NVML_FI_DEV_POWER_INSTANT, WHOLE)  # milliwatts
 MODULE_POWER: Field = (pynvml.NVML_FI_DEV_POWER_INSTANT, MODULE)
 ENERGY: Field = (pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, WHOLE)  # millijoules
+MEMORY_TEMPERATURE: Field = (pynvml.NVML_FI_DEV_MEMORY_TEMP, WHOLE)  # degrees Celsius
 NVLINK_TRANSMIT: Field = (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS)  # KiB
 NVLINK_RECEIVE: Field = (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS)
 
@@ -29,27 +32,81 @@ THROTTLE_HARDWARE: tuple[Field, ...] = (
     (pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, WHOLE),
     (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, WHOLE),
 )
+THROTTLE_SYNC_BOOST: tuple[Field, ...] = ((pynvml.NVML_FI_DEV_PERF_POLICY_SYNC_BOOST, WHOLE),)
 EVERY_BEAT: tuple[Field, ...] = (
     POWER,
-    MODULE_POWER,
     ENERGY,
+    MEMORY_TEMPERATURE,
     NVLINK_TRANSMIT,
     NVLINK_RECEIVE,
     *THROTTLE_POWER,
     *THROTTLE_THERMAL,
     *THROTTLE_HARDWARE,
+    *THROTTLE_SYNC_BOOST,
 )
 
-# The member of the value's union, by the driver's value type (nvmlValueType_t counts from 0).
-_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+LINK_COUNT: Field = (pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT, WHOLE)
+PCIE_REPLAYS: Field = (pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, WHOLE)
+REMAPPED_CORRECTED: Field = (pynvml.NVML_FI_DEV_REMAPPED_COR, WHOLE)
+REMAPPED_UNCORRECTED: Field = (pynvml.NVML_FI_DEV_REMAPPED_UNC, WHOLE)
+REMAP_PENDING: Field = (pynvml.NVML_FI_DEV_REMAPPED_PENDING, WHOLE)
+REMAP_FAILURE: Field = (pynvml.NVML_FI_DEV_REMAPPED_FAILURE, WHOLE)
+RECOVERY_ACTION: Field = (pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, WHOLE)
+NOW_AND_THEN: tuple[Field, ...] = (
+    PCIE_REPLAYS,
+    REMAPPED_CORRECTED,
+    REMAPPED_UNCORRECTED,
+    REMAP_PENDING,
+    REMAP_FAILURE,
+    RECOVERY_ACTION,
+)
+
+# Of a field this one never changes either: a driver that does not know its number says so.
+UNKNOWN_FIELD = pynvml.NVML_ERROR_INVALID_ARGUMENT
+
+# nvmlFieldValue_t: field, scope, time, latency, type of value, return code, and a union of eight bytes.
+_ANSWER = struct.Struct("=IIqqIi8s")
+# The member of the union, by nvmlValueType_t, which counts from 0: double, unsigned int, long, long long, …
+_VALUES = tuple(struct.Struct(form) for form in ("=d", "=I4x", "=Q", "=Q", "=q", "=i4x", "=H6x"))
+
+
+def decoded(answers: bytes) -> Iterator[tuple[Field, int, int | None]]:
+    """Yield field, the driver's return code and value of each answer; None for what is no number from 0 up."""
+    for number, scope, _, _, kind, code, value in _ANSWER.iter_unpack(answers):
+        yield (number, scope), code, _number(kind, value) if code == pynvml.NVML_SUCCESS else None
+
+
+def _number(kind: int, value: bytes) -> int | None:
+    if kind >= len(_VALUES):
+        return None
+    number = _VALUES[kind].unpack(value)[0]
+    return int(number) if math.isfinite(number) and number >= 0 else None
 
 
 class Fields:
     """The fields of one GPU. Each value carries its own return code; those not supported leave the batch."""
 
-    def __init__(self, calls: Calls, wanted: tuple[Field, ...] = EVERY_BEAT) -> None:
+    def __init__(self, calls: Calls, wanted: Sequence[Field]) -> None:
         self._calls = calls
         self._wanted = list(wanted)
+        self._refused: dict[Field, int] = {}
+
+    def want(self, more: Sequence[Field]) -> None:
+        """Read these too from now on."""
+        self._wanted += [field for field in more if field not in self._wanted]
+
+    def drop(self, fields: Collection[Field]) -> None:
+        """Read these no longer."""
+        self._wanted = [field for field in self._wanted if field not in fields]
+
+    def wants(self, field: Field) -> bool:
+        """Return whether it is read: it was asked for, and the driver does not say that it has no such thing."""
+        return field in self._wanted
+
+    def refusal(self, field: Field) -> str | None:
+        """Return why a field has no value, in words; None where it has one, or was never asked for."""
+        code = self._refused.get(field)
+        return None if code is None else in_words(code)
 
     def read(self, handle: object) -> Mapping[Field, int]:
         """Return what the driver reports now, in its own units; a field without a value is left out.
@@ -61,15 +118,21 @@ class Fields:
         if not self._wanted:
             return {}
         answers = self._calls.ask(pynvml.nvmlDeviceGetFieldValues, handle, self._wanted)
-        return {} if answers is None else self._decode(list(zip(tuple(self._wanted), answers, strict=True)))
-
-    def _decode(self, answers: list[tuple[Field, pynvml.c_nvmlFieldValue_t]]) -> Mapping[Field, int]:
+        if answers is None:
+            return {}
         values: dict[Field, int] = {}
-        for field, answer in answers:
-            if answer.nvmlReturn == pynvml.NVML_SUCCESS and answer.valueType < len(_MEMBERS):
-                values[field] = int(getattr(answer.value, _MEMBERS[answer.valueType]))
-            elif answer.nvmlReturn in NEVER:
-                self._wanted.remove(field)
-            else:
-                self._calls.refused(f"field {field[0]}", answer.nvmlReturn)
+        for field, code, value in decoded(bytes(answers)):
+            if code != pynvml.NVML_SUCCESS:
+                self._refuse(field, code)
+            elif value is not None:
+                values[field] = value
+        for field in self._refused.keys() & values.keys():
+            del self._refused[field]
         return values
+
+    def _refuse(self, field: Field, code: int) -> None:
+        self._refused[field] = code
+        if code in NEVER or code == UNKNOWN_FIELD:
+            self.drop((field,))
+        else:
+            self._calls.refused(f"field {field[0]}", code)

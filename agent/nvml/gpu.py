@@ -7,124 +7,170 @@ from typing import TYPE_CHECKING, Any
 
 import pynvml
 
+from agent.attribution.devices import Device
 from agent.errors import SourceLostError
+from agent.gpu_process import GpuProcess
 from agent.nvml.calls import Calls
+from agent.nvml.energy import EnergyMeter
+from agent.nvml.facts import facts
+from agent.nvml.gpm import GpmBuffer
 from agent.nvml.instruments import Instruments
-from agent.nvml.meter import EnergyMeter
 from agent.nvml.mig import Instance, find_instances
-from agent.nvml.processes import GpuProcess, Processes
-from agent.source import Value
+from agent.nvml.processes import Processes
+from agent.source import Row, Value
 
 if TYPE_CHECKING:
     from agent.nvml.surroundings import Surroundings
 
-log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """What one beat said of one GPU: rows of gpu_samples (itself, then its MIG instances) and its processes."""
+    """What one beat said of one GPU: rows of gpu_samples (itself, then its MIG instances) and its processes.
+
+    `facts` are rows of inventory, where it was looked at anew.
+    """
 
     rows: tuple[Mapping[str, Value], ...]
     processes: tuple[GpuProcess, ...] = ()
+    facts: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How the driver lists a GPU now: its index, its handle, and the handles of the others."""
+
+    index: int
+    handle: Any
+    others: tuple[Any, ...]
+    life: int = 0  # of the driver: what it refused in another one may be answered in this
 
 
 class Gpu:
-    """A GPU that the driver listed once. It has rows from then on, whatever becomes of it."""
+    """A GPU that the driver listed once. It has rows from then on, whatever becomes of it.
 
-    def __init__(self, uuid: str, index: int, handle: object, around: "Surroundings") -> None:
+    `read` and `close` ask the driver and belong to one thread at a time; the rest is for any.
+    """
+
+    def __init__(self, uuid: str, around: "Surroundings") -> None:
         self.uuid = uuid
-        self.index = index
-        self.handle: Any = handle
+        self.around = around
         self.lost = False
         self.absent = False  # not even listed: there is nobody to ask
         self.mig = False
+        self.architecture: int | None = None  # nvml.h, NVML_DEVICE_ARCH_*
         self.instances: dict[str, Instance] = {}
-        self._around = around
-        self._energy = EnergyMeter(around.wall_seconds)
+        self.seconds: float | None = None  # since the last reading, None where it is the first
+        self.energy = EnergyMeter(around.wall_seconds, around.energy.known(uuid))
+        self._place = Found(0, None, ())
+        self._found: Found | None = None  # what is not yet looked at
+        self._buffer: GpmBuffer | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self.calls = Calls(self.uuid, self._around.failures)
-        self._instruments = Instruments(self.uuid, self.calls, self._energy, self._around)
+        self.calls = Calls(self.uuid, self.around.failures)
+        self.instruments = Instruments(self.uuid, self.calls, self.energy, self.around)
         self._processes = Processes(self.uuid, self.calls)
+        self._held: tuple[GpuProcess, ...] = ()
+        self._held_at: float | None = None
 
     @property
     def has_gpm(self) -> bool:
         """Whether the chip measures its own activity, and with it its PCIe traffic."""
-        return self._instruments.gpm is not None
+        return self.instruments.gpm is not None
 
-    def found(self, index: int, handle: object) -> None:
-        """Take a fresh handle of the driver's, and look for MIG and GPM; the GPU may still turn out to be lost.
-
-        Raises:
-            DriverChangedError: the driver was replaced under this process.
-        """
-        self.index, self.handle, self.absent = index, handle, False
-        try:
-            self._look()
-        except SourceLostError as error:
-            self._lose(str(error))
+    def found(self, place: Found) -> None:
+        """Take how the driver lists it now; the next reading looks at it anew. It may still turn out to be lost."""
+        self.absent, self._found = False, place
 
     def missing(self) -> None:
-        """Note that the driver no longer lists this GPU."""
-        self.absent = True
-        self._lose(f"{self.uuid} is no longer in the driver's list; reset the GPU or the host")
+        """Note that the driver no longer lists this GPU; the roster, which misses it, says so in the log."""
+        self.absent = self.lost = True
 
-    def read(self, seconds: float | None) -> GpuReading:
-        """Return the beat's rows after `seconds` since the last; a lost GPU says that it is lost, and nothing else.
+    def read(self) -> GpuReading:
+        """Return the beat's rows; a lost GPU says that it is lost, and nothing else.
 
         Raises:
             DriverChangedError: the driver was replaced under this process.
         """
-        if self.absent:
-            return self._lost_reading()
         try:
-            reading = self._reading(seconds)
+            looked = self._look()
+            reading = self._reading(looked)
         except SourceLostError as error:
             self._lose(str(error))
-            return self._lost_reading()
+            return self.lost_reading()
         if self.lost and reading.rows[0]["up"]:
-            log.warning("GPU back: %s answers again", self.uuid)
+            _LOG.warning("GPU back: %s answers again", self.uuid)
             self.lost = False
-        return self._lost_reading() if self.lost else reading
+        return self.lost_reading() if self.lost else reading
+
+    def devices(self) -> list[Device]:
+        """Return the names of this GPU and its MIG instances. Asks nothing."""
+        index = self._place.index
+        parts = [Device(uuid, index, self.uuid, part.number) for uuid, part in self.instances.items()]
+        return [Device(self.uuid, index), *parts]
+
+    def lost_reading(self) -> GpuReading:
+        """Return rows that say that it is lost, with its instances. Asks nothing."""
+        down: list[Mapping[str, Value]] = [{"gpu_uuid": self.uuid, "up": False}]
+        down += [{"gpu_uuid": uuid, "parent_uuid": self.uuid, "up": False} for uuid in self.instances]
+        return GpuReading(tuple(down))
 
     def close(self) -> None:
         """Give the memory of the activity meters back."""
-        self._instruments.close()
+        self.instruments.close()
         for instance in self.instances.values():
             instance.close()
 
     def _lose(self, why: str) -> None:
         if not self.lost:
-            log.warning("GPU lost: %s", why)
-            self.close()
-            self._begin()
+            _LOG.warning("GPU lost: %s", why)
+        self._anew()
         self.lost = True
 
-    def _lost_reading(self) -> GpuReading:
-        down: list[Mapping[str, Value]] = [{"gpu_uuid": self.uuid, "up": False}]
-        down += [{"gpu_uuid": uuid, "parent_uuid": self.uuid, "up": False} for uuid in self.instances]
-        return GpuReading(tuple(down))
+    def _anew(self) -> None:
+        self.close()
+        self._begin()
 
-    def _look(self) -> None:
-        mode = self.calls.ask(pynvml.nvmlDeviceGetMigMode, self.handle)
+    def _look(self) -> bool:
+        """Look for what a fresh listing may have changed: handle, MIG, GPM. Return whether there was one."""
+        found, self._found = self._found, None
+        if found is None:
+            return False
+        if found.life != self._place.life:
+            self._anew()
+        self._place, self._held_at = found, None
+        mode = self.calls.ask(pynvml.nvmlDeviceGetMigMode, found.handle)
         if mode is not None and self.mig != (mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE):
             self.mig = not self.mig
-            self.close()
-            self._begin()
+            self._anew()
+        self._measure(found.handle)
+        return True
+
+    def _measure(self, handle: object) -> None:
+        buffer = self._buffer = self._buffer or GpmBuffer()
         if self.mig:
-            self.instances = find_instances(self.calls, self.uuid, self.handle, self.instances, self._around)
+            self.instances = find_instances(self.calls, self.uuid, handle, self.instances, self.around, buffer)
         else:
             self.instances = {}
-        if self._instruments.gpm is None:
-            self._instruments.gpm = self._around.gpm(self.calls, self.handle)
+        if self.instruments.gpm is None:
+            self.instruments.gpm = self.around.gpm(self.calls, handle, buffer)
+        self.architecture = self.calls.ask(pynvml.nvmlDeviceGetArchitecture, handle)
 
-    def _reading(self, seconds: float | None) -> GpuReading:
-        before = self.calls.answered
-        row: dict[str, Value] = {"gpu_uuid": self.uuid, **self._instruments.row(self.handle, seconds)}
+    def _reading(self, looked: bool) -> GpuReading:
+        handle, before = self._place.handle, self.calls.answered
+        row: dict[str, Value] = {"gpu_uuid": self.uuid, **self.instruments.row(handle, self.seconds)}
         row["up"] = True if self.calls.answered > before else None  # silence is not a loss
-        own = [] if self.mig else self._processes.read(self.handle)
-        instances = [instance.read(self.handle, seconds) for instance in self.instances.values()]
-        held = [process for _, processes in instances for process in processes]
-        return GpuReading((row, *(instance for instance, _ in instances)), (*own, *held))
+        parts = [instance.read(handle, self.seconds) for instance in self.instances.values()]
+        told = facts(self, self._place) if looked else []
+        return GpuReading((row, *parts), self._holders(handle), tuple(told))
+
+    def _holders(self, handle: object) -> tuple[GpuProcess, ...]:
+        """Return who holds it, as often as that is wanted: listing processes is the dearest question of a beat."""
+        now, asked = self.around.seconds(), self._held_at
+        if asked is None or now - asked >= self.around.process_seconds - (self.seconds or 0) / 2:
+            own = [] if self.mig else self._processes.read(handle)
+            parts = [process for instance in self.instances.values() for process in instance.processes()]
+            self._held, self._held_at = (*own, *parts), now
+        return self._held

@@ -5,29 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import pynvml
 
-from agent.nvml import fields
-from agent.nvml.fields import Field, Fields
+from agent.nvml.clocks import Clocks, Throttles
+from agent.nvml.fields import EVERY_BEAT, Fields
+from agent.nvml.health import Health
+from agent.nvml.link import PcieLink
 from agent.nvml.memory import memory
-from agent.nvml.meter import EnergyMeter, Meter
-from agent.nvml.utilization import UtilizationRing
+from agent.nvml.nvlink import NvLink
+from agent.nvml.power import Power
+from agent.nvml.rings import SHORTEST_SECONDS, Rings
 
 if TYPE_CHECKING:
     from agent.nvml.calls import Calls
+    from agent.nvml.energy import EnergyMeter
     from agent.nvml.gpm import Gpm
     from agent.nvml.surroundings import Surroundings
     from agent.source import Value
 
-HERTZ_PER_MEGAHERTZ = 1_000_000
-MILLIWATTS_PER_WATT = 1000
-NANOSECONDS_PER_SECOND = 1_000_000_000
-BYTES_PER_KIB = 1024
-
-LINKS = {"nvlink_receive_bytes": fields.NVLINK_RECEIVE, "nvlink_transmit_bytes": fields.NVLINK_TRANSMIT}
-THROTTLES = {
-    "throttle_power_seconds": fields.THROTTLE_POWER,
-    "throttle_thermal_seconds": fields.THROTTLE_THERMAL,
-    "throttle_hardware_seconds": fields.THROTTLE_HARDWARE,
-}
+LOOK_SECONDS = 30.0  # between two looks at what changes rarely
 
 
 class Instruments:
@@ -36,19 +30,20 @@ class Instruments:
     Only the energy meter outlives that: it sees by itself whether the driver's counter started anew.
     """
 
-    def __init__(self, uuid: str, calls: "Calls", energy: EnergyMeter, around: "Surroundings") -> None:
+    def __init__(self, uuid: str, calls: "Calls", energy: "EnergyMeter", around: "Surroundings") -> None:
         self.gpm: Gpm | None = None
         self._uuid = uuid
-        self._ask = calls.ask
         self._calls = calls
         self._around = around
-        self._fields = Fields(calls)
-        self._ring = UtilizationRing(calls)
-        self._energy = energy
-        self._ecc = Meter(over_silence=True)
-        self._links = {name: Meter() for name in LINKS}
-        self._throttles = {field: Meter() for causes in THROTTLES.values() for field in causes}
-        energy.read(None)
+        self.batch = Fields(calls, EVERY_BEAT)
+        self.rings = Rings(calls)
+        self.power = Power(calls, self.batch, energy)
+        self.clocks = Clocks(calls)
+        self.throttles = Throttles(self.batch)
+        self.health = Health(calls)
+        self.nvlink = NvLink(self.batch)
+        self._link = PcieLink(calls)
+        self._looked: float | None = None
 
     def row(self, handle: Any, seconds: float | None) -> Mapping[str, "Value"]:  # noqa: ANN401  # an opaque pointer
         """Return the columns of gpu_samples for the `seconds` since the last call, None where it is the first.
@@ -57,20 +52,31 @@ class Instruments:
             SourceLostError: the GPU is gone until it is reset.
             DriverChangedError: the driver was replaced under this process.
         """
-        values = self._fields.read(handle)
-        ring = self._ring.read(handle)
+        values = self.batch.read(handle)
+        if self._look_is_due():
+            self._look(handle)
+        rings = self.rings.read(handle, seconds)
         return {
-            "utilization_ratio": ring.ratio,
-            "utilization_zero_ratio": ring.zero_ratio,
-            "utilization_low_ratio": ring.low_ratio,
-            "utilization_high_ratio": ring.high_ratio,
+            **rings,
             **memory(self._calls, handle),
-            **self._power(handle, values),
-            **self._clocks(handle),
-            **{name: self._longest(values, causes) for name, causes in THROTTLES.items()},
-            **self._errors(handle),
-            **self._traffic(handle, values, seconds),
+            **self.power.read(handle, values),
+            **self.clocks.read(handle, values),
+            **self.throttles.read(values),
+            **self.health.read(),
+            **self._link.read(handle, rings["utilization_ratio"]),
+            **(self._video(handle) if seconds is None or seconds >= SHORTEST_SECONDS else {}),
+            **(self.gpm.read(handle, seconds) if self.gpm else self._pcie(seconds)),
+            **self.nvlink.read(values),
         }
+
+    def gpm_tells(self, column: str) -> bool:
+        """Return whether the chip itself measures what this column says."""
+        gpm = self.gpm
+        return gpm is not None and column in gpm.tells
+
+    def look_soon(self) -> None:
+        """Ask for what changes rarely at the next reading: something happened."""
+        self._looked = None
 
     def close(self) -> None:
         """Give the activity meter's memory back."""
@@ -78,59 +84,24 @@ class Instruments:
             self.gpm.close()
             self.gpm = None
 
-    def _power(self, handle: object, values: Mapping[Field, int]) -> Mapping[str, "Value"]:
-        """Power now (field 186); the driver's average over a second where there is none, then the whole module's."""
-        milliwatts = values.get(fields.POWER)
-        if milliwatts is None:
-            milliwatts = self._ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-        if milliwatts is None:
-            milliwatts = values.get(fields.MODULE_POWER)
-        millijoules = values.get(fields.ENERGY)
-        if millijoules is None:
-            millijoules = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle)
-        energy = self._energy.read(millijoules)
+    def _look_is_due(self) -> bool:
+        return self._looked is None or self._around.seconds() - self._looked >= LOOK_SECONDS
+
+    def _look(self, handle: object) -> None:
+        self._looked = self._around.seconds()
+        self.clocks.look(handle)
+        self.health.look(handle)
+        self._link.look(handle)
+        self.nvlink.look(self._calls, handle)
+
+    def _video(self, handle: object) -> Mapping[str, "Value"]:
+        """Encoders and decoders, as the driver last averaged them over up to a second."""
+        encoder = self._calls.ask(pynvml.nvmlDeviceGetEncoderUtilization, handle)
+        decoder = self._calls.ask(pynvml.nvmlDeviceGetDecoderUtilization, handle)
         return {
-            "power_watts": None if milliwatts is None else milliwatts / MILLIWATTS_PER_WATT,
-            "energy_joules": energy.joules,
-            "energy_joules_total": energy.joules_total,
-            "energy_epoch": energy.epoch,
+            "encoder_utilization_ratio": encoder[0] / 100 if encoder and encoder[0] <= 100 else None,
+            "decoder_utilization_ratio": decoder[0] / 100 if decoder and decoder[0] <= 100 else None,
         }
-
-    def _clocks(self, handle: object) -> Mapping[str, "Value"]:
-        """Clocks and heat. The reference is the highest clock: what limits it below that is what throttling means."""
-        now = self._ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
-        highest = self._ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)
-        celsius = self._ask(pynvml.nvmlDeviceGetTemperatureV, handle, pynvml.NVML_TEMPERATURE_GPU)
-        if celsius is None:
-            celsius = self._ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
-        return {
-            "sm_clock_hertz": None if now is None else float(now * HERTZ_PER_MEGAHERTZ),
-            "sm_clock_reference_hertz": None if highest is None else float(highest * HERTZ_PER_MEGAHERTZ),
-            "temperature_celsius": None if celsius is None else float(celsius),
-        }
-
-    def _longest(self, values: Mapping[Field, int], causes: tuple[Field, ...]) -> float | None:
-        """Return the seconds of the longest of several counters. They overlap in time: a sum would count twice."""
-        amounts = [self._throttles[cause].amount(values.get(cause)) for cause in causes]
-        nanoseconds = max((amount for amount in amounts if amount is not None), default=None)
-        return None if nanoseconds is None else nanoseconds / NANOSECONDS_PER_SECOND
-
-    def _errors(self, handle: object) -> Mapping[str, "Value"]:
-        kind, since = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-        uncorrected = self._ask(pynvml.nvmlDeviceGetTotalEccErrors, handle, kind, since)
-        return {
-            "ecc_uncorrected_events": self._ecc.amount(uncorrected),
-            "xid_events": self._around.xid.take(self._uuid),
-        }
-
-    def _traffic(self, handle: object, values: Mapping[Field, int], seconds: float | None) -> Mapping[str, "Value"]:
-        """PCIe by GPM, else by the slow thread; NVLink by its counters, else by GPM."""
-        row: dict[str, Value] = dict(self.gpm.read(handle, seconds)) if self.gpm else self._pcie(seconds)
-        for name, field in LINKS.items():
-            kib = self._links[name].amount(values.get(field))
-            if field in values:
-                row[name] = None if kib is None else kib * BYTES_PER_KIB
-        return row
 
     def _pcie(self, seconds: float | None) -> dict[str, "Value"]:
         rates = self._around.pcie.take(self._uuid)

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pynvml
 
+from agent.gpu_process import GpuProcess
 from agent.nvml.calls import Calls
 from agent.nvml.memory import memory
-from agent.nvml.processes import GpuProcess, Processes
+from agent.nvml.processes import Processes
 from agent.nvml.surroundings import Surroundings
 from agent.source import Value
 
 if TYPE_CHECKING:
-    from agent.nvml.gpm import Gpm
+    from agent.nvml.gpm import Gpm, GpmBuffer
 
 MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
 
@@ -27,15 +28,16 @@ class Instance:
         self.calls = Calls(uuid, around.failures)
         self._processes = Processes(uuid, self.calls)
         self._gpm: Gpm | None = None
+        self.number: int | None = None  # of the GPU instance that it lies in
 
-    def measure(self, parent: object, around: Surroundings) -> None:
+    def measure(self, parent: object, around: Surroundings, buffer: "GpmBuffer") -> None:
         """Start the activity meter where the chip of this `parent` has one; exceptions as `read`."""
-        number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
+        self.number = number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if number is not None and self._gpm is None:
-            self._gpm = around.gpm(self.calls, parent, number)
+            self._gpm = around.gpm(self.calls, parent, buffer, number)
 
-    def read(self, parent: object, seconds: float | None) -> tuple[Mapping[str, Value], list[GpuProcess]]:
-        """Return the instance's row for the `seconds` since the last call, None where it is the first, and processes.
+    def read(self, parent: object, seconds: float | None) -> Mapping[str, Value]:
+        """Return the instance's row for the `seconds` since the last call, None where it is the first.
 
         Raises:
             SourceLostError: the GPU is gone until it is reset.
@@ -45,9 +47,12 @@ class Instance:
         row: dict[str, Value] = {"gpu_uuid": self.uuid, "parent_uuid": self._parent_uuid}
         row.update(memory(self.calls, self.handle))
         row.update(self._gpm.read(parent, seconds) if self._gpm else {})
-        processes = self._processes.read(self.handle)
         row["up"] = True if self.calls.answered > before else None
-        return row, processes
+        return row
+
+    def processes(self) -> list[GpuProcess]:
+        """Return who holds the instance now; exceptions as `read`."""
+        return self._processes.read(self.handle)
 
     def close(self) -> None:
         """Give the activity meter's memory back."""
@@ -57,7 +62,12 @@ class Instance:
 
 
 def find_instances(
-    calls: Calls, parent_uuid: str, parent: object, known: Mapping[str, Instance], around: Surroundings
+    calls: Calls,
+    parent_uuid: str,
+    parent: object,
+    known: Mapping[str, Instance],
+    around: Surroundings,
+    buffer: "GpmBuffer",
 ) -> dict[str, Instance]:
     """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
 
@@ -73,7 +83,7 @@ def find_instances(
         if uuid is not None:
             found[uuid] = known.get(uuid) or Instance(uuid, parent_uuid, handle, around)
             found[uuid].handle = handle
-            found[uuid].measure(parent, around)
+            found[uuid].measure(parent, around, buffer)
     for uuid in known.keys() - found.keys():
         known[uuid].close()
     return found

@@ -1,29 +1,14 @@
 """Which processes hold a GPU, how much of its memory, and how much of its SM time they take."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
+from agent.gpu_process import GpuProcess
 from agent.nvml.calls import Calls
 
 MOST_PROCESSES = 4096  # of one GPU and one reading; what is beyond is counted as a failure of the listing
-
-
-@dataclass(frozen=True, slots=True)
-class GpuProcess:
-    """One process on one GPU or MIG instance. None means that the driver did not say; it never stands for 0.
-
-    `sm_utilization_ratio` is its share of SM time since the last reading. The driver lists only processes that were
-    busy: one it leaves out while it lists others is at 0; where it lists none, or lists processes that it does not
-    name as holders (another PID namespace, MPS), nothing can be told apart and all are None.
-    """
-
-    gpu_uuid: str
-    pid: int
-    memory_used_bytes: int | None
-    sm_utilization_ratio: float | None
 
 
 class Processes:

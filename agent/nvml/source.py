@@ -1,32 +1,37 @@
 """The source of everything NVIDIA on this host: rows of gpu_samples and inventory, and who holds which GPU."""
 
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-import pynvml
-
-from agent.errors import SourceLostError
-from agent.nvml.calls import Calls
-from agent.nvml.gpm import GpmBuffer
+from agent.attribution.devices import Device
+from agent.gpu_process import GpuProcess
+from agent.nvml.asking import ask_all
+from agent.nvml.census import Census
+from agent.nvml.energy import EnergyBook
 from agent.nvml.gpu import Gpu, GpuReading
-from agent.nvml.inventory import Inventory
-from agent.nvml.library import close_library, device_count, driver_version, open_library
+from agent.nvml.library import close_library, driver_version, open_library
 from agent.nvml.pcie import PAUSE_SECONDS, PcieWatch
-from agent.nvml.processes import GpuProcess
+from agent.nvml.roster import Roster
+from agent.nvml.supported import nothing, of_gpu
 from agent.nvml.surroundings import Surroundings
 from agent.nvml.xid import XidWatch
-from agent.source import Reading, Row
+from agent.remembered import Remembered
+from agent.source import Reading, Row, Supported
 
-LOOK_AGAIN_SECONDS = 30.0  # for GPUs, MIG instances and facts: asking for handles costs some 6 ms a GPU
-MOST_GPUS = 64
+_LOG = logging.getLogger(__name__)
+HANG_SECONDS = 0.5  # that the whole source may take
+OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
+OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
+REACH_SECONDS = 15.0  # of the driver's rings
 
 
 class NvmlSource:
     """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost.
 
-    `failures` counts the questions that failed, by name; `lost` are the UUIDs of the GPUs that are gone.
+    One that hangs has none, nor has one in `quiet`: silence is a gap. `failures` counts questions that failed, by name.
     """
 
     name = "gpu"
@@ -38,26 +43,71 @@ class NvmlSource:
         seconds: Callable[[], float] = time.monotonic,
         wall_seconds: Callable[[], float] = time.time,
         pcie_pause_seconds: float = PAUSE_SECONDS,
+        *,
+        proc: Path = Path("/proc"),
+        remembered: Remembered | None = None,
+        expected_gpus: int = 0,
+        hang_seconds: float = HANG_SECONDS,
+        process_seconds: float = 0.0,
+        quiet: Callable[[], Collection[str]] = tuple,
     ) -> None:
+        self._quiet = quiet
         self.failures: Counter[str] = Counter()
-        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures)
-        self._around = Surroundings(self.failures, seconds, wall_seconds, pcie, xid, GpmBuffer())
-        self._inventory = Inventory(sysfs, driver_version())
-        self._driver = Calls("the driver", self.failures)
-        self._gpus: dict[str, Gpu] = {}
-        self._processes: list[GpuProcess] = []
-        self._count = 0
-        self._looked: float | None = None
+        kept = remembered or Remembered(None)
+        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds)
+        energy = EnergyBook(kept, proc)
+        self._around = Surroundings(
+            self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
+        )
+        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds))
+        self._budget = OURS * hang_seconds
         self._last_read: float | None = None
+        self._warned = False
+        self._census.prepare(OPENING_SECONDS)
 
     @property
     def lost(self) -> list[str]:
-        """The UUIDs of GPUs that were seen and are gone."""
-        return [gpu.uuid for gpu in self._gpus.values() if gpu.lost]
+        """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""
+        return self._census.lost
+
+    @property
+    def expected(self) -> int:
+        """How many GPUs this host should have."""
+        return self._census.expected
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there was a reading: before it nobody knows who holds what."""
+        return self._last_read is not None
+
+    @property
+    def seen(self) -> int:
+        """How many GPUs answered at the last reading, or are left alone since."""
+        found = list(self._census.gpus.values())
+        readings = [one.reading for one in found if one.reading is not None]
+        return sum(reading.rows[0]["up"] is True for reading in readings) + sum(one.quiet for one in found)
 
     def processes(self) -> list[GpuProcess]:
-        """Return who held which GPU at the last reading."""
-        return list(self._processes)
+        """Return who held which GPU when that was last asked: a GPU that hangs is still held."""
+        return [process for one in list(self._census.gpus.values()) for process in one.holding.processes]
+
+    def devices(self) -> list[Device]:
+        """Return how each GPU and MIG instance is named, at the last reading."""
+        return [device for one in list(self._census.gpus.values()) for device in one.gpu.devices()]
+
+    def supported(self) -> Sequence[Supported]:
+        """Return what each GPU tells, and why not. Asks the driver nothing, and may be called from any thread."""
+        found: list[Supported] = []
+        for uuid, one in list(self._census.gpus.items()):
+            if one.gpu.lost:
+                found += nothing(uuid, "the GPU is lost: it does not answer the driver")
+            elif one.quiet:
+                found += nothing(uuid, "the GPU is left alone, as its holder asked")
+            else:
+                found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
+        for uuid in self._census.ghosts:
+            found += nothing(uuid, "the GPU is lost: the driver does not list it")
+        return found
 
     def read(self) -> Reading:
         """Return gpu_samples for every GPU and MIG instance, and inventory where something is new.
@@ -66,76 +116,79 @@ class NvmlSource:
             SourceError: the driver does not answer at all.
             DriverChangedError: the driver was replaced under this process; only a new process can load the new one.
         """
-        self._processes = []
-        now = self._around.seconds()
-        changed = self._look(now)
+        began, now = time.monotonic(), self._around.seconds()
+        budget = OPENING_SECONDS if self._last_read is None else self._budget
+        listed = self._census.begin(budget / 4)
         seconds = None if self._last_read is None else now - self._last_read
-        lost = self.lost
-        readings = [gpu.read(seconds) for gpu in self._gpus.values()]
+        self._warn_of_long_beats(seconds)
+        lost, hung = self.lost, self._hung()
+        quiet = self._quiet()
+        self._around.pcie.leave_alone(quiet)
+        ask_all(self._census.gpus.values(), seconds, began + budget - time.monotonic(), quiet)
         self._last_read = now
+        if not listed:
+            self._census.finish(began + budget - time.monotonic())
+        self._note_hangs(self._hung() - hung)
         if self.lost != lost:
-            self._looked = None  # one went or came back: see at the next beat what else is new
-        return self._reading(readings, changed)
+            self._census.look_again()
+        return self._reading()
 
     def close(self) -> None:
-        """End the threads and give the driver its memory back."""
+        """End the threads and give the driver its memory back; what hangs in the driver is left behind."""
+        self._census.keep_energy()
         self._around.pcie.close()
         self._around.xid.close()
-        for gpu in self._gpus.values():
-            gpu.close()
-        close_library()
+        self._census.close()
+        if not self._hung():
+            close_library()
 
-    def _reading(self, readings: list[GpuReading], changed: list[Row]) -> Reading:
-        self._processes = [process for reading in readings for process in reading.processes]
-        rows = [row for reading in readings for row in reading.rows]
+    def _reading(self) -> Reading:
+        told = [one.reading.facts for one in self._census.gpus.values() if one.reading is not None]
+        changed = self._census.settle(fact for facts in told for fact in facts)
+        answered = [(one.gpu, one.reading) for one in self._census.gpus.values() if one.reading is not None]
+        rows: list[Row] = [row for gpu, reading in answered for row in self._with_xids(gpu, reading)]
+        rows += [{"gpu_uuid": uuid, "up": False} for uuid in self._census.ghosts]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
-    def _look(self, now: float) -> list[Row]:
-        """Look for GPUs and their facts, at first, now and then, and when their number changes."""
-        known, self._count = self._count, 0  # so that a driver that stopped answering is looked through anew
-        self._count = count = min(device_count(), MOST_GPUS)
-        if count == known and self._looked is not None and now - self._looked < LOOK_AGAIN_SECONDS:
-            return []
-        self._looked = now
-        self._find(count)
-        whole = {gpu.uuid: gpu.handle for gpu in self._gpus.values() if not gpu.lost}
-        self._around.xid.follow(whole)
-        self._around.pcie.follow({uuid: whole[uuid] for uuid in whole if not self._gpus[uuid].has_gpm})
-        return self._inventory.changes(list(self._gpus.values()))
+    def _with_xids(self, gpu: Gpu, reading: GpuReading) -> Sequence[Row]:
+        """Add the XID errors, which come from a watch of their own; of a lost GPU only where there were some."""
+        xids = self._around.xid.take(gpu.uuid)
+        if xids.count:
+            gpu.instruments.look_soon()
+        elif gpu.lost:
+            return reading.rows
+        told: Row = {
+            "xid_events": xids.count,
+            "xid_last": xids.last,
+            "xid_last_timestamp_seconds": xids.last_seconds,
+        }
+        return [{**reading.rows[0], **told}, *reading.rows[1:]]
 
-    def _find(self, count: int) -> None:
-        seen = {self._found(index) for index in range(count)}
-        if None in seen:
-            return  # one is listed that cannot be told from others: each is asked by the handle it had
-        for uuid in self._gpus.keys() - seen:
-            self._gpus[uuid].missing()
+    def _hung(self) -> set[str]:
+        return {uuid for uuid, one in self._census.gpus.items() if one.hung}
 
-    def _found(self, index: int) -> str | None:
-        try:
-            handle = self._driver.ask(pynvml.nvmlDeviceGetHandleByIndex, index)
-            uuid: str | None = None if handle is None else self._driver.ask(pynvml.nvmlDeviceGetUUID, handle)
-        except SourceLostError:
-            return None
-        if uuid is None:
-            return None
-        if uuid not in self._gpus:
-            self._gpus[uuid] = Gpu(uuid, index, handle, self._around)
-        self._gpus[uuid].found(index, handle)
-        return uuid
+    def _note_hangs(self, new: Collection[str]) -> None:
+        for uuid in sorted(new):
+            self.failures["reading hangs"] += 1
+            _LOG.warning("%s", self._census.gpus[uuid].hung)
+
+    def _warn_of_long_beats(self, seconds: float | None) -> None:
+        if seconds is None or seconds <= REACH_SECONDS or self._warned:
+            return
+        self._warned = True
+        _LOG.warning(
+            "GPUs are read every %.0f s, but their driver remembers some %.0f s: what lies before is not seen; "
+            "a beat of 10 s or less misses nothing",
+            seconds,
+            REACH_SECONDS,
+        )
 
 
-def open_nvml(
-    sysfs: Path = Path("/sys"),
-    seconds: Callable[[], float] = time.monotonic,
-    wall_seconds: Callable[[], float] = time.time,
-    pcie_pause_seconds: float = PAUSE_SECONDS,
-) -> tuple[NvmlSource | None, str]:
-    """Open the driver and return its source; or None and the reason why there is none, in words.
+def open_nvml(made: Callable[[], NvmlSource]) -> tuple[NvmlSource | None, str]:
+    """Open the driver and return the source that is `made` of it; or None and why there is none, in words.
 
     Raises:
         DriverChangedError: the library and the loaded driver do not fit.
     """
     reason = open_library()
-    if reason is not None:
-        return None, reason
-    return NvmlSource(sysfs, seconds, wall_seconds, pcie_pause_seconds), ""
+    return (made(), "") if reason is None else (None, reason)

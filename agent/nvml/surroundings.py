@@ -1,12 +1,14 @@
-"""What all GPUs of a host share: clocks, counters, the slow threads and the GPM buffer."""
+"""What all GPUs of a host share: clocks, counters and the slow threads."""
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pynvml
 
 from agent.nvml.calls import Calls
+from agent.nvml.energy import EnergyBook
 from agent.nvml.gpm import Gpm, GpmBuffer
 from agent.nvml.pcie import PcieWatch
 from agent.nvml.xid import XidWatch
@@ -21,9 +23,12 @@ class Surroundings:
     wall_seconds: Callable[[], float]
     pcie: PcieWatch
     xid: XidWatch
-    buffer: GpmBuffer
+    energy: EnergyBook
+    sysfs: Path
+    driver: str | None  # its version
+    process_seconds: float  # between two lists of processes
 
-    def gpm(self, calls: Calls, handle: object, instance: int | None = None) -> Gpm | None:
+    def gpm(self, calls: Calls, handle: object, buffer: GpmBuffer, instance: int | None = None) -> Gpm | None:
         """Return the activity meter of a GPU, or of a GPU instance by its number; None where the GPU has none.
 
         Raises:
@@ -36,4 +41,4 @@ class Surroundings:
         earlier, later = calls.ask(pynvml.nvmlGpmSampleAlloc), calls.ask(pynvml.nvmlGpmSampleAlloc)
         if earlier is None or later is None:
             return None
-        return Gpm(calls, instance, (earlier, later), self.buffer, self.seconds)
+        return Gpm(calls, instance, (earlier, later), buffer, self.seconds)

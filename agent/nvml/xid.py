@@ -3,21 +3,48 @@
 import ctypes
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
+from agent.nvml.calls import in_words
+
 WAIT_MILLISECONDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Xids:
+    """XID errors of one GPU since they were last taken; None where nobody hears them.
+
+    `last` is the number of the newest of them, None where there was none; `last_seconds` when the newest that was ever
+    heard came, in seconds since 1970.
+    """
+
+    count: int | None = None
+    last: int | None = None
+    last_seconds: float | None = None
+
+
+class _Ear:
+    """What is heard of one GPU."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last: int | None = None
+        self.last_seconds: float | None = None
 
 
 class XidWatch:
     """Waits for the XID errors of a set of GPUs and counts them until they are taken."""
 
-    def __init__(self, failures: Counter[str]) -> None:
+    def __init__(self, failures: Counter[str], wall_seconds: Callable[[], float]) -> None:
         self._failures = failures
+        self._wall_seconds = wall_seconds
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._ears: dict[str, _Ear] = {}
+        self._refusals: dict[str, str] = {}
         self._followed: dict[str, int] = {}
         self._deaf = False
         self._stop = threading.Event()
@@ -33,9 +60,11 @@ class XidWatch:
             return
         self._stop.set()  # the old thread ends by itself, and what it still hears is not counted
         self._followed, self._stop, self._thread = addresses, threading.Event(), None
-        events, told = _register(handles, self._failures)
+        events, refusals = _register(handles, self._failures)
+        told = handles.keys() - refusals.keys()
         with self._lock:
-            self._counts = {uuid: self._counts.get(uuid, 0) for uuid in told}
+            self._ears = {uuid: self._ears.get(uuid) or _Ear() for uuid in told}
+            self._refusals = refusals
             self._deaf = False
         if events is not None:
             names = {addresses[uuid]: uuid for uuid in told}
@@ -43,13 +72,22 @@ class XidWatch:
             self._thread = threading.Thread(target=self._run, args=arguments, name="gpuledger-xid", daemon=True)
             self._thread.start()
 
-    def take(self, uuid: str) -> int | None:
-        """Return how many XID errors this GPU had since the last call, or None where nobody hears them."""
+    def take(self, uuid: str) -> Xids:
+        """Return what this GPU had since the last call."""
         with self._lock:
-            count = self._counts.get(uuid)
-            if count:
-                self._counts[uuid] = 0
-            return None if self._deaf and not count else count
+            ear = self._ears.get(uuid)
+            if ear is None:
+                return Xids()
+            heard = Xids(None if self._deaf and not ear.count else ear.count, ear.last, ear.last_seconds)
+            ear.count, ear.last = 0, None
+            return heard
+
+    def refusal(self, uuid: str) -> str | None:
+        """Return why nobody hears this GPU's errors, in words; None where somebody does."""
+        with self._lock:
+            if uuid in self._ears:
+                return "the driver stopped telling events; it is asked again" if self._deaf else None
+            return self._refusals.get(uuid, "the driver is not yet asked")
 
     def close(self) -> None:
         """End the thread; it stops within one wait."""
@@ -68,32 +106,36 @@ class XidWatch:
                 with self._lock:
                     self._deaf = self._deaf or not stop.is_set()
                 break  # a lost GPU or a reloaded driver makes every wait fail: the next `follow` begins anew
-            uuid = names.get(_address(event.device))
             with self._lock:
-                if uuid in self._counts and not stop.is_set():
-                    self._counts[uuid] += 1
+                ear = self._ears.get(names.get(_address(event.device), ""))
+                if ear is not None and not stop.is_set():
+                    ear.count, ear.last, ear.last_seconds = ear.count + 1, int(event.eventData), self._wall_seconds()
         _free(events)
 
 
-def _register(handles: Mapping[str, Any], failures: Counter[str]) -> tuple[object | None, list[str]]:
-    """Return an event set and the GPUs that tell their XID errors to it; no set where there are none."""
+def _register(handles: Mapping[str, Any], failures: Counter[str]) -> tuple[object | None, dict[str, str]]:
+    """Return an event set for the GPUs that tell it their XID errors, if any, and why the others do not, in words."""
     try:
         events = pynvml.nvmlEventSetCreate()
-    except pynvml.NVMLError:
+    except pynvml.NVMLError as error:
         failures["nvmlEventSetCreate"] += 1
-        return None, []
-    told = []
-    for uuid, handle in handles.items():
-        try:
-            if pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
-                pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
-                told.append(uuid)
-        except pynvml.NVMLError as error:
-            failures["nvmlDeviceRegisterEvents"] += error.value != pynvml.NVML_ERROR_NOT_SUPPORTED
-    if told:
-        return events, told
+        return None, dict.fromkeys(handles, in_words(error.value))
+    refusals = {uuid: why for uuid, handle in handles.items() if (why := _refusal(handle, events, failures))}
+    if len(refusals) < len(handles):
+        return events, refusals
     _free(events)
-    return None, []
+    return None, refusals
+
+
+def _refusal(handle: object, events: object, failures: Counter[str]) -> str | None:
+    try:
+        if not pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
+            return in_words(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+    except pynvml.NVMLError as error:
+        failures["nvmlDeviceRegisterEvents"] += error.value != pynvml.NVML_ERROR_NOT_SUPPORTED
+        return in_words(error.value)
+    return None
 
 
 def _free(events: object) -> None:

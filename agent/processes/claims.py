@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.attribution.cgroup import controller_paths, job
-from agent.attribution.evidence import Process, read_process
+from agent.attribution.evidence import Identity, Process, read_process
 from agent.attribution.run import Attribution
 from agent.processes.table import Stat
 from agent.processes.tree import nearest_roots
 
-Identity = tuple[int, int]  # pid and start
+ANCESTORS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Claim:
     run_directories: Mapping[str, str]  # the run's own cgroups; empty where it has none
     limit_paths: Mapping[str, str]  # the cgroups that bind it
     cores: int | None
+    plain_run_id: str | None = None  # of a Slurm job by its number, where people know it by another name
+    hostname: str | None = None  # of a process in a pod, where it may be read
 
 
 class Claims:
@@ -48,7 +50,7 @@ class Claims:
         return claims
 
     def _ask(self, stat: Stat, processes: Mapping[int, Stat], elders: Mapping[int, Claim]) -> Claim | None:
-        process = read_process(self._proc, stat.pid, stat.started_ticks)
+        process = read_process(self._proc, stat.pid, stat.started_ticks, _above(stat, processes))
         if process is None:
             return None
         attribution = self._attribution(process)
@@ -61,4 +63,21 @@ class Claims:
             run_directories=found.directories if found else {},
             limit_paths=controller_paths(process.cgroup),
             cores=process.cores,
+            plain_run_id=_plain_run_id(process, attribution),
+            hostname=(process.environment or {}).get("HOSTNAME"),
         )
+
+
+def _above(stat: Stat, processes: Mapping[int, Stat]) -> list[Identity]:
+    found: list[Identity] = []
+    while (parent := processes.get(stat.parent)) is not None and len(found) < ANCESTORS_MAX:
+        found.append((parent.pid, parent.started_ticks))
+        stat = parent
+    return found
+
+
+def _plain_run_id(process: Process, attribution: Attribution) -> str | None:
+    scheduler, cluster, _ = attribution.run_id.split("/", 2)
+    found = job(process.cgroup)
+    number = found.id if found else (process.environment or {}).get("SLURM_JOB_ID")
+    return f"slurm/{cluster}/{number}" if scheduler == "slurm" and number else None

@@ -1,37 +1,102 @@
-"""When a run takes a GPU and gives it back, as its processes show it."""
+"""When a run takes a GPU and gives it back: the edges of what is held, across restarts of the agent."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from agent.attribution.held import PRECEDENCE, Held
 from agent.attribution.run import Attribution
+from agent.remembered import Remembered
 from agent.source import Row
+
+SECTION = "holdings"
+
+Key = tuple[str, str, int]  # run id, the GPU's UUID, and attempt
 
 
 class Holdings:
-    """Remembers which run holds which GPU, and tells the changes as rows of `allocations`."""
+    """Remembers which run holds which GPU, and tells the changes as rows of `allocations`.
 
-    def __init__(self) -> None:
-        self._since: dict[tuple[str, str], tuple[int, Attribution]] = {}
+    What was open when an agent ended is told again by the next one: as still open, from when it was taken, or as
+    given back when it was last seen held.
+    """
 
-    def update(self, held: Mapping[tuple[str, str], Attribution], now: int) -> list[Row]:
-        """Return a row for each (run, GPU) that came or went. `now` is in microseconds UTC.
+    def __init__(self, remembered: Remembered | None = None) -> None:
+        self._remembered = remembered or Remembered(None)
+        self._open, self._seen_at = _kept(self._remembered.section(SECTION))
+        self._retell = True
+
+    def update(self, held: Iterable[Held], now: int) -> list[Row]:
+        """Return a row for each (run, GPU) that came, went, or of which more is known. `now` is in microseconds UTC.
 
         The edges are as coarse as the readings; where a scheduler knows better, its own rows come first.
         """
-        came = {key: (now, attribution) for key, attribution in held.items() if key not in self._since}
-        went = {key: self._since[key] for key in self._since if key not in held}
-        rows = [_row(key, since, attribution, now) for key, (since, attribution) in went.items()]
-        rows += [_row(key, since, attribution, None) for key, (since, attribution) in came.items()]
-        self._since = {key: since for key, since in self._since.items() if key in held} | came
+        holds = {_key(one): one for one in held}
+        went = {key: at for key, at in self._open.items() if key not in holds}
+        until = min(now, self._seen_at) if self._retell and self._seen_at is not None else now
+        rows = [_row(one, since, max(since, until)) for since, one in went.values()]
+        before = self._open
+        self._open = {key: (before[key][0] if key in before else now, one) for key, one in holds.items()}
+        rows += [
+            _row(one, since, None)
+            for key, (since, one) in self._open.items()
+            if self._retell or key not in before or before[key][1] != one
+        ]
+        self._retell, self._seen_at = False, now
+        self._remembered.keep(SECTION, _to_keep(self._open, now))
         return rows
 
 
-def _row(key: tuple[str, str], since: int, attribution: Attribution, until: int | None) -> Row:
+def _key(one: Held) -> Key:
+    return (one.attribution.run_id, one.gpu_uuid, one.attribution.attempt or 0)
+
+
+def _row(one: Held, since: int, until: int | None) -> Row:
+    known = one.attribution
     return {
-        "run_id": key[0],
-        "gpu_uuid": key[1],
-        "attempt": attribution.attempt,
+        "run_id": known.run_id,
+        "gpu_uuid": one.gpu_uuid,
+        "attempt": known.attempt,
+        "member": known.member,
+        "rank": known.rank,
+        "gpu_fraction": one.fraction,
         "started_at": since,
         "ended_at": until,
-        "scheduler": attribution.scheduler,
-        "user": attribution.owner,
+        "scheduler": known.scheduler,
+        "user": known.owner,
+        "labels": json.dumps(known.labels, sort_keys=True) if known.labels else None,
     }
+
+
+def _to_keep(held: Mapping[Key, tuple[int, Held]], now: int) -> dict[str, Any]:
+    return {"seen_at": now, "open": [{**_row(one, since, None)} for since, one in held.values()]}
+
+
+def _kept(section: Mapping[str, Any]) -> tuple[dict[Key, tuple[int, Held]], int | None]:
+    """Return what an earlier agent left open, and when it last looked; what it did not write so is passed over."""
+    seen_at, rows = section.get("seen_at"), section.get("open")
+    if not isinstance(seen_at, int) or not isinstance(rows, list):
+        return {}, None
+    found: dict[Key, tuple[int, Held]] = {}
+    for row in rows:
+        try:
+            one, since = _held(row), int(row["started_at"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+        found[_key(one)] = (since, one)
+    return found, seen_at
+
+
+def _held(row: Mapping[str, Any]) -> Held:
+    if row["scheduler"] not in PRECEDENCE:
+        raise ValueError(f"no authority is named {row['scheduler']!r}")
+    attribution = Attribution(
+        run_id=str(row["run_id"]),
+        scheduler=row["scheduler"],
+        attempt=None if row["attempt"] is None else int(row["attempt"]),
+        owner=row["user"],
+        member=row["member"],
+        rank=row["rank"],
+        labels=dict(json.loads(row["labels"])) if row["labels"] else {},
+    )
+    return Held(str(row["gpu_uuid"]), attribution, row["gpu_fraction"])

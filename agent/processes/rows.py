@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.host import MICROSECONDS, PRESSURES
+from agent.clock import MICROSECONDS
+from agent.gpu_process import GpuProcess
+from agent.host import PRESSURES
 from agent.processes.run_counters import RunCounters, seconds
 from agent.processes.table import TICKS_PER_SECOND, Stat
-from agent.processes.tree import GpuProcess, Tree
+from agent.processes.tree import Tree
 from agent.procfs import difference, differences, share
 from agent.source import Value
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from agent.attribution.cgroup import V2, unified_root
 from agent.attribution.evidence import list_length
-from agent.host import MICROSECONDS, PRESSURES, stalled_microseconds
+from agent.clock import MICROSECONDS
+from agent.host import PRESSURES, stalled_microseconds
 from agent.procfs import number, text
 
 NANOSECONDS_PER_MICROSECOND = 1000
-V2 = ""  # stands for cgroup v2 among the controllers
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,6 @@ def stat_fields(stat: str | None) -> dict[str, int]:
     """Return the "name value" lines of a cgroup's `cpu.stat`."""
     pairs = (line.partition(" ") for line in (stat or "").splitlines())
     return {name: int(value) for name, _, value in pairs if value.isdigit()}
-
-
-def unified_root(sys: Path) -> Path:
-    """Return where cgroup v2 is mounted: at the top, or beside the v1 controllers of a hybrid host."""
-    top = sys / "fs/cgroup"
-    return top if (top / "cgroup.controllers").exists() else top / "unified"
 
 
 def run_counters(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> RunCounters:

@@ -8,17 +8,18 @@ from pathlib import Path
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution
 from agent.disk import block_counters
+from agent.gpu_process import GpuProcess
 from agent.processes.claims import Claim, Claims
-from agent.processes.holdings import Holdings
 from agent.processes.io import IoTable, read_io
+from agent.processes.register import Register, shown
 from agent.processes.rows import Row, Spent, amount_columns, gpu_columns, run_columns, worker_columns
 from agent.processes.run_counters import RunCounters, cores_allotted, run_counters
 from agent.processes.spending import Changes, changes, spent
+from agent.processes.submissions import Submissions
 from agent.processes.table import ProcessTable, read_table
-from agent.processes.tree import GpuProcess, RunOnGpu, Tree, home_gpus, trees
+from agent.processes.tree import RunOnGpu, Tree, home_gpus, trees
 from agent.procfs import text, understanding
 from agent.source import Reading
-from agent.source import Row as SourceRow
 
 HOLDERS_MAX = 4096  # (process, GPU) pairs looked at; the rest is counted
 
@@ -43,7 +44,8 @@ class _Spending:
 class ProcessSource:
     """Reads the processes behind each GPU: rows of `process_samples`, `run_samples` and `allocations`.
 
-    `gpu_processes` is what the driver told last; `watched` names further roots that may hold no GPU (`gpuledger
+    `gpu_processes` is what the driver told last, or None where it does not answer: what it told before then stands for
+    the processes that still live. `watched` names further roots that may hold no GPU (`gpuledger
     run`). `now` is the wall clock in microseconds UTC. A host whose GPUs nobody holds costs no pass over /proc.
     `unseen` counts the holders of the last reading that /proc does not show: ended meanwhile, or in a PID namespace
     that is hidden from the agent. `left_out` counts what was too much for one reading.
@@ -53,7 +55,7 @@ class ProcessSource:
 
     def __init__(
         self,
-        gpu_processes: Callable[[], Sequence[GpuProcess]],
+        gpu_processes: Callable[[], Sequence[GpuProcess] | None],
         attribution: Callable[[Process], Attribution],
         now: Callable[[], int],
         watched: Callable[[], Sequence[int]] = tuple,
@@ -61,6 +63,7 @@ class ProcessSource:
         sys: Path = Path("/sys"),
         period_seconds: float = 10.0,
         monotonic: Callable[[], float] = time.monotonic,
+        register: Register | None = None,
     ) -> None:
         self.period_seconds = period_seconds
         self.unseen = 0
@@ -72,8 +75,10 @@ class ProcessSource:
         self._sys = sys
         self._monotonic = monotonic
         self._claims = Claims(proc, attribution)
-        self._holdings = Holdings()
+        self._register = register or Register()
+        self._submissions = Submissions(proc, self._register.place.cluster)
         self._last: _Pass | None = None
+        self._holders: list[GpuProcess] | None = None
 
     def read(self) -> Reading:
         """Return the rows of the trees and runs that are there now; amounts come with the second pass.
@@ -81,12 +86,16 @@ class ProcessSource:
         Raises:
             SourceError: /proc cannot be listed.
         """
-        holders, watched = list(self._gpu_processes()), frozenset(self._watched())
+        if (told := self._gpu_processes()) is not None:
+            self._holders = list(told)
+        if self._holders is None:
+            return {}
+        holders, watched = self._holders, frozenset(self._watched())
         kept = holders[:HOLDERS_MAX]
         if not kept and not watched:
             self.unseen = self.left_out = 0
             self._last = None
-            return {"allocations": self._holdings.update({}, self._now())}
+            return self._register.update((), self._now())
         with understanding(self._proc):
             return self._reading(kept, watched, len(holders) - len(kept))
 
@@ -109,7 +118,7 @@ class ProcessSource:
                 for key, tree in found.items()
             ],
             "run_samples": self._run_rows(claims, now, spending.elapsed_seconds),
-            "allocations": self._allocations(claims, held),
+            **self._register.update(shown(holders, claims), self._now(), self._submissions.names(table.processes)),
         }
         self._last = now
         return rows
@@ -144,12 +153,6 @@ class ProcessSource:
                 cores = cores_allotted(self._sys, {**claim.limit_paths, **claim.run_directories}, claim.cores)
                 rows[run_id] = {"run_id": run_id, **columns, "cores_allotted": cores}
         return list(rows.values())
-
-    def _allocations(self, claims: dict[int, Claim], held: dict[RunOnGpu, list[GpuProcess]]) -> Sequence[SourceRow]:
-        holding = {
-            (run_id, gpu): claims[ones[0].pid].attribution for (run_id, gpu), ones in held.items() if gpu is not None
-        }
-        return self._holdings.update(holding, self._now())
 
 
 def _spending(last: _Pass | None, now: _Pass) -> _Spending:

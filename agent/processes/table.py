@@ -23,6 +23,7 @@ class Stat:
     started_ticks: int
     own: int
     reaped: int
+    name: str = ""  # 15 characters at most, and whatever the process calls itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def parse_stat(line: bytes) -> Stat | None:
         started_ticks=int(fields[19]),
         own=int(fields[11]) + int(fields[12]),
         reaped=int(fields[13]) + int(fields[14]),
+        name=head[head.index(b"(") + 1 :].decode("utf-8", "replace"),
     )
 
 

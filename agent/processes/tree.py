@@ -2,35 +2,11 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
 
+from agent.gpu_process import GpuProcess
 from agent.processes.table import Stat
 
 RunOnGpu = tuple[str, str | None]  # run id, and the GPU's UUID or None for a tree that holds none
-
-
-class GpuProcess(Protocol):
-    """A process that holds a context on a GPU, as the driver tells it."""
-
-    @property
-    def gpu_uuid(self) -> str:
-        """The GPU or MIG instance."""
-        ...
-
-    @property
-    def pid(self) -> int:
-        """The process, as the host numbers it."""
-        ...
-
-    @property
-    def memory_used_bytes(self) -> int | None:
-        """Device memory of the process on this GPU."""
-        ...
-
-    @property
-    def sm_utilization_ratio(self) -> float | None:
-        """Its share of the GPU's SM time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,16 +19,16 @@ class Site:
 
 
 def read_text(path: Path) -> str:
-    """Return a topology file's text.
+    """Return the text of a file that the settings name: of topology, or of peers.
 
     Raises:
         ConfigError: it cannot be read, is too large, or is no text.
     """
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path} has more than {MOST_BYTES} bytes; is it a topology file?")
+            raise ConfigError(f"{path} has more than {MOST_BYTES} bytes; is it the right file?")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"the topology file {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the topology file {path} is no UTF-8 text; save it as such") from error
+        raise ConfigError(f"{path} is no UTF-8 text; save it as such") from error

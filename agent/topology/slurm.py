@@ -1,4 +1,4 @@
-"""Slurm's topology.conf: leaf switches are racks, what joins them are blocks, what joins those are zones."""
+"""Slurm's topology.conf and topology.yaml: leaf switches are racks, what joins them blocks, what joins those zones."""
 
 import itertools
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.topology.site import MOST_NODES, Site, read_text
+from agent.topology.slurm_yaml import read_yaml
 
 _SETTING = re.compile(r"(\w+)\s*=\s*(\S+)")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
@@ -15,14 +16,26 @@ _CONTINUED = re.compile(r"\\\s*\n")
 
 
 def read_slurm(path: Path) -> Mapping[str, Site]:
-    """Return where each node of a topology.conf sits: by SwitchName (tree plugin) or BlockName (block plugin).
+    """Return where each node of a topology.conf or .yaml sits: by its switches (tree plugin) or its block.
 
-    A node under two leaf switches has no one rack, and none is claimed for it.
+    A node under two leaf switches has no one rack, and none is claimed for it. Of several topologies in a file the
+    cluster's default comes first; the others tell what it does not.
 
     Raises:
         ConfigError: the file cannot be read, or a host list in it is malformed or too long.
     """
-    lines = [_settings(line) for line in _CONTINUED.sub(" ", read_text(path)).splitlines()]
+    text = read_text(path)
+    if path.suffix not in (".yaml", ".yml"):
+        return _sites(path, [_settings(line) for line in _CONTINUED.sub(" ", text).splitlines()])
+    sites: dict[str, Site] = {}
+    for topology in read_yaml(path, text):
+        for node, site in _sites(path, topology.lines).items():
+            first = sites.get(node, Site())
+            sites[node] = Site(first.rack or site.rack, first.block or site.block, first.zone or site.zone)
+    return sites
+
+
+def _sites(path: Path, lines: list[dict[str, str]]) -> dict[str, Site]:
     nodes, parents = _tree(path, lines)
     sites = {node: _climb(leaf, parents) for node, leaf in nodes.items()}
     for line in lines:

@@ -5,15 +5,16 @@ from typing import Literal
 
 ArrowType = Literal["string", "int64", "float64", "bool"]
 Kind = Literal["key", "gauge", "amount", "counter", "fact"]
-Sensitivity = Literal["none", "identity"]
+Sensitivity = Literal["none", "id", "identity"]  # an id may bear a name in a part of it
 
-SCHEMA_VERSION = 1  # of what an agent writes; raised with every additive column
+SCHEMA_VERSION = 2  # of what an agent writes; raised with every additive column
 MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
 
 # The plausible range of a value by its unit: what lies outside is refused, never clipped.
 RANGES: dict[str, tuple[float, float]] = {
     "ratio": (0.0, 1.0),
     "bytes": (0, 2**60),
+    "bytes_per_second": (0.0, 2.0**60),
     "watts": (0.0, 1e6),
     "joules": (0.0, 1e12),
     "celsius": (-80.0, 300.0),
@@ -22,6 +23,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "events": (0, 2**53),
     "count": (0, 2**53),
     "microseconds": (0, 4_102_444_800_000_000),  # until 2100
+    "unix_seconds": (0.0, 4_102_444_800.0),
 }
 
 

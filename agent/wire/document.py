@@ -14,15 +14,25 @@ KINDS = {
     "counter": "grows for ever",
     "fact": "describes",
 }
-# What the agent exports beyond the contract; agent/about.py and agent/exporter.py make them.
+# What the agent exports beyond the contract; agent/daemon/about.py and agent/exporter.py make them.
 OWN_METRICS = {
     "gpuledger_gpu_info": "What a GPU is: index, SKU, parent, bus id, driver. Always 1; join it by gpu_uuid.",
+    "gpuledger_gpu_run_info": "A run that holds the GPU, and whose it is. Always 1; join it by gpu_uuid.",
+    "gpuledger_gpu_supported": "1 where this can be measured of the GPU, else 0, and the reason.",
+    "gpuledger_agent_build_info": "Which agent this is. Always 1.",
+    "gpuledger_agent_scrapes_total": "Connections to /metrics, by what became of them.",
+    "gpuledger_agent_series_left_out_total": "Rows that are not shown, since their table has too many.",
     "gpuledger_agent_source_up": "1 where the last reading of the source succeeded.",
+    "gpuledger_agent_source_hung_total": "Readings of each source that got no answer in time.",
+    "gpuledger_agent_holder_age_seconds": "Age of what each holder (kubelet, slurm, mapping files) said last.",
+    "gpuledger_agent_holder_failures_total": "How often each holder failed to say what holds a GPU.",
+    "gpuledger_agent_beat_lateness_seconds": "How late each beat began, as a histogram.",
     "gpuledger_agent_source_failures_total": "Readings of the source that failed.",
     "gpuledger_agent_implausible_values_total": "Values that cannot be true, left out.",
     "gpuledger_agent_spool_batches": "Batches waiting on disk.",
+    "gpuledger_agent_dropped_table_rows_total": "Rows that the collector will never get, by table.",
     "gpuledger_agent_quarantined_total": "Files and batches set aside.",
-    "gpuledger_agent_unwritten_batches_total": "Batches the disk refused.",
+    "gpuledger_agent_unwritten_batches_total": "Batches the disk refused; they wait in memory.",
     "gpuledger_agent_delivered_batches_total": "Batches the collector has.",
     "gpuledger_agent_refused_batches_total": "Batches it will never take.",
     "gpuledger_agent_send_failures_total": "Tries that ended without it.",
@@ -51,6 +61,7 @@ def metrics_md() -> str:
 def privacy_md() -> str:
     """Return docs/privacy.md: what leaves a host, what of it names people, and what never leaves."""
     identity = [(table, column) for table, column in _all() if column.sensitivity == "identity"]
+    ids = [(table, column) for table, column in _all() if column.sensitivity == "id"]
     return "\n".join(
         [
             "# What leaves a host",
@@ -62,12 +73,24 @@ def privacy_md() -> str:
             "",
             "## Names of people and projects",
             "",
-            "These columns, and no others, may hold them. The setting `identity` decides: `full` sends them as they",
-            "are, `hashed` sends a keyed pseudonym that is the same for the same name, `none` sends nothing.",
+            "These columns hold them. The setting `identity` decides: `full` sends them as they are, `hashed` sends a",
+            "keyed pseudonym that is the same for the same name, `none` sends nothing.",
             "",
             "| table | column | what it is |",
             "|---|---|---|",
             *(f"| `{table.name}` | `{column.name}` | {column.help} |" for table, column in identity),
+            "",
+            "## Ids that may bear a name",
+            "",
+            "A pod whose uid is not yet known is told by namespace and name; a run may be called what its user likes;",
+            "a home is mounted at its owner's name; a peer that no table names is an address. `full` sends these ids",
+            "as they are. `hashed` and `none` keep numbers, uids and the names of hosts, clusters and devices, and put",
+            "a keyed pseudonym in the place of the rest, also on /metrics. Without an `identity_key`, `none` takes a",
+            "key that the host alone has, and that changes when it boots: a run then has another name on each host.",
+            "",
+            "| table | column | what it is |",
+            "|---|---|---|",
+            *(f"| `{table.name}` | `{column.name}` | {column.help} |" for table, column in ids),
             "",
             "## Everything else that is sent",
             "",
@@ -80,8 +103,9 @@ def privacy_md() -> str:
             "## What never leaves",
             "",
             "Command lines, environments, file names, file contents, standard output. Environments are read on the",
-            "host, reduced to the ids of jobs, and forgotten. The recording that `gpuledger run` writes holds the",
-            "command's words; it is a file of its user on that machine, and nothing sends it.",
+            "host, reduced to the ids of jobs, and forgotten. A run that tells of its checkpoints tells the last part",
+            "of their names. The recording that `gpuledger run` writes holds the command's words; it is a file of its",
+            "user on that machine, and nothing sends it.",
             "",
         ]
     )

@@ -23,6 +23,7 @@ from agent.wire.contract import MIN_READER, SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 
 CONTENT_TYPE = "application/vnd.gpuledger.batch"
+EPOCH_HEADER = "Gpuledger-Epoch"  # which owner of its stream a batch is meant for, where it has had several
 MAX_BYTES = 64 * 2**20  # of a batch unpacked, for readers that have no setting of their own
 MAX_HEADER_BYTES = 64 * 2**10
 MAX_TABLES = 64
@@ -106,16 +107,9 @@ def open_envelope(body: bytes, max_bytes: int = MAX_BYTES) -> tuple[Header, dict
         EnvelopeError: it is no batch, it is damaged, or it would unpack to more than `max_bytes`.
     """
     content = memoryview(_unpack(body, max_bytes))
-    if len(content) < _LENGTH.size:
-        raise EnvelopeError("the batch is too short to have a header")
-    (length,) = _LENGTH.unpack_from(content)
+    length = _header_length(content)
     start = _LENGTH.size + length
-    if length > MAX_HEADER_BYTES or start > len(content):
-        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
-    try:
-        header = _header(json.loads(bytes(content[_LENGTH.size : start])))
-    except (ValueError, RecursionError) as error:
-        raise EnvelopeError("the batch's header is not JSON") from error
+    header = _header_in(content[_LENGTH.size : start], length)
     if start + sum(part.bytes for part in header.tables) != len(content):
         raise EnvelopeError("the batch's tables do not add up to its length")
     messages = {}
@@ -123,6 +117,21 @@ def open_envelope(body: bytes, max_bytes: int = MAX_BYTES) -> tuple[Header, dict
         messages[part.name] = content[start : start + part.bytes]
         start += part.bytes
     return header, messages
+
+
+def header_of(body: bytes) -> Header:
+    """Return the header of a batch, unpacking no more of it than that; the rest may be damaged.
+
+    Raises:
+        EnvelopeError: it is no batch, or damaged so far.
+    """
+    declared_bytes(body)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(body) as content:
+            length = _header_length(memoryview(content.read(_LENGTH.size)))
+            return _header_in(memoryview(content.read(length)), length)
+    except zstandard.ZstdError as error:
+        raise EnvelopeError(f"the batch is damaged: {error}") from error
 
 
 def declared_bytes(body: bytes) -> int:
@@ -153,6 +162,24 @@ def _unpack(body: bytes, max_bytes: int) -> bytes:
     if len(content) != declared:
         raise EnvelopeError(f"the batch unpacks to {len(content)} bytes and declares {declared}")
     return content
+
+
+def _header_length(content: memoryview) -> int:
+    if len(content) < _LENGTH.size:
+        raise EnvelopeError("the batch is too short to have a header")
+    (length,) = _LENGTH.unpack_from(content)
+    if length > MAX_HEADER_BYTES:
+        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
+    return int(length)
+
+
+def _header_in(text: memoryview, length: int) -> Header:
+    if length > len(text):
+        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
+    try:
+        return _header(json.loads(bytes(text)))
+    except (ValueError, RecursionError) as error:
+        raise EnvelopeError("the batch's header is not JSON") from error
 
 
 _INTEGERS = ("sequence", "sent_at", "schema_version", "min_reader")

@@ -7,16 +7,24 @@ reset can never look like work. None means that the source did not report; it ne
 from agent.wire.contract import ArrowType, Column, Kind, Sensitivity, Table
 
 
-def _key(name: str, help: str, type: ArrowType = "string", unit: str = "", required: bool = True) -> Column:  # noqa: A002
-    return Column(name, type, "key", unit, help, required=required)
+def _key(
+    name: str,
+    help: str,  # noqa: A002
+    type: ArrowType = "string",  # noqa: A002
+    unit: str = "",
+    required: bool = True,
+    sensitivity: Sensitivity = "none",
+    since: int = 1,
+) -> Column:
+    return Column(name, type, "key", unit, help, required=required, sensitivity=sensitivity, since=since)
 
 
-def _gauge(name: str, unit: str, help: str, source: str = "", dcgm: str = "") -> Column:  # noqa: A002
-    return Column(name, _number_type(unit), "gauge", unit, help, source, dcgm)
+def _gauge(name: str, unit: str, help: str, source: str = "", dcgm: str = "", since: int = 1) -> Column:  # noqa: A002
+    return Column(name, _number_type(unit), "gauge", unit, help, source, dcgm, since=since)
 
 
-def _amount(name: str, unit: str, help: str, source: str = "", dcgm: str = "") -> Column:  # noqa: A002
-    return Column(name, _number_type(unit), "amount", unit, help, source, dcgm)
+def _amount(name: str, unit: str, help: str, source: str = "", dcgm: str = "", since: int = 1) -> Column:  # noqa: A002
+    return Column(name, _number_type(unit), "amount", unit, help, source, dcgm, since=since)
 
 
 def _fact(
@@ -26,9 +34,10 @@ def _fact(
     unit: str = "",
     source: str = "",
     sensitivity: Sensitivity = "none",
+    since: int = 1,
 ) -> Column:
     kind: Kind = "fact"
-    return Column(name, type, kind, unit, help, source, sensitivity=sensitivity)
+    return Column(name, type, kind, unit, help, source, sensitivity=sensitivity, since=since)
 
 
 def _number_type(unit: str) -> ArrowType:
@@ -40,9 +49,9 @@ STARTED = _key("started_at", "Start of the interval, inclusive.", "int64", "micr
 ENDED = _key("ended_at", "End of the interval, exclusive.", "int64", "microseconds")
 INTERVAL = (NODE, STARTED, ENDED)
 GPU = _key("gpu_uuid", "The driver's UUID of the GPU or MIG instance.")
-RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.")
+RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id")
 RUN_WITH_GPU = _key("gpu_uuid", "The GPU that the process tree holds; none for a host-only process.", required=False)
-DEVICE = _key("device", "Kernel name of the device, or the mount point.")
+DEVICE = _key("device", "Kernel name of the device, or the mount point.", sensitivity="id")
 
 GPU_SAMPLES = Table(
     "gpu_samples",
@@ -163,6 +172,172 @@ GPU_SAMPLES = Table(
         _amount(
             "ecc_uncorrected_events", "events", "Uncorrected ECC errors in the interval.", "nvmlDeviceGetTotalEccErrors"
         ),
+        _gauge(
+            "memory_utilization_ratio",
+            "ratio",
+            "Share of the interval in which device memory was read or written.",
+            "nvmlDeviceGetSamples(MEMORY_UTILIZATION)",
+            "DCGM_FI_DEV_MEM_COPY_UTIL",
+            since=2,
+        ),
+        _gauge(
+            "encoder_utilization_ratio",
+            "ratio",
+            "Share of the video encoders in use.",
+            "nvmlDeviceGetEncoderUtilization",
+            "DCGM_FI_DEV_ENC_UTIL",
+            since=2,
+        ),
+        _gauge(
+            "decoder_utilization_ratio",
+            "ratio",
+            "Share of the video decoders in use.",
+            "nvmlDeviceGetDecoderUtilization",
+            "DCGM_FI_DEV_DEC_UTIL",
+            since=2,
+        ),
+        _gauge(
+            "graphics_active_ratio",
+            "ratio",
+            "Share of cycles with a graphics or compute engine active.",
+            "GPM 1",
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+            since=2,
+        ),
+        _gauge(
+            "fp64_active_ratio",
+            "ratio",
+            "Share of cycles with the FP64 pipe busy.",
+            "GPM 11",
+            "DCGM_FI_PROF_PIPE_FP64_ACTIVE",
+            since=2,
+        ),
+        _gauge(
+            "fp32_active_ratio",
+            "ratio",
+            "Share of cycles with the FP32 pipe busy.",
+            "GPM 12",
+            "DCGM_FI_PROF_PIPE_FP32_ACTIVE",
+            since=2,
+        ),
+        _gauge(
+            "fp16_active_ratio",
+            "ratio",
+            "Share of cycles with the FP16 pipe busy.",
+            "GPM 13",
+            "DCGM_FI_PROF_PIPE_FP16_ACTIVE",
+            since=2,
+        ),
+        _gauge(
+            "power_watts_min",
+            "watts",
+            "Least power of the driver's samples within the interval.",
+            "nvmlDeviceGetSamples(TOTAL_POWER)",
+            since=2,
+        ),
+        _gauge(
+            "power_watts_max",
+            "watts",
+            "Most power of the driver's samples within the interval.",
+            "nvmlDeviceGetSamples(TOTAL_POWER)",
+            since=2,
+        ),
+        _gauge(
+            "sm_clock_hertz_min",
+            "hertz",
+            "Lowest SM clock of the driver's samples within the interval.",
+            "nvmlDeviceGetSamples(PROCESSOR_CLK)",
+            since=2,
+        ),
+        _gauge(
+            "memory_clock_hertz", "hertz", "Memory clock.", "nvmlDeviceGetClockInfo", "DCGM_FI_DEV_MEM_CLOCK", since=2
+        ),
+        _gauge(
+            "memory_temperature_celsius",
+            "celsius",
+            "Temperature of the device memory.",
+            "field 82",
+            "DCGM_FI_DEV_MEMORY_TEMP",
+            since=2,
+        ),
+        _amount(
+            "throttle_sync_boost_seconds",
+            "seconds",
+            "Time held to the clock of a group of GPUs.",
+            "field 76",
+            "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
+            since=2,
+        ),
+        _amount(
+            "pcie_replay_events",
+            "events",
+            "PCIe packets sent again in the interval.",
+            "field 94",
+            "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+            since=2,
+        ),
+        _gauge("pcie_generation", "count", "Generation of the PCIe link now.", since=2),
+        _gauge("pcie_generation_max", "count", "Generation that GPU and slot can do.", since=2),
+        _gauge("pcie_width", "count", "Lanes of the PCIe link now.", since=2),
+        _gauge("pcie_width_max", "count", "Lanes that GPU and slot have.", since=2),
+        _fact("xid_last", "Number of the newest XID error of the interval.", "int64", "count", since=2),
+        Column(
+            "xid_last_timestamp_seconds",
+            "float64",
+            "gauge",
+            "unix_seconds",
+            "When the newest XID error that this agent heard came, seconds since 1970.",
+            "nvmlEventSetWait_v2",
+            since=2,
+        ),
+        _amount(
+            "ecc_corrected_events",
+            "events",
+            "Corrected ECC errors in the interval.",
+            "nvmlDeviceGetTotalEccErrors",
+            since=2,
+        ),
+        _gauge(
+            "remapped_rows_corrected",
+            "count",
+            "Rows of device memory replaced after corrected errors.",
+            "field 142",
+            "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+            since=2,
+        ),
+        _gauge(
+            "remapped_rows_uncorrected",
+            "count",
+            "Rows of device memory replaced after uncorrected errors.",
+            "field 143",
+            "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+            since=2,
+        ),
+        Column(
+            "row_remap_pending",
+            "bool",
+            "gauge",
+            "",
+            "1 where a reset is needed before a row is replaced.",
+            "field 144",
+            since=2,
+        ),
+        Column(
+            "row_remap_failure",
+            "bool",
+            "gauge",
+            "",
+            "1 where a row could not be replaced.",
+            "field 145",
+            "DCGM_FI_DEV_ROW_REMAP_FAILURE",
+            since=2,
+        ),
+        _fact(
+            "recovery_action",
+            "What the driver asks for: none, gpu_reset, node_reboot, drain_p2p, drain_and_reset.",
+            source="field 230",
+            since=2,
+        ),
     ),
     family="gpu",
     labels=("gpu_uuid",),
@@ -192,9 +367,11 @@ DISK_SAMPLES = Table(
     (
         *INTERVAL,
         DEVICE,
-        _fact("mount_kind", "block, nfs, lustre, or fuse.", source="/proc/self/mountstats"),
-        _amount("read_bytes", "bytes", "Bytes read.", "/proc/diskstats, mountstats"),
-        _amount("written_bytes", "bytes", "Bytes written.", "/proc/diskstats, mountstats"),
+        _fact("mount_kind", "block, nfs, lustre, cifs or fuse.", source="/proc/self/mountstats"),
+        _amount("read_bytes", "bytes", "Bytes read.", "/proc/diskstats, mountstats, Lustre osc stats, cifs Stats"),
+        _amount(
+            "written_bytes", "bytes", "Bytes written.", "/proc/diskstats, mountstats, Lustre osc stats, cifs Stats"
+        ),
         _amount("reads", "count", "Reads completed.", "/proc/diskstats, mountstats"),
         _amount("writes", "count", "Writes completed.", "/proc/diskstats, mountstats"),
         _gauge("busy_ratio", "ratio", "Share of time with a request in flight.", "/proc/diskstats"),
@@ -212,10 +389,17 @@ NETWORK_SAMPLES = Table(
     (
         *INTERVAL,
         DEVICE,
-        _fact("link_kind", "ethernet, infiniband or roce.", source="/sys/class/net, /sys/class/infiniband"),
+        _fact("link_kind", "ethernet, infiniband, roce or efa.", source="/sys/class/net, /sys/class/infiniband"),
         _amount("receive_bytes", "bytes", "Bytes in.", "/proc/net/dev, port_rcv_data x 4"),
         _amount("transmit_bytes", "bytes", "Bytes out.", "/proc/net/dev, port_xmit_data x 4"),
         _amount("errors", "events", "Errors and drops, both ways.", "/proc/net/dev, symbol_error"),
+        _gauge(
+            "speed_bytes_per_second",
+            "bytes_per_second",
+            "What the link can carry one way.",
+            "/sys/class/net/<device>/speed, /sys/class/infiniband/<device>/ports/<port>/rate",
+            since=2,
+        ),
     ),
     family="network",
     labels=("device", "link_kind"),
@@ -227,13 +411,19 @@ FLOW_SAMPLES = Table(
     (
         *INTERVAL,
         RUN,
-        _key("peer", "The host at the other end, as a node name where known."),
+        _key("peer", "The host at the other end, as a node name where known.", sensitivity="id"),
         _amount("receive_bytes", "bytes", "Bytes from the peer.", "tcpi_bytes_received"),
         _amount("transmit_bytes", "bytes", "Bytes to the peer.", "tcpi_bytes_acked"),
         _amount("retransmits", "events", "Segments sent again.", "tcpi_total_retrans"),
+        _fact(
+            "transport",
+            "tcp, as counted; rdma_estimate, the ports' bytes shared out over the run's peers.",
+            source="sock_diag",
+            since=2,
+        ),
     ),
     family="flow",
-    labels=("run_id", "peer"),
+    labels=("run_id", "peer", "transport"),
 )
 
 PROCESS_SAMPLES = Table(
@@ -302,6 +492,7 @@ SERVICE_SAMPLES = Table(
         _gauge("first_token_seconds_p50", "seconds", "Time to the first token, median.", "vLLM"),
         _gauge("first_token_seconds_p99", "seconds", "Time to the first token, 99th percentile.", "vLLM"),
         _gauge("slo_seconds", "seconds", "What the service promises for the latter.", "declared"),
+        _fact("engine", "vllm, triton or tgi: whose word this is.", since=2),
     ),
     family="service",
     labels=("run_id",),
@@ -332,16 +523,16 @@ ALLOCATIONS = Table(
         Column("started_at", "int64", "key", "microseconds", "When it was taken; none while waiting."),
         Column("ended_at", "int64", "fact", "microseconds", "When it was given back; none while held."),
         RUN,
-        _fact("member", "Pod, task or replica within the run."),
+        _fact("member", "Pod, task or replica within the run.", sensitivity="identity"),
         _fact("attempt", "Requeues count up from 0.", "int64", "count"),
-        _fact("parent_run_id", "The run that this one runs within."),
+        _fact("parent_run_id", "The run that this one runs within.", sensitivity="id"),
         RUN_WITH_GPU,
         _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count"),
         _fact("rank", "Position of this GPU in the run's order of ranks, from 0.", "int64", "count"),
         Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take."),
         Column("priority", "float64", "fact", "", "The scheduler's own number."),
         _fact("pending_reason", "Why it waits."),
-        _fact("restarts_of", "The run that this one continues."),
+        _fact("restarts_of", "The run that this one continues.", sensitivity="id"),
         _fact("scheduler", "slurm, kubernetes, ray, cgroup, declared or process: sets its precedence."),
         _fact("user", "Who asked.", sensitivity="identity"),
         _fact("account", "Account or namespace charged.", sensitivity="identity"),
@@ -350,6 +541,17 @@ ALLOCATIONS = Table(
         _fact("queue", "Partition or queue."),
         _fact("labels", "Further labels, as a JSON object of strings.", sensitivity="identity"),
         _fact("exit_status", "completed, failed, cancelled, preempted, node_failed, timeout or out_of_memory."),
+        _fact("gpu_fraction", "Part of the GPU that was asked for, where it is shared.", "float64", "ratio", since=2),
+    ),
+)
+
+RUN_ALIASES = Table(
+    "run_aliases",
+    "a name under which hosts tell of a run that its scheduler knows by another",
+    (
+        _key("alias_run_id", "The name that hosts use, as of a pod.", sensitivity="id", since=2),
+        _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id", since=2),
+        _fact("member", "Pod, task or replica that the name stands for.", sensitivity="identity", since=2),
     ),
 )
 
@@ -377,6 +579,12 @@ AGENT_SAMPLES = Table(
         _fact("dropped_until", "Last sequence of the newest dropped range.", "int64", "count"),
         _gauge("spool_bytes", "bytes", "Bytes waiting on disk."),
         Column("clock_offset_seconds", "float64", "gauge", "offset_seconds", "The collector's clock less this host's."),
+        _gauge("gpus_expected", "count", "GPUs that this host should have.", since=2),
+        _gauge("gpus_seen", "count", "GPUs that answer the driver.", since=2),
+        _gauge("sources_failing", "count", "Sources whose last reading failed or is late.", since=2),
+        _gauge("attribution_age_seconds", "seconds", "Age of the oldest map of holders still in use.", since=2),
+        Column("paused", "bool", "gauge", "", "1 while sampling is paused by the operator.", since=2),
+        _amount("dropped_rows", "count", "Rows in the batches that the full spool dropped.", since=2),
     ),
     family="agent",
 )
@@ -413,6 +621,8 @@ INVENTORY = Table(
         _fact("pcie_width_max", "Link width possible.", "int64", "count"),
         _fact("nvlink_peers", "GPUs reached by NVLink.", "int64", "count"),
         _fact("driver_version", "Driver."),
+        _fact("architecture", "Architecture of the GPU, as the driver names it.", since=2),
+        _fact("agent_version", "Version of the agent, with the host's own row.", since=2),
     ),
 )
 
@@ -444,6 +654,7 @@ TABLES: dict[str, Table] = {
         SERVICE_SAMPLES,
         PROGRESS,
         ALLOCATIONS,
+        RUN_ALIASES,
         NODE_STATES,
         AGENT_SAMPLES,
         INVENTORY,

@@ -1,0 +1,180 @@
+"""The Slurm jobs of this host and the GPUs they were given, whether or not a process uses them.
+
+A job's cgroup lives as long as the job; what it was given is in the environment of its processes. Each job is looked
+at until it is known, a few times in its first minute and now and then later.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from agent.attribution.cgroup import job
+from agent.attribution.devices import Devices
+from agent.attribution.environment import number
+from agent.attribution.evidence import Process, read_process
+from agent.attribution.held import Held, Meant, Told
+from agent.attribution.run import Attribution
+from agent.procfs import text
+
+JOBS_MAX = 1024
+DIRECTORIES_MAX = 256  # of one job: steps and tasks
+PROCESSES_MAX = 64  # of one job that are looked at
+EAGER_READINGS = 6  # in which a job that is not yet known is looked at every time
+LATER_READINGS = 30  # between two looks at a job that is still not known
+OF_THE_JOB = ("batch", "interactive", "extern")  # steps that run on the job's first host, and know its GPUs there
+
+_JOB = re.compile(r"job_\d+")
+_LIST = re.compile(r"\d+(?:,\d+)*")
+_UUIDS = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]+(?:,(?:GPU|MIG)-[0-9A-Za-z-]+)*")
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job as far as it is known: without an attribution, none of its processes could be read yet."""
+
+    looks: int = 0
+    attribution: Attribution | None = None
+    gpus: tuple[str, ...] = ()
+
+
+class SlurmJobs:
+    """Finds the jobs below Slurm's cgroups. `attribution` names the run of a process."""
+
+    name = "slurm"
+    period_seconds = 0.0
+
+    def __init__(
+        self,
+        attribution: Callable[[Process], Attribution],
+        devices: Callable[[], Devices],
+        proc: Path = Path("/proc"),
+        sys: Path = Path("/sys"),
+    ) -> None:
+        self._attribution = attribution
+        self._devices = devices
+        self._proc = proc
+        self._sys = sys
+        self._jobs: dict[str, _Job] = {}
+        self._daemons: set[Path] = set()  # the cgroup of each slurmd that had a job here
+
+    def read(self) -> Told | None:
+        """Return what each job was given, or None where no job ever had a cgroup here."""
+        found = {_identity(place): place for place in job_directories(self._sys)}
+        if not found and not self._jobs:
+            return None
+        self._count_daemons(found.values())
+        self._jobs = {identity: self._jobs.get(identity, _Job()) for identity in found}
+        for identity, known in self._jobs.items():
+            if not known.gpus and (known.looks < EAGER_READINGS or known.looks % LATER_READINGS == 0):
+                self._look(known, found[identity])
+            known.looks += 1
+        held = [
+            Held(uuid, known.attribution)
+            for known in self._jobs.values()
+            if known.attribution is not None
+            for uuid in known.gpus
+        ]
+        return Told(tuple(held), self._names(found))
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def _count_daemons(self, places: Iterable[Path]) -> None:
+        before = len(self._daemons)
+        self._daemons |= {_daemon(place) for place in places}
+        if before == 1 < len(self._daemons):
+            self._jobs = {}  # what was read while there seemed to be but one is not sure any more
+
+    def _look(self, known: _Job, place: Path) -> None:
+        processes = list(_processes(self._proc, place))
+        # Where several slurmd share a host, each counts its own GPUs from 0: only UUIDs are then sure.
+        known.gpus = given(processes, self._devices() if len(self._daemons) == 1 else Devices([]))
+        for process in processes:
+            if process.environment:
+                attribution = self._attribution(process)
+                known.attribution = replace(attribution, member=None, rank=None, owner=process.owner)
+                return
+
+    def _names(self, found: Mapping[str, Path]) -> dict[str, Meant]:
+        """Return the ids of jobs that are known to people by another one: tasks of arrays, parts of larger jobs."""
+        names: dict[str, Meant] = {}
+        for identity, known in self._jobs.items():
+            if known.attribution is not None:
+                plain = f"{known.attribution.run_id.rpartition('/')[0]}/{found[identity].name.removeprefix('job_')}"
+                if plain != known.attribution.run_id:
+                    names[plain] = Meant(known.attribution.run_id)
+        return names
+
+
+def job_directories(sys: Path) -> list[Path]:
+    """Return the cgroup of each Slurm job, under version 2 or any one controller of version 1."""
+    top = sys / "fs/cgroup"
+    for pattern in (
+        "system.slice/*slurmstepd.scope/job_*",
+        "unified/system.slice/*slurmstepd.scope/job_*",
+        *(f"{controller}/*slurm*/uid_*/job_*" for controller in ("memory", "cpuset", "devices", "freezer")),
+    ):
+        found = [path for path in islice(top.glob(pattern), JOBS_MAX) if _JOB.fullmatch(path.name)]
+        if found:
+            return found
+    return []
+
+
+def _daemon(job: Path) -> Path:
+    return job.parent.parent if job.parent.name.startswith("uid_") else job.parent
+
+
+def _identity(place: Path) -> str:
+    """Return what tells a job from a later one of the same number: a requeue has a new cgroup."""
+    try:
+        return f"{place}:{place.stat().st_ino}"
+    except OSError:
+        return f"{place}:gone"
+
+
+def _processes(proc: Path, place: Path) -> Iterator[Process]:
+    pids = (
+        int(line)
+        for directory in islice([place, *place.rglob("*")], DIRECTORIES_MAX)
+        if directory.is_dir()
+        for line in (text(directory / "cgroup.procs") or "").split()
+        if line.isdigit()
+    )
+    for pid in islice(pids, PROCESSES_MAX):
+        if (process := read_process(proc, pid, 0)) is not None:
+            yield process
+
+
+def given(processes: Iterable[Process], devices: Devices) -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs that a job was given on this host, as its processes know them; none if unknown.
+
+    SLURM_JOB_GPUS is the job's whole share, SLURM_STEP_GPUS that of one step, and the steps' shares add up. Both count
+    the host's device files. Processes on further hosts carry SLURM_JOB_GPUS of the first one along, where it counts
+    nothing (seen on Slurm 22.05). Numbers in CUDA_VISIBLE_DEVICES may count from 0 within the job, and are of no use;
+    UUIDs, since Slurm 25.11, are.
+    """
+    steps: list[str] = []
+    for process in processes:
+        environment = process.environment or {}
+        where = job(process.cgroup)
+        if where is None or where.scheduler != "slurm" or environment.get("SLURM_JOB_ID") != where.id:
+            continue
+        here = where.step in OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
+        if here and (whole := _listed(environment.get("SLURM_JOB_GPUS", ""), devices)):
+            return tuple(whole)
+        steps += _listed(environment.get("SLURM_STEP_GPUS", ""), devices) or _listed(
+            environment.get("CUDA_VISIBLE_DEVICES", ""), devices, uuids_only=True
+        )
+    return tuple(dict.fromkeys(steps))
+
+
+def _listed(names: str, devices: Devices, *, uuids_only: bool = False) -> list[str]:
+    if _UUIDS.fullmatch(names):
+        return names.split(",")
+    if uuids_only or not _LIST.fullmatch(names):
+        return []
+    found = [devices.by_minor(minor) for name in names.split(",") if (minor := number(name)) is not None]
+    whole = set(devices.whole)  # Slurm counts MIG instances too: a number then names no GPU
+    return [uuid for uuid in found if uuid in whole] if None not in found else []

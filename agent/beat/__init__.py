@@ -1,0 +1,1 @@
+"""The beat: every source read in time, its readings stamped with the interval they hold for."""

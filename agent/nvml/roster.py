@@ -1,0 +1,103 @@
+"""Which GPUs this host should have: those it has had, those its kernel knows, those its operator expects.
+
+A GPU that died while no agent ran is in nobody's list any more. It is remembered, so that it is missed.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from agent.kernels_gpus import kernels_gpus
+from agent.remembered import Remembered
+from agent.source import Row
+
+_LOG = logging.getLogger(__name__)
+SECTION = "gpus"
+FORGET_SECONDS = 7 * 86_400.0  # of the driver listing all its GPUs without one that was there
+TOLD = ("gpu_index", "sku", "pci_bus_id")
+MOST_REMEMBERED = 128
+
+
+class Roster:
+    """Remembers GPUs by UUID with their place, and since when (seconds since 1970) they are missing.
+
+    A missing GPU is forgotten when another sits in its place, when the driver lists as many GPUs as the operator
+    expects, or after a week in which the driver listed all it has without it.
+    """
+
+    def __init__(
+        self, remembered: Remembered, expected_gpus: int, proc: Path, wall_seconds: Callable[[], float]
+    ) -> None:
+        self._remembered = remembered
+        self._expected = expected_gpus
+        self._proc = proc
+        self._wall_seconds = wall_seconds
+        self._known: dict[str, dict[str, object]] = {
+            uuid: _believed(entry) for uuid, entry in remembered.section(SECTION).items() if isinstance(entry, dict)
+        }
+        self._missed: set[str] = set()
+        self._listed: frozenset[str] | None = None
+        self._count = 0
+
+    @property
+    def expected(self) -> int:
+        """How many GPUs this host should have."""
+        return max(self._expected, self._count, len(self._known.keys() | (self._listed or frozenset())))
+
+    @property
+    def missing(self) -> Collection[str]:
+        """The UUIDs of GPUs that were here once and are not listed now; none before the driver listed any."""
+        listed = self._listed
+        return [] if listed is None else sorted(self._known.keys() - listed)
+
+    def update(self, listed: Collection[str], facts: Mapping[str, Row], count: int) -> Collection[str]:
+        """Take what the driver lists now, with what is known of it, and return the UUIDs that are forgotten with it.
+
+        `count` are the GPUs that the driver has: one of them may be too ill to tell its UUID, which the kernel knows.
+        """
+        complete = len(listed) == count
+        kernels = kernels_gpus(self._proc)
+        self._count = max(count, len(kernels))
+        for uuid in sorted(listed)[:MOST_REMEMBERED]:
+            told = facts.get(uuid) or self._known.get(uuid, {})
+            self._known[uuid] = {**{name: told.get(name) for name in TOLD}, "missing_since": None}
+        strangers = {one.uuid: one.bus_id for one in kernels if one.uuid is not None and one.uuid not in listed}
+        if len(strangers) == count - len(listed):  # else the kernel has GPUs that this process may not see
+            for stranger, place in strangers.items():
+                self._known.setdefault(stranger, {"pci_bus_id": place})
+        self._listed = frozenset(listed)
+        forgotten = [uuid for uuid in self.missing if self._is_to_forget(uuid, self._listed, complete)]
+        self._known = {uuid: entry for uuid, entry in self._known.items() if uuid not in forgotten}
+        for uuid in forgotten:
+            _LOG.info("%s is no longer missed", uuid)
+        self._log_missing()
+        self._remembered.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
+        return forgotten
+
+    def _is_to_forget(self, uuid: str, listed: Collection[str], complete: bool) -> bool:
+        entry = self._known[uuid]
+        places = {self._known[other].get("pci_bus_id") for other in listed if other in self._known}
+        if entry.get("pci_bus_id") in places - {None} or 0 < self._expected <= len(listed):
+            return True
+        now, since = self._wall_seconds(), entry.get("missing_since")
+        if not complete or not isinstance(since, (int, float)) or since > now:
+            entry["missing_since"] = now if complete else None
+            return False
+        return now - since >= FORGET_SECONDS
+
+    def _log_missing(self) -> None:
+        for uuid in set(self.missing) - self._missed:
+            entry = self._known[uuid]
+            _LOG.warning(
+                "GPU lost: %s (%s at %s) was here and is not listed by the driver; reset it or the host, "
+                "or set expected_gpus to what this host has",
+                uuid,
+                entry.get("sku"),
+                entry.get("pci_bus_id"),
+            )
+        self._missed = set(self.missing)
+
+
+def _believed(entry: Mapping[str, object]) -> dict[str, object]:
+    """Return what can be used of an entry of the file, which anybody may have edited."""
+    return {name: value for name in (*TOLD, "missing_since") if isinstance(value := entry.get(name), (str, int, float))}

@@ -1,0 +1,1 @@
+"""`gpuledger run`: one command, watched from begin to end, without a server."""

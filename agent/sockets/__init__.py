@@ -1,0 +1,1 @@
+"""What the kernel tells of sockets over netlink, and whose they are."""
