@@ -1,5 +1,6 @@
 """Batches for tests of what carries them."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,12 @@ def batch(stream: str, sequence: int, busy: float = 0.5, rows: int = 1) -> bytes
     """Return a small batch."""
     sample = {"node": "n14", "started_at": 1, "ended_at": 2, "cpu_busy_ratio": busy}
     return encode(agent="n14", stream=stream, sequence=sequence, sent_at=0, tables={"host_samples": [sample] * rows})
+
+
+def bulky(stream: str, sequence: int, size: int) -> bytes:
+    """Return a batch of about this many bytes, which no compression makes smaller."""
+    row = {"node": "n14", "run_id": "declared/n14/x", "name": os.urandom(size).hex()}
+    return encode(agent="n14", stream=stream, sequence=sequence, sent_at=0, tables={"allocations": [row]})
 
 
 def maker(busy: float = 0.5, rows: int = 1) -> Callable[[str, int], bytes]:

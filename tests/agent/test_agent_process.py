@@ -61,6 +61,20 @@ def wait_for(receiver: Receiver, batches: int) -> None:
         time.sleep(0.005)
 
 
+def until_it_measures(agent: subprocess.Popen[bytes]) -> str:
+    """Wait until /metrics shows an interval of the host, and return the agent's first words."""
+    assert agent.stderr is not None
+    words = agent.stderr.readline().decode()
+    port = words.split("metrics on port ")[1].split(";")[0]
+    text = ""
+    deadline = time.monotonic() + TIMEOUT
+    while "gpuledger_host_memory_used_bytes " not in text:
+        assert time.monotonic() < deadline
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = answer.read().decode()
+    return words
+
+
 def test_killed_twenty_times_nothing_is_lost_and_nothing_counts_twice(agents: Agents) -> None:
     """Power cuts, OOM kills, impatient operators: a sequence is one body for ever, and the sequence has no hole.
 
@@ -111,10 +125,8 @@ def test_intervals_of_what_arrives_never_overlap(agents: Agents) -> None:
 def test_it_ends_in_order(agents: Agents, number: signal.Signals) -> None:
     """systemd stops with SIGTERM; what was read until then is delivered, and the exit says success."""
     with Receiver() as receiver:
-        agent = agents.start(receiver.url, "--batch-seconds", "3600")
-        assert agent.stderr is not None
-        assert b"sending to" in agent.stderr.readline()
-        time.sleep(0.3)
+        agent = agents.start(receiver.url, "--batch-seconds", "3600", "--listen", "127.0.0.1:0")
+        until_it_measures(agent)
         agent.send_signal(number)
         assert agent.wait(TIMEOUT) == 0
         assert len(receiver.bodies) == 1, "the batch that an hour would have filled"
@@ -124,16 +136,7 @@ def test_it_ends_in_order(agents: Agents, number: signal.Signals) -> None:
 def test_without_a_collector_it_serves_metrics_and_keeps_nothing(agents: Agents, tmp_path: Path) -> None:
     """A site may begin with Prometheus alone."""
     agent = agents.start("", "--listen", "127.0.0.1:0")
-    assert agent.stderr is not None
-    words = agent.stderr.readline().decode()
-    port = words.split("metrics on port ")[1].split(";")[0]
-    assert "nobody, since no collector is set" in words
-    text = ""
-    deadline = time.monotonic() + TIMEOUT
-    while "gpuledger_host_memory_used_bytes " not in text:
-        assert time.monotonic() < deadline
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            text = answer.read().decode()
+    assert "nobody, since no collector is set" in until_it_measures(agent)
     assert not (tmp_path / "spool").exists()
     agent.terminate()
     assert agent.wait(TIMEOUT) == 0
@@ -162,20 +165,29 @@ def test_wrong_settings_are_exit_2_and_one_sentence() -> None:
 def test_an_agent_loads_nothing_heavy() -> None:
     """It runs on every GPU host, beside the work: no database, no web framework, no array library."""
     script = (
-        "import sys, json, threading, agent.cli, agent.watch, agent.daemon\n"
+        "import sys, json, threading, agent.cli, agent.run.watch, agent.daemon.agent\n"
         "from agent.clock import SystemClock\n"
         "from agent.config import AgentConfig\n"
-        "from agent.daemon import Agent\n"
+        "from agent.daemon.agent import Agent\n"
         "from agent.wiring import open_eyes\n"
         "import pathlib, tempfile\n"
         "config = AgentConfig(collector='http://127.0.0.1:1', spool=pathlib.Path(tempfile.mkdtemp()), listen='off')\n"
         "eyes, stop = open_eyes(config, SystemClock().wall), threading.Event()\n"
         "stop.set()\n"
-        "Agent(config, eyes.sources, SystemClock()).run(stop)\n"
+        "Agent(config, eyes, SystemClock()).run(stop)\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not set(json.loads(ended.stdout)) & set(HEAVY)
+
+
+@pytest.mark.parametrize("flag", [["--json"], ["--every", "1s"]])
+def test_what_belongs_to_once_starts_no_agent_without_it(flag: list[str]) -> None:
+    """Who wanted a look at the JSON must not find an agent running instead."""
+    line = [sys.executable, "-m", "gpuledger", "agent", *flag]
+    ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "--json and --every go with --once" in ended.stderr
 
 
 def test_once_speaks_to_people_and_to_programs() -> None:

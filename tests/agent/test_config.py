@@ -35,6 +35,7 @@ def test_every_key_explains_itself() -> None:
     ("text", "sentence"),
     [
         ("[agent]\nbeet_seconds = 1", "agent.beet_seconds is no setting; the nearest is beat_seconds"),
+        ("[agent]\nbeat = 1", "agent.beat is no setting; the nearest is beat_seconds"),
         ("[agent]\nxyz = 1", "agent.xyz is no setting; known are node"),
         ('[agent]\nbeat_seconds = "often"', "agent.beat_seconds: 'often' is not a duration"),
         ("[agent]\nbeat_seconds = 0.001", "agent.beat_seconds is 0.001: less than 0.05"),

@@ -2,18 +2,20 @@
 
 from pathlib import Path
 
-from agent.about import AgentSource, own_families
+from agent.attribution.witnesses import Condition
+from agent.beat.sampler import Sampler
+from agent.beat.stamp import Stamper
 from agent.clock import FakeClock, SystemClock
-from agent.exporter import Snapshot
-from agent.post import Link
-from agent.sampler import Beats, Sampler
-from agent.sender import Sender
-from agent.shelf import Shelf
-from agent.spool import Spool
-from agent.stamp import Stamper
+from agent.daemon.about import AgentState, own_families
+from agent.delivery.post import Link
+from agent.delivery.sender import Sender
+from agent.exporter import HostCollector, Scraped, Snapshot, registry
+from agent.scrape import ScrapeServer
+from agent.spool import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.document import OWN_METRICS, metrics_md, privacy_md
 from agent.wire.tables import TABLES
+from agent.wiring import Eyes
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 AGAIN = "run python -m agent.wire.document docs"
@@ -31,10 +33,14 @@ def test_the_privacy_document_is_the_contract() -> None:
 
 def test_the_agents_own_metrics_are_documented(tmp_path: Path) -> None:
     """What an operator sees on /metrics must be explained somewhere."""
-    spool = Spool(Shelf(tmp_path), 10**6, 10**6)
-    sampler = Sampler(Stamper("n"), [AgentSource(Beats(), spool, lambda: None, Path("/proc"))], FakeClock(), 1.0)
+    spool = open_spool(tmp_path, 10**6, 10**6)
     sender = Sender(spool, Link("http://127.0.0.1:1"), SystemClock())
-    own = [*own_families(sampler, spool, sender), Snapshot(lambda: 0).families()[-1]]
+    eyes = Eyes([], "", lambda: None, witnesses=lambda: [Condition("kubelet", 1.0, 0, "")])
+    state = AgentState(Sampler(Stamper("n"), [], FakeClock(), 1.0), spool, sender, eyes)
+    snapshot = Snapshot(lambda: 0)
+    server = ScrapeServer("127.0.0.1", 0, registry(snapshot))
+    own = [*HostCollector(snapshot, Scraped(lambda: own_families(state))).families(), server.family()]
+    server.stop()
     spool.close()
     exported = {f"{family.name}_total" if family.type == "counter" else family.name for family in own}
     assert exported == OWN_METRICS.keys()

@@ -1,30 +1,17 @@
 """The host's /metrics: the contract's names, fresh values alone, and one golden scrape byte for byte."""
 
-import http.client
-import socket
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-import pytest
 from prometheus_client import generate_latest
-from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.beat.sampler import Stamped
 from agent.clock import MICROSECONDS, FakeClock
-from agent.errors import ConfigError
-from agent.exporter import Snapshot, registry
-from agent.sampler import Stamped
-from agent.scrape import ScrapeServer
+from agent.exporter import Scraped, Snapshot, registry
 from agent.source import Value
 
 SECOND = MICROSECONDS
 ROW: dict[str, Value] = {"gpu_uuid": "GPU-0", "up": True}
-
-
-def nothing() -> Iterable[Metric]:
-    """The agent says nothing of itself."""
-    return ()
 
 
 def said(clock: FakeClock, **tables: list[dict[str, Value]]) -> list[Stamped]:
@@ -34,7 +21,7 @@ def said(clock: FakeClock, **tables: list[dict[str, Value]]) -> list[Stamped]:
 
 def scrape(snapshot: Snapshot) -> str:
     """Return what a scrape says."""
-    return generate_latest(registry(snapshot, nothing)).decode()
+    return generate_latest(registry(snapshot)).decode()
 
 
 def values(text: str) -> dict[tuple[str, str], float]:
@@ -43,6 +30,7 @@ def values(text: str) -> dict[tuple[str, str], float]:
         (sample.name, next(iter(sample.labels.values()), "")): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
+        if sample.name != "gpuledger_agent_build_info"  # always there
     }
 
 
@@ -79,7 +67,7 @@ def test_a_whole_scrape(golden: Callable[[str, str], None]) -> None:
                 inventory=[{"gpu_uuid": "GPU-5a1c", "gpu_index": 0, "sku": "H100-80GB"}] if beat == 0 else [],
             )
         )
-    golden("metrics.txt", scrape(snapshot))
+    golden("metrics.txt", generate_latest(registry(snapshot, Scraped(version="1.2.3"))).decode())
 
 
 def test_amounts_add_up_and_gauges_do_not() -> None:
@@ -128,44 +116,3 @@ def test_a_counter_that_returns_begins_anew() -> None:
     for rows in ([ROW | {"pcie_receive_bytes": 10}], [], [ROW | {"pcie_receive_bytes": 3}]):
         snapshot.observe(said(clock, gpu_samples=rows))
     assert values(scrape(snapshot))["gpuledger_gpu_pcie_receive_bytes_total", "GPU-0"] == 3
-
-
-@pytest.fixture
-def server() -> Iterable[ScrapeServer]:
-    """Return a running server of an empty snapshot."""
-    serving = ScrapeServer("127.0.0.1", 0, registry(Snapshot(lambda: 0), nothing))
-    serving.start()
-    yield serving
-    serving.stop()
-
-
-def test_metrics_are_served(server: ScrapeServer) -> None:
-    """Prometheus reads text and its version."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
-        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-        assert b"# TYPE gpuledger_gpu_up gauge" in answer.read()
-
-
-def test_there_is_nothing_else(server: ScrapeServer) -> None:
-    """What listens on a GPU host must be small enough to be read."""
-    with pytest.raises(urllib.error.HTTPError, match="404") as error:
-        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/etc/passwd")
-    error.value.close()
-    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    connection.request("POST", "/metrics", b"x")
-    assert connection.getresponse().status == 501
-    connection.close()
-
-
-def test_a_client_that_says_nothing_lets_others_in(server: ScrapeServer) -> None:
-    """A port scan must not end the metrics."""
-    with socket.create_connection(("127.0.0.1", server.port)) as silent:
-        silent.shutdown(socket.SHUT_WR)
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/") as answer:
-        assert answer.status == 200
-
-
-def test_a_port_that_is_taken_is_named(server: ScrapeServer) -> None:
-    """Found at the start, with the way out."""
-    with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{server.port}.*or to off"):
-        ScrapeServer("127.0.0.1", server.port, registry(Snapshot(lambda: 0), nothing))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.beat.sampler import Paced, Sampler, Stamped
+from agent.beat.stamp import Stamper
 from agent.clock import MICROSECONDS, FakeClock, Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
-from agent.sampler import Beats, Paced, Sampler, Stamped
 from agent.source import Reading, Row
-from agent.stamp import Stamper
 
 SECOND = MICROSECONDS
 
@@ -117,7 +117,7 @@ def test_late_and_missed_beats_are_counted() -> None:
     clock = Oversleeper([0, 400_000, 700_000, 5_200_000])
     beating = sampler(clock, Scripted("host", host))
     run(beating, 6)
-    assert beating.beats == Beats(late=2, missed=5)
+    assert (beating.beats.late, beating.beats.missed, beating.beats.count) == (2, 5, 6)
 
 
 def test_a_slow_reading_costs_beats_that_are_counted() -> None:
@@ -131,7 +131,7 @@ def test_a_slow_reading_costs_beats_that_are_counted() -> None:
 
     beating = sampler(clock, Scripted("host", slow))
     run(beating, 5)
-    assert beating.beats == Beats(late=0, missed=5)
+    assert (beating.beats.late, beating.beats.missed, beating.beats.count) == (0, 5, 5)
 
 
 def test_after_silence_an_interval_covers_one_period_and_no_amounts() -> None:
@@ -153,7 +153,7 @@ def test_after_silence_an_interval_covers_one_period_and_no_amounts() -> None:
         clock.advance(SECOND)
         assert beating.beat() == []
     failing = False
-    clock.advance(SECOND)
+    clock.advance(60 * SECOND)
     (said,) = beating.beat()
     assert said.ended_at - said.started_at == SECOND
     (row,) = said.tables["disk_samples"]
@@ -173,8 +173,72 @@ def test_a_failing_source_stops_no_other(error: Exception, caplog: pytest.LogCap
     with caplog.at_level(logging.INFO):
         said = run(beating, 20)
     assert {one.source for one in said} == {"host"}
-    assert beating.tracks[0].failures == 21
+    assert beating.tracks[0].failures == 6, "asked at beats 0, 1, 3, 7 and 15, and at the end"
     assert sum("cannot be read" in record.message for record in caplog.records) == 1
+
+
+def test_a_failing_source_is_asked_at_least_once_a_minute() -> None:
+    """A driver that came back must not stay unread for an hour."""
+    clock = FakeClock()
+
+    def fail() -> Reading:
+        raise SourceError("no answer")
+
+    dead = Scripted("disk", fail)
+    run(sampler(clock, dead), 600)
+    assert 600 / 60 <= dead.calls <= 600 / 60 + 8
+
+
+class Stuck:
+    """A source that hangs until it is let go."""
+
+    name = "stuck"
+    period_seconds = 0.0
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.done = threading.Event()
+        self.calls = 0
+
+    def read(self) -> Reading:
+        """Answer late."""
+        self.calls += 1
+        if self.calls == 3:
+            self.go.wait(30)
+        answer: Reading = {"disk_samples": [{"device": "nvme0n1", "read_bytes": self.calls}]}
+        if self.calls == 3:
+            self.done.set()
+        return answer
+
+
+def test_a_hung_source_delays_no_other_and_is_asked_no_second_time() -> None:
+    """Nothing ends a hung call from outside; a queue of questions behind it would only grow."""
+    clock, stuck = FakeClock(), Stuck()
+    beating = Sampler(Stamper("n14"), [stuck, Scripted("host", host)], clock, 1.0, hang_seconds=0.02)
+    said = run(beating, 50)
+    stuck.go.set()
+    assert stuck.calls == 3
+    assert sum(one.source == "host" for one in said) == 49, "each but the first, which measures nothing"
+    assert beating.tracks[0].hung == 1
+
+
+def test_what_came_too_late_is_told_with_when_it_came() -> None:
+    """It may hold the only word of a GPU that was found, or of an allocation that ended."""
+    clock, stuck = FakeClock(), Stuck()
+    beating = Sampler(Stamper("n14"), [stuck], clock, 10.0, hang_seconds=0.02)
+    for _ in range(3):
+        beating.beat()
+        clock.advance(10 * SECOND)
+    stuck.go.set()
+    assert stuck.done.wait(30)
+    clock.advance(0)
+    while beating.tracks[0]._attendant._answers.empty():  # the answer is on its way from one thread to the other
+        pass
+    clock.advance(5 * SECOND)
+    said = beating.beat()
+    assert [one.tables["disk_samples"][0]["read_bytes"] for one in said] == [3, 4]
+    late, fresh = said
+    assert late.ended_at == fresh.started_at == fresh.ended_at - 5 * SECOND
 
 
 def test_recovery_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS, Backoff, retry_after
 from agent.clock import SystemClock
+from agent.delivery.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS, Backoff, retry_after
+from agent.delivery.post import Link
+from agent.delivery.sender import Sender
 from agent.errors import ConfigError
-from agent.post import Link
-from agent.sender import Sender
-from agent.shelf import Shelf
-from agent.spool import Spool
+from agent.spool import Shelf, Spool
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
 
@@ -75,7 +74,7 @@ def test_an_address_may_have_a_path(spool: Spool) -> None:
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_what_will_never_be_taken_is_set_aside(spool: Spool, status: int, tmp_path: Path) -> None:
     """A batch that is refused for what it is would block all that follow it for ever."""
-    replies = iter([Reply(status, {"error": "no"})])
+    replies = iter([Reply(status, {"error": "no", "reason": "envelope"})])
     with Receiver() as receiver:
         receiver.answer = lambda body: next(replies, None) or receiver.accept(body)
         sending = sender(spool, receiver.url)
@@ -122,7 +121,7 @@ def test_retry_after_is_obeyed(spool: Spool, status: int) -> None:
 def test_a_taken_sequence_begins_a_new_stream(spool: Spool) -> None:
     """A cloned host has another host's numbers; its readings are its own and must count."""
     old = spool.stream
-    replies = iter([Reply(409)])
+    replies = iter([Reply(409, {"error": "taken", "reason": "conflict"})])
     with Receiver() as receiver:
         receiver.answer = lambda body: next(replies, None) or receiver.accept(body)
         sending = sender(spool, receiver.url)
@@ -169,8 +168,8 @@ def test_an_owner_without_an_address_is_no_owner(spool: Spool, location: str) ->
 def test_a_secret_never_follows_from_https_to_http() -> None:
     """Whoever can answer 421 would otherwise read the token."""
     link = Link("https://collector.example:8470", "secret")
-    assert link.secure
-    assert not link.other("http://collector.example:8470").secure
+    assert link.owner("http://collector.example:8470") is None
+    assert link.owner("https://other.example:8470") is not None
 
 
 def test_what_was_sealed_and_is_lost_is_sent_again(spool: Spool) -> None:

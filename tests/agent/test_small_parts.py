@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError, EnvelopeError
-from agent.observation import Subject
-from agent.steps import StepCounter, step_pattern
-from agent.visible import ChosenGpus, Gpu, listed, visible
-from agent.watch import reports_here, spoken
+from agent.run.observation import Subject
+from agent.run.steps import StepCounter, step_pattern
+from agent.run.visible import ChosenGpus, Gpu, listed, visible
+from agent.run.watch import reports_here, spoken
 from agent.wire.recording import RecordingEnd, RecordingHeader, RecordingWriter, read_recording
 
 GPUS = [Gpu(f"GPU-{index:04x}-aa", index, "H100-80GB") for index in range(4)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.stamp import Identity, IdentityMode
+from agent.beat.stamp import Identity, IdentityMode
 from agent.wire.tables import TABLES
 
 ROW = {"node": "n1", "run_id": "slurm/alpha/1", "user": "ada", "account": "nlp", "queue": "gpu", "labels": None}
@@ -38,3 +38,53 @@ def test_every_sensitive_column_is_covered(table: str) -> None:
     sensitive = [column.name for column in TABLES[table].columns if column.sensitivity == "identity"]
     row = Identity("none").applied(TABLES[table], dict.fromkeys(TABLES[table].names, "ada"))
     assert [name for name in TABLES[table].names if row[name] is None] == sensitive
+
+
+NAMED = [
+    "kubernetes/prod/team-secret.ada-notebook-0",
+    "declared/n1/ada-test",
+    "declared/alpha/torchrun-ada",
+    "/home/ada",
+    "192.0.2.7",
+    "fd00::7",
+]
+NUMBERED = [
+    "slurm/alpha/81234_7",
+    "slurm/alpha/81234+1",
+    "kubernetes/prod/0b7e4c1a-52f1-4f59-9d3c-6a1e2f3d4c5b",
+    "ray/alpha/f6d86b18.02000000",
+    "process/ada-desk/4711.99213",
+    "declared/n1/torchrun-4711.99213-29500",
+    "unattributed/n1",
+    "nvme0n1",
+    "n2",
+]
+
+
+@pytest.mark.parametrize("mode", ["hashed", "none"])
+def test_an_id_keeps_its_numbers_and_loses_its_names(mode: IdentityMode) -> None:
+    """A pod is known by its name until its uid is, and a job may be called after its owner."""
+
+    def told(value: str) -> object:
+        return Identity(mode, KEY).applied(TABLES["flow_samples"], {"run_id": value, "peer": value})["run_id"]
+
+    assert [told(value) for value in NUMBERED] == NUMBERED
+    for value in NAMED:
+        assert "ada" not in str(told(value))
+        assert "secret" not in str(told(value))
+        assert "h-" in str(told(value))
+    assert len({told(value) for value in NAMED}) == len(NAMED)
+
+
+def test_two_names_of_one_run_are_still_joined() -> None:
+    """What run_aliases says in pseudonyms must fit what allocations say in them."""
+    pod = {"alias_run_id": NAMED[0], "run_id": NUMBERED[2], "member": "ada-notebook-0"}
+    alias = Identity("none").applied(TABLES["run_aliases"], dict(pod))
+    held = Identity("none").applied(TABLES["allocations"], {"run_id": NAMED[0]})
+    assert alias == {"alias_run_id": held["run_id"], "run_id": NUMBERED[2], "member": None}
+
+
+def test_without_a_key_a_name_cannot_be_tried() -> None:
+    """A hash that everybody can make hides nobody."""
+    ours = Identity("none").applied(TABLES["progress"], {"run_id": NAMED[1]})["run_id"]
+    assert ours != Identity("none", " ").applied(TABLES["progress"], {"run_id": NAMED[1]})["run_id"]

@@ -3,25 +3,15 @@
 import functools
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution, Place, attribute
+from agent.gpu_process import GpuProcess
 
 DATA = Path(__file__).parent / "data"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A process with a context on a GPU, as the driver would tell it."""
-
-    gpu_uuid: str
-    pid: int
-    memory_used_bytes: int | None = None
-    sm_utilization_ratio: float | None = None
 
 
 class CapturedHost:
@@ -65,6 +55,6 @@ def attribution() -> Callable[[Process], Attribution]:
 
 
 @pytest.fixture
-def holder() -> type[Holder]:
+def holder() -> type[GpuProcess]:
     """Return what stands for a process on a GPU."""
-    return Holder
+    return GpuProcess

@@ -1,10 +1,22 @@
+import contextlib
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.disk import DEVICES_MAX, DiskSource, block_counters
 from agent.errors import SourceError
-from agent.mounts import Mount, mount_kind, network_mounts, nfs_counters
+from agent.mounts import Mount, MountCounters, cifs_counters, lustre_counters, mount_kind, network_mounts, nfs_counters
+from agent.mounts.lustre import lustre_places, target_counters
+from agent.mounts.table import uncounted_mounts
+
+CAPTURED = Path(__file__).parent / "data/captured"
+PARSERS = [block_counters, cifs_counters, network_mounts, nfs_counters, target_counters, uncounted_mounts]
+
+amounts = st.tuples(st.integers(0, 2**63), st.integers(0, 2**63))
 
 LINE = "{major} {minor} {name} 100 0 800 40 10 0 80 4 0 44 44"
 
@@ -33,7 +45,10 @@ def test_a_file_system_mounted_twice_is_told_once() -> None:
         "92 27 0:53 / /home\\040old rw - nfs nas:/home rw\n"
         "garbage\n"
     )
-    assert network_mounts(mountinfo) == [Mount("/data", "nfs"), Mount("/home old", "nfs")]
+    assert network_mounts(mountinfo) == [
+        Mount("/data", "nfs", "nas:/data"),
+        Mount("/home old", "nfs", "nas:/home"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +57,8 @@ def test_a_file_system_mounted_twice_is_told_once() -> None:
         ("nfs", "nfs"),
         ("nfs4", "nfs"),
         ("lustre", "lustre"),
+        ("cifs", "cifs"),
+        ("smb3", "cifs"),
         ("fuse.gcsfuse", "fuse"),
         ("fuse.juicefs", "fuse"),
         ("fuse.lxcfs", None),
@@ -65,7 +82,13 @@ def test_nfs_counts_what_went_over_the_wire() -> None:
         "\t       WRITE: 7 7 0 4000 700 1 2 3\n"
     )["/data"]
     assert (found.read_bytes, found.written_bytes, found.reads, found.writes) == (500, 400, 11, 7)
-    assert found.read_milliseconds == 100
+    assert found.read_microseconds == 100_000
+
+
+def test_nfs_as_others_captured_it() -> None:
+    """Kernels before 5.3 have eight numbers an operation, without the errors."""
+    found = nfs_counters((CAPTURED / "proc/self/mountstats").read_text())
+    assert found == {"/mnt/nfs/test": MountCounters(1210214218, 0, 1298, 0, 79_407_000, 13968)}
 
 
 def test_nfs_without_statistics_is_unknown() -> None:
@@ -111,4 +134,109 @@ def test_this_hosts_disks_can_be_read() -> None:
     source = DiskSource()
     source.read()
     for row in source.read()["disk_samples"]:
-        assert row["mount_kind"] in ("block", "nfs", "lustre", "fuse")
+        assert row["mount_kind"] in ("block", "nfs", "lustre", "cifs", "fuse")
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Path:
+    """Return a host with NFS and Lustre as others captured them, to be changed."""
+    shutil.copytree(CAPTURED, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_lustre_counts_what_went_over_the_wire() -> None:
+    """In the same capture `llite` tells 44 MB, all but 64 KB of it from the page cache."""
+    found = lustre_counters(lustre_places(CAPTURED / "proc", CAPTURED / "sys"))
+    assert found == {"a361000": MountCounters(65536, 65536, 1, 1, 5625)}
+
+
+def test_lustre_amounts_are_of_the_interval_and_of_one_mount(captured: Path) -> None:
+    """Two mounts of one file system share its counters, and one of them must stay without."""
+    source = DiskSource(captured / "proc", sys=captured / "sys")
+    first = {row["device"]: row for row in source.read()["disk_samples"]}
+    assert "read_bytes" not in first["/scratch"]
+    target = captured / "sys/kernel/debug/lustre/osc/a361000-OST0000-osc-ffff8b524be17800/stats"
+    with target.open("a") as stats:
+        stats.write("read_bytes   3 samples [bytes] 1 2 4096 9\nost_read   3 samples [usec] 1 2 2500000 9\n")
+    rows = {row["device"]: row for row in source.read()["disk_samples"]}
+    assert (rows["/scratch"]["read_bytes"], rows["/scratch"]["reads"]) == (4096, 3)
+    assert (rows["/scratch"]["read_wait_seconds"], rows["/scratch"]["written_bytes"]) == (2.5, 0)
+    assert "read_bytes" not in rows["/scratch2"]
+    assert not any("lustre" in line for line in source.coverage())  # it is told, at its first mount
+    target.write_text("")  # lctl set_param osc.*.stats=clear
+    assert {row["device"]: row for row in source.read()["disk_samples"]}["/scratch"]["read_bytes"] is None
+
+
+def test_a_servers_own_requests_are_not_a_clients(tmp_path: Path) -> None:
+    """On a metadata server the same directory holds its own connections to the storage targets."""
+    for name in ("fs1-OST0000-osc-MDT0000", "num_refs", "fs1-OST0001-osc-ffff8800"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stats").write_text("read_bytes 1 samples [bytes] 5 5 5 25\n")
+    assert lustre_counters([tmp_path, tmp_path / "none"]) == {"fs1": MountCounters(5, 0, 0, 0, 0)}
+
+
+def test_a_share_is_counted_by_its_kernel_client(tmp_path: Path) -> None:
+    """Azure mounts its data sets so. A directory of a share has the share's counters."""
+    (tmp_path / "self").mkdir()
+    (tmp_path / "fs/cifs").mkdir(parents=True)
+    (tmp_path / "self/mountinfo").write_text("90 27 0:52 / /data rw - cifs //Server1/share1/sets rw,vers=3.1.1\n")
+    shutil.copy(CAPTURED / "proc/fs/cifs/Stats", tmp_path / "fs/cifs/Stats")
+    source = DiskSource(tmp_path)
+    source.read()
+    stats = (tmp_path / "fs/cifs/Stats").read_text().replace("Bytes read: 123456", "Bytes read: 123556")
+    (tmp_path / "fs/cifs/Stats").write_text(stats)
+    (row,) = source.read()["disk_samples"]
+    assert (row["device"], row["mount_kind"], row["read_bytes"], row["written_bytes"]) == ("/data", "cifs", 100, 0)
+    assert source.coverage() == []
+
+
+def test_a_share_tells_its_calls_where_its_protocol_does() -> None:
+    """SMB 2 and newer write the bytes on one line, and count the calls."""
+    found = cifs_counters(
+        "1) \\\\nas\\a\nSMBs: 9\nBytes read: 5  Bytes written: 6\nReads: 3 total 1 failed\nWrites: 4 total 0 failed\n"
+        "\n2) \\\\nas\\b\tDISCONNECTED \nSMBs: 0\n"
+    )
+    assert found == {"//nas/a": MountCounters(5, 6, 3, 4, None)}
+
+
+def test_what_no_client_counts_is_said(captured: Path) -> None:
+    """A mount without numbers is unknown, not idle, and the reason is given."""
+    shutil.rmtree(captured / "sys/kernel")
+    source = DiskSource(captured / "proc", sys=captured / "sys")
+    source.read()
+    said = source.coverage()
+    assert [line.partition(" ")[0] for line in said] == ["/scratch", "/scratch2", "mounts"]
+    assert "only root may enter" in said[0]
+    assert "wekafs" in said[2]
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@given(text=st.text(max_size=300))
+def test_any_text_is_read_or_a_value_error(parser: Any, text: str) -> None:
+    """The source turns it into one sentence; no daemon dies of a new kernel."""
+    with contextlib.suppress(ValueError):
+        parser(text)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["read_bytes", "ost_read", "write_bytes", "ost_write", "ldlm_cancel"]), amounts),
+        unique_by=lambda one: one[0],
+    )
+)
+def test_lustre_lines_are_read_number_for_number(lines: list[tuple[str, tuple[int, int]]]) -> None:
+    """In any order, with any of them missing: a line that is not there counts what never happened."""
+    units = {"read_bytes": "bytes", "write_bytes": "bytes"}
+    told = dict(lines)
+    found = target_counters(
+        "".join(
+            f"{name}  {count} samples [{units.get(name, 'usecs')}] 1 2 {total} 4\n" for name, (count, total) in lines
+        )
+    )
+    assert found == MountCounters(
+        read_bytes=told.get("read_bytes", (0, 0))[1],
+        written_bytes=told.get("write_bytes", (0, 0))[1],
+        reads=told.get("ost_read", (0, 0))[0],
+        writes=told.get("ost_write", (0, 0))[0],
+        read_microseconds=told.get("ost_read", (0, 0))[1],
+    )

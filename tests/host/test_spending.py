@@ -17,7 +17,7 @@ def stat(pid: int, parent: int, own: int = 0, reaped: int = 0, started: int = 1)
 
 def test_a_name_may_hold_anything() -> None:
     """Programs set their own names; one with a bracket and a line break must not shift the fields."""
-    assert parse_stat(b"7 (evil) R 1 (\n) x)" + TAIL) == Stat(7, 12, "R", 4242, 100, 30)
+    assert parse_stat(b"7 (evil) R 1 (\n) x)" + TAIL) == Stat(7, 12, "R", 4242, 100, 30, "evil) R 1 (\n) x")
     assert parse_stat(b"") is None
     assert parse_stat(b"7 (cut off) R 1 2") is None
 

@@ -1,15 +1,18 @@
 """One agent's eyes in a process of their own, since the driver library is chosen when a process starts.
 
-Reads one JSON command a line, `{"seconds": 10, "wall": 1000}`: that much later, read; answers with one JSON line.
+Reads one JSON command a line, `{"seconds": 10}`: that much later, read; answers with one JSON line.
 """
 
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agent.errors import AgentError
-from agent.nvml import open_nvml
+from agent.nvml import NvmlSource, WaitingNvml, open_nvml
+from agent.remembered import Remembered
 
 
 class Clocks:
@@ -20,28 +23,49 @@ class Clocks:
         self.wall = 1_000_000.0
 
 
-def main(sysfs: Path) -> None:
+def main(options: dict[str, Any]) -> None:
     """Open the driver and answer until the commands end."""
     clocks = Clocks()
+    remembered = Remembered(Path(options["state"]))
+    made = partial(
+        NvmlSource,
+        Path(options["sysfs"]),
+        lambda: clocks.seconds,
+        lambda: clocks.wall,
+        pcie_pause_seconds=0.01,
+        proc=Path(options["proc"]),
+        remembered=remembered,
+        expected_gpus=options["expected_gpus"],
+        hang_seconds=options["hang_seconds"],
+        process_seconds=options["process_seconds"],
+        quiet=lambda: frozenset(Path(options["quiet"]).read_text().split()),
+    )
     try:
-        source, reason = open_nvml(sysfs, lambda: clocks.seconds, lambda: clocks.wall, pcie_pause_seconds=0.01)
+        source = WaitingNvml(lambda: open_nvml(made), lambda: clocks.seconds, options["opening_seconds"])
     except AgentError as error:
         answer({"error": type(error).__name__, "message": str(error)})
         return
-    answer({"open": source is not None, "reason": reason})
-    if source is None:
-        return
+    answer({"open": not source.no_gpu, "reason": source.no_gpu})
     for line in sys.stdin:
-        moved = json.loads(line)["seconds"]
-        clocks.seconds, clocks.wall = clocks.seconds + moved, clocks.wall + moved
+        command = json.loads(line)
+        clocks.seconds, clocks.wall = clocks.seconds + command["seconds"], clocks.wall + command["wall"]
         try:
             reading = source.read()
         except AgentError as error:
             answer({"error": type(error).__name__, "message": str(error)})
             continue
-        held = [asdict(process) for process in source.processes()]
-        answer({"reading": reading, "processes": held, "lost": source.lost, "failures": source.failures})
+        answer(
+            {
+                "reading": reading,
+                "processes": [asdict(process) for process in source.processes()],
+                "lost": source.lost,
+                "counts": source.counts,
+                "supported": [asdict(each) for each in source.supported()],
+                "failures": source.failures,
+            }
+        )
     source.close()
+    remembered.close()
 
 
 def answer(what: object) -> None:
@@ -51,4 +75,4 @@ def answer(what: object) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(json.loads(sys.argv[1]))

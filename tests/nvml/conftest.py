@@ -24,14 +24,32 @@ class Host:
     scenario: Scenario
     directory: Path
     sysfs: Path
+    expected_gpus: int = 0
+    process_seconds: float = 0.0
+    hang_seconds: float = 20.0  # these tests share their cores: only where a call hangs may anybody be in a hurry
+    opening_seconds: float = 20.0
     opened: dict[str, Any] = field(default_factory=dict)
     _child: subprocess.Popen[str] | None = None
 
-    def read(self, seconds: float = 10) -> dict[str, Any]:
-        """Let seconds pass and read; the first call starts the process."""
+    @property
+    def proc(self) -> Path:
+        """The procfs of this host, empty until a test puts something there."""
+        return self.directory / "proc"
+
+    @property
+    def quiet(self) -> Path:
+        """The file of the GPUs that ask to be left alone."""
+        return self.directory / "quiet"
+
+    def leave_alone(self, *uuids: str) -> None:
+        """Let these GPUs ask to be left alone from the next reading on, and no others."""
+        self.quiet.write_text("\n".join(uuids))
+
+    def read(self, seconds: float = 10, wall: float | None = None) -> dict[str, Any]:
+        """Let seconds pass and read; the first call starts the process. `wall` is for dates, where it differs."""
         child = self._child or self.start()
         assert child.stdin is not None
-        child.stdin.write(json.dumps({"seconds": seconds}) + "\n")
+        child.stdin.write(json.dumps({"seconds": seconds, "wall": seconds if wall is None else wall}) + "\n")
         child.stdin.flush()
         return self._answer(child)
 
@@ -49,7 +67,18 @@ class Host:
             "GPULEDGER_FAKE_NVML_CALLS": str(self.directory / "calls"),
             "PYTHONPATH": str(ROOT),
         }
-        command = [sys.executable, str(Path(__file__).with_name("child.py")), str(self.sysfs)]
+        options = {
+            "sysfs": str(self.sysfs),
+            "proc": str(self.proc),
+            "state": str(self.directory / "state.json"),
+            "expected_gpus": self.expected_gpus,
+            "hang_seconds": self.hang_seconds,
+            "opening_seconds": self.opening_seconds,
+            "process_seconds": self.process_seconds,
+            "quiet": str(self.quiet),
+        }
+        self.leave_alone()
+        command = [sys.executable, str(Path(__file__).with_name("child.py")), json.dumps(options)]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self._child = subprocess.Popen(command, env=environment, **pipes)
         self.opened = self._answer(self._child)
@@ -60,11 +89,18 @@ class Host:
         lines = (self.directory / "calls").read_text().splitlines()
         return sum(line.split()[0] == function for line in lines)
 
+    def supported(self, subject: str, index: int = 0) -> str:
+        """Read, and return the reason why a GPU does not tell of a subject; empty where it does."""
+        found = [each for each in self.read()["supported"] if each["subject"] == subject]
+        assert found[index]["ok"] is (found[index]["reason"] == "")
+        return str(found[index]["reason"])
+
     def close(self) -> None:
-        """End the process; that it ends well is part of every test."""
+        """End the process, as for a restart; that it ends well is part of every test."""
         if self._child is not None:
             self._child.communicate(timeout=20)
             assert self._child.returncode == 0
+            self._child = None
 
     def _answer(self, child: subprocess.Popen[str]) -> dict[str, Any]:
         assert child.stdout is not None

@@ -16,6 +16,7 @@ def test_the_first_reading_tells_what_was_found(host: Host) -> None:
         "gpu_uuid": FIRST,
         "gpu_index": 0,
         "sku": "H100-80GB",
+        "architecture": "Hopper",
         "memory_bytes": 81559 * MIB,
         "mig_slices_max": None,
         "power_limit_watts": 700,

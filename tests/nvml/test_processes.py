@@ -70,3 +70,11 @@ def test_no_answer_about_sm_time_is_unknown_and_not_zero(host: Host) -> None:
     shares(host)
     assert shares(host) == {4711: None}
     assert host.read()["failures"] == {}
+
+
+def test_processes_are_listed_as_often_as_they_are_wanted(host: Host) -> None:
+    """It is the dearest question of a beat, and nobody looks at the answer at every beat."""
+    host.process_seconds = 10
+    listed = [host.read(seconds=1) and host.calls("nvmlDeviceGetComputeRunningProcesses_v3") for _ in range(21)]
+    assert len(set(listed)) == 3
+    assert [each["pid"] for each in held(host)] == [4711]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.nvml.sku import sku
+from agent.wire.sku import sku
 from tests.nvml.fake.build import MIB
 
 

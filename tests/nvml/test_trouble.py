@@ -63,7 +63,8 @@ def test_a_call_that_is_not_supported_is_asked_once(host: Host) -> None:
     assert row["sm_clock_reference_hertz"] is None
     assert row["throttle_power_seconds"] is None
     assert row.get("nvlink_receive_bytes") is None
-    assert [host.calls(function) for function in unsupported] == [2, 2, 2]  # once for each of two GPUs
+    # Once for each of two GPUs, and of each kind: two of errors, four of rings.
+    assert [host.calls(function) for function in unsupported] == [4, 8, 2]
     assert host.read()["failures"] == {}
 
 
@@ -72,7 +73,7 @@ def test_any_other_error_is_counted_and_asked_again(host: Host) -> None:
     host.scenario.fail("nvmlDeviceGetClockInfo", UNKNOWN, index=0)
     first = host.read()
     assert first["reading"]["gpu_samples"][0]["sm_clock_hertz"] is None
-    assert first["failures"] == {"nvmlDeviceGetClockInfo": 1}
+    assert first["failures"] == {"nvmlDeviceGetClockInfo": 1, "nvmlDeviceGetClockInfo(memory)": 1}
     host.scenario.fail("nvmlDeviceGetClockInfo", 0, index=0)
     assert host.rows()[0]["sm_clock_hertz"] == 1_755_000_000
 
@@ -106,7 +107,13 @@ def test_a_gpu_that_answers_nothing_is_unknown_and_not_down(host: Host) -> None:
     """In a container that lost its devices every call fails with UNKNOWN: silence is not a loss."""
     host.read()
     asked = {line.split()[0] for line in (host.directory / "calls").read_text().splitlines()}
-    fallbacks = ("GetUtilizationRates", "GetPowerUsage", "GetTotalEnergyConsumption", "GetTemperature")
+    fallbacks = (
+        "GetUtilizationRates",
+        "GetPowerUsage",
+        "GetTotalEnergyConsumption",
+        "GetTemperature",
+        "GetRemappedRows",
+    )
     for function in {*asked, *(f"nvmlDevice{name}" for name in fallbacks)} - {"nvmlDeviceGetCount_v2"}:
         host.scenario.fail(function, UNKNOWN)
     for _ in range(4):

@@ -9,13 +9,15 @@ library looks at the file at every call.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
-SOURCES = ("nvml.c", "scenario.c")
+DOTTED = re.compile(r"^(field|gpm|samples|ring)_(?=\d|instance)")  # a Python name has no dot, a key has
 LIBRARY = "libnvidia-ml.so.1"
 MIB = 2**20
+GIB = 2**30
 
 
 def compiler() -> str | None:
@@ -33,7 +35,7 @@ def build(directory: Path) -> Path:
     here = Path(__file__).parent
     flags = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{LIBRARY}", "-pthread"]
     output = folder / f"{LIBRARY}.{os.getpid()}"
-    subprocess.run([gcc, *flags, "-o", output, *(here / source for source in SOURCES)], check=True)
+    subprocess.run([gcc, *flags, "-o", output, *sorted(here.glob("*.c"))], check=True)
     output.replace(folder / LIBRARY)
     return folder
 
@@ -41,8 +43,9 @@ def build(directory: Path) -> Path:
 class Scenario:
     """What the fake driver plays: `key=value` lines, for every GPU ("*"), for one, or for the whole host.
 
-    The keys are those that tests/nvml/fake/nvml.c asks for: `power_mw`, `energy_mj` (and `energy_mj_per_s` for one
-    that moves by itself), `field.74`, `samples` (`time:percent,…`), `processes` (`pid:bytes,…`), `fail.<function>`.
+    The keys are those that tests/nvml/fake/*.c ask for: `power_mw`, `energy_mj` (and `energy_mj_per_s` for one that
+    moves by itself), `field.74`, `samples.1` (`time:percent,…`), `processes` (`pid:bytes,…`), `gpm.2`. None takes a
+    value away.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,9 +73,17 @@ class Scenario:
         prefix = "*." if index is None else f"{index}."
         return self._put(prefix, {f"fail.{function}": code})
 
+    def hang(self, function: str, seconds: float, index: int | None = None) -> "Scenario":
+        """Let a call take so long; 0 ends the hang, also of a call that hangs now."""
+        return self._put("*." if index is None else f"{index}.", {f"hang.{function}": seconds})
+
+    def host_hang(self, function: str, seconds: float) -> "Scenario":
+        """Let a call hang that is of no GPU, as nvmlDeviceGetCount_v2."""
+        return self._put("", {f"hang.{function}": seconds})
+
     def _put(self, prefix: str, values: dict[str, object]) -> "Scenario":
         for name, value in values.items():
-            key = prefix + name.replace("field_", "field.").replace("gpm_", "gpm.")
+            key = prefix + DOTTED.sub(r"\1.", "samples_1" if name == "samples" else name)
             self.lines[key] = "" if value is None else str(value)
         fresh = self.path.with_name(self.path.name + ".new")
         fresh.write_text("".join(f"{key}={value}\n" for key, value in self.lines.items()))
@@ -93,12 +104,29 @@ def healthy(path: Path, gpus: int = 8) -> Scenario:
             power_limit_mw=700_000,
             sm_clock_mhz=1755,
             sm_clock_max_mhz=1980,
+            mem_clock_mhz=2619,
+            mem_clock_max_mhz=2619,
+            video_clock_mhz=1545,
+            video_clock_max_mhz=1785,
+            clock_reasons=0,
+            performance_state=0,
+            compute_mode=0,
+            architecture=9,
             celsius=61,
             utilization=80,
-            samples="1000:100,2000:0,3000:100",
+            memory_utilization=35,
+            encoder=0,
+            decoder=0,
+            bar1_total=131072 * MIB,
+            bar1_used=2 * MIB,
+            ecc_corrected=0,
             ecc_uncorrected=0,
+            ecc_corrected_ever=0,
+            ecc_uncorrected_ever=0,
+            remapped_corrected=0,
             mig=0,
             nvlink=1,
+            nvlinks=18,
             gpm=0,
             pcie_generation=5,
             pcie_generation_max=5,
@@ -108,19 +136,33 @@ def healthy(path: Path, gpus: int = 8) -> Scenario:
             pcie_tx_kb=500_000,
             processes="4711:1000000000",
             **{f"field_{number}": value for number, value in FIELDS.items()},
+            **{f"samples_{kind}": ring for kind, ring in SAMPLES.items()},
         )
     )
 
 
 def living(path: Path, gpus: int = 8) -> Scenario:
-    """Return a scenario whose counters and ring move with real time, for measurements, written to `path`."""
-    moving = {f"field_{number}_per_s": rate for number, rate in {83: 520_000, 138: 9_000_000, 139: 9_000_000}.items()}
-    return healthy(path, gpus).every(living=1, gpm=1, **ACTIVITY, **moving)
+    """Return a scenario whose counters and rings move with real time, for measurements, written to `path`."""
+    moving = {f"field_{number}_per_s": rate for number, rate in RATES.items()}
+    rings = {f"ring_{kind}": levels for kind, levels in RINGS.items()}
+    energy = {"power_mw": 520_000, "energy_mj": 1_000_000_000, "energy_mj_per_s": 520_000}
+    return healthy(path, gpus).every(gpm=1, **ACTIVITY, **moving, **rings, **energy)
 
 
-# Milliwatts, millijoules, KiB over NVLink, nanoseconds below the wanted clock.
-FIELDS = {186: 520_000, 83: 1_000_000_000, 138: 1000, 139: 2000, 74: 0, 75: 0, 77: 0, 79: 0, 269: 0, 270: 0, 271: 0}
-# Percent for 2, 3, 5 and 10; MiB/s for PCIe and NVLink.
-ACTIVITY = {
-    f"gpm_{metric}": value for metric, value in {2: 71.5, 3: 33.0, 5: 41.25, 10: 52.0, 20: 500, 21: 2000}.items()
+# Milliwatts, millijoules, KiB over NVLink, nanoseconds below the wanted clock, degrees, events, rows, what to do.
+MEASURED = {186: 520_000, 83: 1_000_000_000, 138: 1000, 139: 2000, 82: 72}
+FIELDS = MEASURED | dict.fromkeys((74, 75, 77, 79, 94, 142, 143, 144, 145, 230, 269, 270, 271), 0)
+RATES = {83: 520_000, 138: 9_000_000, 139: 9_000_000}
+# By sampling type: power in mW, utilization, memory utilization, encoder, decoder, SM and memory clock in MHz.
+SAMPLES = {
+    0: "1000:500000,2000:540000,3000:520000",
+    1: "1000:100,2000:0,3000:100",
+    2: "1000:40,2000:0,3000:50",
+    **dict.fromkeys((3, 4), "none"),
+    5: "1000:1755,2000:1980,3000:1755",
+    6: "1000:2619,2000:2619",
 }
+RINGS = {0: "610000:160000", 1: "97:0", 2: "55:0", 3: "0:0", 4: "0:0", 5: "1755:1980", 6: "2619:2619"}
+# Percent for 1 to 13; MiB/s for PCIe.
+METRICS = {1: 88.0, 2: 71.5, 3: 33.0, 5: 41.25, 10: 52.0, 11: 1.5, 12: 22.0, 13: 6.0, 20: 500, 21: 2000}
+ACTIVITY = {f"gpm_{metric}": value for metric, value in METRICS.items()}

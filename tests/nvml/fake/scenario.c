@@ -59,11 +59,16 @@ static const char *find(const char *key) {
     return found ? found[1] : NULL;
 }
 
+void scenario_look(void) {
+    pthread_mutex_lock(&lock);
+    refresh();
+    pthread_mutex_unlock(&lock);
+}
+
 int scenario_text(int gpu, const char *key, char *out, size_t size) {
     char full[LONGEST_KEY];
     const char *value = NULL;
     pthread_mutex_lock(&lock);
-    refresh();
     if (gpu >= 0) {
         snprintf(full, sizeof full, "%d.%s", gpu, key);
         value = find(full);

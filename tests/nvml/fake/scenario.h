@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+/* Reads the file again where it was replaced. */
+void scenario_look(void);
+
 /* Copies the value of "<gpu>.<key>", else of "*.<key>" (or of the plain key where gpu < 0); 0 where there is none. */
 int scenario_text(int gpu, const char *key, char *out, size_t size);
 

@@ -1,0 +1,35 @@
+"""docs/spool.md: its figures are those of the code, and its metrics exist."""
+
+import re
+from pathlib import Path
+
+from agent.clock import MICROSECONDS, Timeline
+from agent.delivery.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS
+from agent.delivery.scribe import MOST_WAITING
+from agent.spool import quarantine
+from agent.spool.pile import BLOCK
+from agent.spool.queue import MEMORY_BYTES
+from agent.spool.shelf import PRIVATE
+from agent.wire.contract import metric_name
+from agent.wire.document import OWN_METRICS
+from agent.wire.tables import TABLES
+
+TEXT = (Path(__file__).parent.parent.parent / "docs" / "spool.md").read_text("utf-8")
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    """An operator plans a disk with them."""
+    assert f"blocks of {BLOCK // 1024} KiB" in TEXT
+    assert f"{quarantine.MOST_BYTES // 10**6} MB or {quarantine.MOST_FILES} files" in TEXT
+    assert f"mode {PRIVATE:04o}" in TEXT
+    assert f"{MEMORY_BYTES // 10**6} MB of batches" in TEXT
+    assert f"for {MOST_WAITING} batches" in TEXT
+    assert f"off by up to {Timeline.STEP_TOLERANCE // MICROSECONDS} s" in TEXT
+    assert (Timeline.HOLD, LONGEST_SECONDS, LONGEST_ASKED_SECONDS) == (60 * MICROSECONDS, 300, 3600), "in words there"
+
+
+def test_the_metrics_exist() -> None:
+    """A name that nobody exports is an alert that never fires."""
+    columns = {metric_name(table, column) for table in TABLES.values() for column in table.columns}
+    for name in re.findall(r"gpuledger_\w+", TEXT):
+        assert name in columns or name in OWN_METRICS, name

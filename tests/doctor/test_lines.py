@@ -1,0 +1,144 @@
+"""What the examination says of what was found, from readings alone."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.config import AgentConfig
+from agent.doctor import gpus, host
+from agent.doctor.finding import Line
+from agent.doctor.leaving import connection, identity_columns, leaving, listens_on
+from agent.doctor.reach import collector_line, spool_line
+from agent.source import Supported
+from agent.wire.tables import TABLES
+from tests.agent.receiver import Receiver
+
+NO_GPM = "GPM needs Hopper or newer; this is Ampere"
+
+
+def test_what_all_gpus_tell_is_one_line() -> None:
+    """Eight GPUs with fourteen subjects would be a page that nobody reads."""
+    told = [Supported(f"GPU-{n}", subject) for n in range(8) for subject in ("power", "utilization", "activity")]
+    assert gpus.measured(told) == [
+        Line("yes", "utilization, power"),
+        Line("yes", "SM, tensor and DRAM activity (GPM)"),
+    ]
+
+
+def test_what_is_not_told_says_why() -> None:
+    """A missing panel without a reason is the most frequent complaint about exporters."""
+    told = [Supported("GPU-1", "activity", ok=False, reason=NO_GPM), Supported("GPU-1", "power")]
+    assert gpus.measured(told) == [Line("yes", "power"), Line("no", f"SM, tensor and DRAM activity (GPM): {NO_GPM}")]
+
+
+def test_what_some_gpus_tell_says_how_many() -> None:
+    """A mixed host is neither yes nor no."""
+    told = [Supported("GPU-1", "energy"), Supported("GPU-2", "energy", ok=False, reason="not supported")]
+    assert gpus.measured(told) == [Line("some", "energy on 1 of 2 GPUs: not supported")]
+
+
+def test_what_no_gpu_of_this_kind_has_is_not_missed() -> None:
+    """A PCIe board without NVLink has nothing to mend."""
+    assert gpus.measured([Supported("GPU-1", "nvlink", ok=False, reason="not supported")]) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"up": False}, "GPU-1 is lost"),
+        ({"pcie_width": 8, "pcie_width_max": 16}, "GPU-1 has a PCIe link of 8 lanes where 16 are possible"),
+        ({"row_remap_failure": True}, "GPU-1 could not replace a broken row of its memory"),
+        ({"row_remap_pending": True}, "GPU-1 waits for a reset to replace a row of its memory"),
+        ({"recovery_action": "node_reboot"}, "GPU-1: the driver asks for node reboot"),
+    ],
+)
+def test_a_sick_gpu_is_bad(row: dict[str, str | int | bool | None], words: str) -> None:
+    """These are what a job finds out hours later."""
+    (line,) = gpus.health((1, 1), [{"gpu_uuid": "GPU-1", **row}])
+    assert (line.answer, line.what) == ("bad", words)
+    assert line.remedy
+
+
+def test_a_healthy_gpu_is_not_mentioned() -> None:
+    """A page of good news hides the bad."""
+    row: dict[str, str | int | bool | None]
+    row = {"gpu_uuid": "GPU-1", "up": True, "pcie_width": 16, "pcie_width_max": 16, "recovery_action": "none"}
+    assert gpus.health((8, 8), [row]) == []
+
+
+def test_a_gpu_that_is_missing_is_bad_although_it_has_no_row() -> None:
+    """A GPU off the bus is in no list of the driver's."""
+    assert gpus.health((8, 7), []) == [
+        Line("bad", "1 of 8 GPUs do not answer", "see the kernel's log for XID 79; reset or reseat them")
+    ]
+
+
+@pytest.mark.parametrize(("effective", "may"), [("0000000000080000", True), ("0000000000000000", False)])
+def test_the_right_to_look_into_processes_is_one_bit(effective: str, *, may: bool) -> None:
+    """It decides what the page promises."""
+    assert host.may_trace(f"Name:\tx\nCapEff:\t{effective}\n") is may
+
+
+def test_a_rack_that_nobody_says_is_a_no_with_a_way_out() -> None:
+    """Without it no transfer is called cross-rack, and nobody would know why."""
+    (line,) = host.place({"inventory": [{"rack": None}]})
+    assert line.answer == "no"
+    assert "topology_slurm" in line.remedy
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "nothing: no collector is set"),
+        ({"collector": "https://gl.example:8470"}, "one connection, out only, TLS, to gl.example:8470"),
+        ({"collector": "http://gl.example:8470"}, "one connection, out only, not encrypted, to gl.example:8470"),
+        ({"collector": "https://gl.example"}, "one connection, out only, TLS, to gl.example:443"),
+    ],
+)
+def test_the_connection_is_named(settings: dict[str, str], words: str) -> None:
+    """A reviewer opens the firewall by this line."""
+    assert connection(AgentConfig(**settings)) == words  # type: ignore[arg-type]
+
+
+def test_where_it_listens_is_named_with_its_locks() -> None:
+    """A port without a lock on all interfaces must be seen here."""
+    assert listens_on(AgentConfig()) == "127.0.0.1:9477 only"
+    assert listens_on(AgentConfig(listen="off")) == "nothing"
+    assert listens_on(AgentConfig(listen="0.0.0.0:9477", scrape_token="x" * 20)) == "0.0.0.0:9477, asks for a secret"
+
+
+def test_what_names_people_comes_from_the_contract() -> None:
+    """A column that is added must not be forgotten here."""
+    declared = {
+        column.name for table in TABLES.values() for column in table.columns if column.sensitivity == "identity"
+    }
+    assert set(identity_columns(TABLES.values())) == declared
+    assert set(leaving(AgentConfig(), 0).identity) == declared
+
+
+def test_a_collector_that_answers_is_a_yes_and_a_dead_one_is_bad() -> None:
+    """Everything else on the page is worth nothing if the batches do not arrive."""
+    with Receiver() as receiver:
+        url = receiver.url
+        (there,) = collector_line(AgentConfig(collector=url))
+        (unproved,) = collector_line(AgentConfig(collector=url, token="at least sixteen characters"))
+    (gone,) = collector_line(AgentConfig(collector=url))
+    assert (there.answer, gone.answer) == ("yes", "bad")
+    assert "can be reached from here" in gone.remedy
+    assert unproved.what.endswith("; whether it takes the token, the agent's log says"), "a yes must not cover that"
+
+
+def test_a_spool_that_cannot_be_written_is_bad(tmp_path: Path) -> None:
+    """The agent would refuse to start; the page says it beforehand."""
+    config = AgentConfig(collector="http://gl.example:8470", spool=tmp_path / "spool")
+    assert spool_line(config) == []
+    missing = AgentConfig(collector="http://gl.example:8470", spool=tmp_path / "none" / "spool")
+    assert [line.answer for line in spool_line(missing)] == ["bad"]
+
+
+def test_a_procfs_that_hides_others_is_told(tmp_path: Path) -> None:
+    """With hidepid no process on a GPU has an owner, and the page must not say that all can be read."""
+    (line,) = host.processes(AgentConfig(proc=tmp_path))
+    assert line.answer == "no"
+    assert "hidepid" in line.what
+    assert "gid=" in line.remedy

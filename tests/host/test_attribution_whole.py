@@ -1,0 +1,68 @@
+"""The whole agent on a host with GPUs, a kubelet, a job's mapping file and dcgm-exporter's: who holds what."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.host.kubelet_stand_in import StandIn, allocatable_response, list_response
+from tests.nvml.fake import situations
+from tests.nvml.fake.build import build, compiler
+
+ROOT = Path(__file__).parents[2]
+WHOLE = "GPU-00000001-0000-0000-0000-000000000000"
+SMALL, LARGE = "MIG-00000000-0000-0000-0000-000000000001", "MIG-00000000-0000-0000-0000-000000000003"
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the fake driver's library."""
+    if compiler() is None:
+        pytest.skip("no C compiler: the fake NVIDIA driver cannot be built")
+    return build(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def kubelet(tmp_path: Path) -> Iterator[StandIn]:
+    """Return a kubelet with a pod that has a part of the whole GPU, by GKE's name for it."""
+    stand_in = StandIn(tmp_path / "kubelet.sock")
+    stand_in.listed = list_response({"ml/chat-0": {"main": {"nvidia.com/gpu": ["nvidia1/vgpu1"]}}})
+    stand_in.allocatable = allocatable_response("nvidia.com/gpu", ["nvidia1/vgpu0", "nvidia1/vgpu1"])
+    stand_in.start()
+    yield stand_in
+    stand_in.stop()
+
+
+def allocations(library: Path, at: Path, kubelet: StandIn) -> dict[str, Any]:
+    """Return what one reading of the agent says of each held GPU."""
+    scenario = situations.mig(at / "scenario").gpu(1, processes=None).instance(0, 2, processes=None)
+    for directory, name, content in (("dcgm", "0.9", "81234\n"), ("gpustat", LARGE, "81240 0\n")):
+        (at / directory).mkdir()
+        (at / directory / name).write_text(content)
+    (at / "sys").mkdir()  # or this machine's own jobs would be seen too
+    (at / "agent.toml").write_text(
+        f'[agent]\nnode = "n14"\nlisten = "off"\nflows = false\nsys = "{at}/sys"\nkubelet = "{kubelet.socket}"\n'
+        f'dcgm_mapping = "{at}/dcgm"\njobstats = "{at}/gpustat"\n'
+    )
+    command = [sys.executable, str(ROOT / "gpuledger.py"), "agent", "--once", "--json", "--config", f"{at}/agent.toml"]
+    driver = {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario.path)}
+    done = subprocess.run(command, env=os.environ | driver, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return {row["gpu_uuid"]: row for row in json.loads(done.stdout)["tables"]["allocations"]}
+
+
+def test_every_witness_names_the_drivers_gpus(library: Path, tmp_path: Path, kubelet: StandIn) -> None:
+    """A device file with a part, an index with an instance, and a UUID: all are GPUs that the driver lists."""
+    held = allocations(library, tmp_path, kubelet)
+    assert {uuid: (row["run_id"], row["scheduler"]) for uuid, row in held.items()} == {
+        WHOLE: ("kubernetes/default/ml.chat-0", "kubernetes"),
+        SMALL: ("slurm/default/81234", "declared"),
+        LARGE: ("slurm/default/81240", "declared"),
+    }
+    assert (held[WHOLE]["member"], held[WHOLE]["gpu_fraction"]) == ("ml/chat-0/main", 0.5)
+    assert held[LARGE]["user"] == "root"

@@ -1,0 +1,82 @@
+"""Signs of a GPU that is about to fail, or has failed."""
+
+from tests.nvml.conftest import Host
+
+
+def test_ecc_errors_and_replays_are_told_once_and_unknown_between_two_looks(host: Host) -> None:
+    """They are dear to ask for and rare; between two looks nobody knows, and 0 would be a claim."""
+    host.rows()
+    host.scenario.gpu(0, ecc_uncorrected=3, ecc_corrected=40, field_94=7)
+    names = ("ecc_uncorrected_events", "ecc_corrected_events", "pcie_replay_events")
+    assert [host.rows(seconds=1)[0][name] for name in names] == [None] * 3
+    row = host.rows(seconds=31)[0]
+    assert [row[name] for name in names] == [3, 40, 7]
+    row = host.rows(seconds=31)[0]
+    assert [row[name] for name in names] == [0] * 3
+
+
+def test_replaced_rows_and_what_the_driver_asks_for_are_told_at_every_beat(host: Host) -> None:
+    """They hold until somebody does something."""
+    host.scenario.gpu(0, field_142=4, field_143=2, field_144=1, field_145=0, field_230=4)
+    for _ in range(2):
+        row = host.rows(seconds=1)[0]
+        assert (row["remapped_rows_corrected"], row["remapped_rows_uncorrected"]) == (4, 2)
+        assert (row["row_remap_pending"], row["row_remap_failure"]) == (True, False)
+        assert row["recovery_action"] == "drain_and_reset"
+
+
+def test_replaced_rows_are_asked_for_in_the_older_form_too(host: Host) -> None:
+    """The fields came later than the call."""
+    host.scenario.every(field_142=None, field_143=None, field_144=None, field_145=None, remapped_corrected=9)
+    row = host.rows()[0]
+    assert row["remapped_rows_corrected"] == 9
+    assert row["row_remap_failure"] is False
+
+
+def test_an_action_that_is_newer_than_we_are_keeps_its_number(host: Host) -> None:
+    """It is not none."""
+    host.scenario.gpu(0, field_230=23)
+    assert host.rows()[0]["recovery_action"] == "action_23"
+
+
+def test_an_xid_error_has_a_number_and_a_time(host: Host) -> None:
+    """A gauge of the last number alone sticks, and a repeated error cannot be seen in it."""
+    host.rows()
+    host.scenario.gpu(0, xid=63, xids=1)
+    for _ in range(400):
+        row = host.rows(seconds=1)[0]
+        if row["xid_events"]:
+            break
+    assert (row["xid_events"], row["xid_last"]) == (1, 63)
+    heard = row["xid_last_timestamp_seconds"]
+    assert heard >= 1_000_000
+    row = host.rows(seconds=1)[0]
+    assert (row["xid_events"], row["xid_last"], row["xid_last_timestamp_seconds"]) == (0, None, heard)
+
+
+def test_after_an_xid_error_health_is_looked_at_anew(host: Host) -> None:
+    """What it did is told at the next beat, not half a minute later."""
+    host.rows()
+    host.scenario.gpu(0, xids=1, field_230=1)
+    for _ in range(400):
+        row = host.rows(seconds=0.01)[0]
+        if row["recovery_action"] == "gpu_reset":
+            break
+    assert row["recovery_action"] == "gpu_reset"
+
+
+def test_memory_temperature_clocks_and_video_engines_are_told(host: Host) -> None:
+    """Memory is what gets too hot first, and transcoding is work that no SM sees."""
+    host.scenario.every(encoder=60, decoder=25)
+    row = host.rows()[0]
+    assert row["memory_temperature_celsius"] == 72
+    assert row["memory_clock_hertz"] == 2_619_000_000
+    assert (row["encoder_utilization_ratio"], row["decoder_utilization_ratio"]) == (0.6, 0.25)
+
+
+def test_time_held_to_a_groups_clock_is_counted(host: Host) -> None:
+    """Sync boost runs a group at the clock of its slowest."""
+    host.scenario.every(field_76=0)
+    host.rows()
+    host.scenario.gpu(0, field_76=2_500_000_000)
+    assert host.rows()[0]["throttle_sync_boost_seconds"] == 2.5
