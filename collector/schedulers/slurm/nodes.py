@@ -1,0 +1,68 @@
+"""The state of each host in Slurm, in the contract's four words."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from collector.errors import SchedulerError
+from collector.schedulers.node_book import NodeState
+from collector.schedulers.slurm.fields import microseconds, text, words
+from collector.schedulers.slurm.json_jobs import document
+
+MOST_NODES = 200_000
+_UP = "up"
+# The first that holds is the word, as Slurm itself shows it: what is drained is drained, though it is down as well.
+# A host that saves power is not broken: it is out of service by decision, and comes back when it is wanted.
+_WORDS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("reserved", frozenset({"MAINT", "MAINTENANCE", "RESERVED"})),
+    ("drained", frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVAL", "INVALID_REG"})),
+    ("drained", frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"})),
+    ("drained", frozenset({"REBOOT", "REBOOT_ISSUED"})),
+    ("down", frozenset({"DOWN", "ERROR", "UNKNOWN"})),
+)
+_ABSENT = frozenset({"FUTURE"})  # declared for later: no host is there
+_REASON = re.compile(r"^\s*Reason=(.*?)(?: \[([^\[\]@]*)@([^\[\]]*)\])?$", re.MULTILINE)
+_TEXT_NODE = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
+_TEXT_STATE = re.compile(r"(?:^|\s)State=(\S+)")
+
+
+def from_json(said: bytes) -> list[NodeState]:
+    """Return the states in the JSON of `scontrol show node` (since 23.02) or of `sinfo` (until 22.05).
+
+    Raises:
+        SchedulerError: it is the JSON of neither; newer releases of sinfo print groups of nodes.
+    """
+    nodes = document(said, "Slurm").get("nodes")
+    if not isinstance(nodes, list):
+        raise SchedulerError("Slurm printed JSON without nodes; is its release one that is known?")
+    found = (_from_record(node) for node in nodes[:MOST_NODES] if isinstance(node, Mapping))
+    return [node for node in found if node is not None]
+
+
+def from_text(said: bytes) -> list[NodeState]:
+    """Return the states in the text of `scontrol show node`, a paragraph each."""
+    found: list[NodeState] = []
+    for paragraph in re.split(r"\n\s*\n", said.decode("utf-8", "replace")):
+        name, state, reason = (pattern.search(paragraph) for pattern in (_TEXT_NODE, _TEXT_STATE, _REASON))
+        if name and state and (word := state_word(words(state[1]))):
+            says, since = (text(reason[1]), microseconds(reason[3])) if reason else (None, None)
+            found.append(NodeState(name[1], word, says, since))
+    return found[:MOST_NODES]
+
+
+def state_word(states: tuple[str, ...]) -> str | None:
+    """Return the contract's word for a state and its flags, or None where there is no host.
+
+    Planned, not responding, mixed and completing hosts are up: jobs run on them, or could within seconds.
+    """
+    if _ABSENT & set(states):
+        return None
+    return next((word for word, signs in _WORDS if signs & set(states)), _UP)
+
+
+def _from_record(record: Mapping[str, Any]) -> NodeState | None:
+    name = text(record.get("name"))
+    word = state_word((*words(record.get("state")), *words(record.get("state_flags"))))
+    if name is None or word is None:
+        return None
+    return NodeState(name, word, text(record.get("reason")), microseconds(record.get("reason_changed_at")))
