@@ -1,33 +1,67 @@
-"""Open the DuckDB store and bring its schema up to date. With session.py the only importer of duckdb."""
+"""Open the store: a hot DuckDB file, and the lake beside it. With session.py the only importer of duckdb."""
 
 import re
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 
 from collector.errors import StoreError
+from collector.store import books
+from collector.store.lake import LakeSettings, attach, found_beside
 from collector.store.migrations import migrate, require_current
+from collector.store.power import Safety, mend
 from collector.store.session import Session
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
+_METADATA_IN_USE = "SELECT block_id FROM pragma_metadata_info(?) WHERE total_blocks > free_blocks"
 
 
 class Store:
-    """The hot DuckDB file, or a temporary store in memory where `path` is None."""
+    """The hot DuckDB file, or a temporary store in memory where `path` is None; and the lake, where there is one.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None = None) -> None:
+    With a lake the tables of the contract are the lake's, and the hot file holds what is not sealed yet and the ledger.
+    `hot` is None where another process has the hot file and the lake alone is read. Who writes to the lake holds
+    `turn`: a catalogue in SQLite refuses the commit of a transaction that began before another's.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        path: Path | None = None,
+        lake: LakeSettings | None = None,
+        *,
+        hot: bool = True,
+        writes: bool = True,
+    ) -> None:
         self._connection = connection
         self.path = path
+        self.lake = lake
+        self.turn = threading.RLock()
+        (name,) = connection.execute("SELECT current_database()").fetchall()[0]
+        self._hot_name = name
+        self._safety = Safety(path) if path is not None and hot and writes else None
+        self.hot = '"' + name.replace('"', '""') + '".main' if hot else None
 
     @classmethod
     def open(
-        cls, path: Path | None, *, read_only: bool = False, memory_limit: str = "1GB", threads: int = 2
+        cls,
+        path: Path | None,
+        *,
+        lake: LakeSettings | None = None,
+        read_only: bool = False,
+        memory_limit: str = "1GB",
+        threads: int = 2,
     ) -> "Store":
         """Open the store, bring its schema up to date, and return it.
 
+        Without `lake` it is the one beside the file, if there is one. A reader who finds the file in use by another
+        process gets the lake alone: what is sealed, and the ledger as of the last analysis.
+
         Raises:
-            StoreError: the file is missing, locked by another process, or of a newer release.
+            StoreError: the file is missing, locked by another process, or of a newer release; the lake is unreachable.
         """
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
@@ -37,28 +71,70 @@ class Store:
             "autoload_known_extensions": "false",
             "preserve_insertion_order": "false",
         }
+        if lake is None and path is not None:
+            lake = found_beside(path)
+        if read_only and (path is None or not path.exists()) and lake is None:
+            raise StoreError(
+                f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store"
+            )
         if read_only:
             del config["wal_autocheckpoint"]
-            if path is None or not path.exists():
-                raise StoreError(
-                    f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store"
-                )
         try:
-            connection = duckdb.connect(str(path) if path else ":memory:", read_only=read_only, config=config)
+            if path is not None and not read_only:
+                mend(path)
+            connection, hot = _connected(path, read_only, config, lake)
+        except OSError as error:
+            raise StoreError(f"cannot open the store {path}: {error.strerror}") from error
         except duckdb.Error as error:
             raise StoreError(_opening_failed(path, str(error))) from error
-        store = cls(connection, path)
+        store = cls(connection, path, lake, hot=hot, writes=not read_only)
         try:
-            with store.session() as session:
-                (require_current if read_only else migrate)(session)
+            store._bring_up_to_date(read_only)
         except BaseException:
             store.close()  # or the file stays locked for as long as the traceback lives
             raise
         return store
 
     def session(self) -> Session:
-        """Return a new cursor; each thread needs its own."""
-        return Session(self._connection.cursor())
+        """Return a new cursor that finds each table where it is: the contract's in the lake, if there is one.
+
+        Each thread needs its own. It reads all, and one transaction of it writes to the hot file or to the lake.
+        """
+        session = Session(self._connection.cursor(), self._settle)
+        if self.lake is not None:
+            session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
+        return session
+
+    def hot_session(self) -> Session:
+        """Return a new cursor on the hot file alone: arrivals, and receipts as they are committed.
+
+        Raises:
+            StoreError: another process has the hot file.
+        """
+        if self.hot is None:
+            raise StoreError(f"the store {self.path} is in use; only its lake can be read")
+        return Session(self._connection.cursor(), self._settle)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a power cut might take what was committed last, in a sentence; None where it cannot."""
+        return self._safety.trouble if self._safety is not None else None
+
+    def _settle(self, session: Session) -> None:
+        """Do after a transaction what DuckDB leaves to luck (power.py); nothing is raised, since it is committed."""
+        if self._safety is not None and self._safety.settle():
+            with suppress(StoreError):  # it is tried again after the next transaction
+                self._safety.copy([block for (block,) in session.rows(_METADATA_IN_USE, [self._hot_name])])
+
+    def _bring_up_to_date(self, read_only: bool) -> None:
+        if self.hot is not None:
+            with self.hot_session() as session:
+                (require_current if read_only else migrate)(session)
+        if self.lake is not None:
+            with Session(self._connection.cursor()) as session:
+                attach(session, self.lake, read_only=read_only or self.hot is None)
+                if not read_only:
+                    books.make_tables(session)
 
     def size_bytes(self) -> int:
         """Return the bytes of the file and its log; 0 for a store in memory."""
@@ -67,18 +143,43 @@ class Store:
 
     def checkpoint(self) -> None:
         """Fold the log into the file."""
-        with self.session() as session:
-            session.execute("CHECKPOINT")
+        with self.hot_session() as session:
+            session.execute(f"CHECKPOINT {self.hot.removesuffix('.main')}" if self.hot else "CHECKPOINT")
+            self._settle(session)
 
     def close(self) -> None:
         """Close the store; its log is folded in."""
+        if self._safety is not None:
+            with suppress(StoreError, duckdb.Error), Session(self._connection.cursor()) as session:
+                self._settle(session)  # the last checkpoint is a checkpoint like any other
         self._connection.close()
+        if self._safety is not None:
+            with suppress(OSError):
+                self._safety.forget()
 
     def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _connected(
+    path: Path | None,
+    read_only: bool,
+    config: dict[str, str | bool | int | float | list[str]],
+    lake: LakeSettings | None,
+) -> tuple[duckdb.DuckDBPyConnection, bool]:
+    """Return a connection and whether it has the hot file; without that a reader's stands on nothing but the lake."""
+    alone = read_only and lake is not None
+    if alone and (path is None or not path.exists()):
+        return duckdb.connect(":memory:", config=config), False
+    try:
+        return duckdb.connect(str(path) if path else ":memory:", read_only=read_only, config=config), True
+    except duckdb.Error as error:
+        if not alone or "lock on file" not in str(error):
+            raise
+    return duckdb.connect(":memory:", config=config), False
 
 
 def _opening_failed(path: Path | None, error: str) -> str:

@@ -1,6 +1,6 @@
 """One cursor on the store: statements, queries and bulk appends, foreign errors renamed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,10 +11,13 @@ from collector.errors import StoreError
 
 
 class Session:
-    """One cursor on the store: use it in one thread, close it when done."""
+    """One cursor on the store: use it in one thread, close it when done. `committed` is called after a transaction."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, committed: Callable[["Session"], None] = lambda _: None
+    ) -> None:
         self._cursor = cursor
+        self._committed = committed
 
     def __enter__(self) -> "Session":
         return self
@@ -51,17 +54,17 @@ class Session:
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
-    def insert(self, table: str, rows: pyarrow.Table, *, replace: bool = False) -> None:
+    def insert(self, table: str, rows: pyarrow.Table, *, replace: bool = False, order_by: str = "") -> None:
         """Append an Arrow table by column name; columns that it lacks become null.
 
-        With `replace`, a row takes the place of the one that has its key.
+        With `replace`, a row takes the place of the one that has its key; with `order_by`, rows are written so sorted.
         """
         columns = ", ".join(rows.column_names)
+        insert = f"INSERT {'OR REPLACE ' if replace else ''}INTO {table} ({columns})"
+        order = f" ORDER BY {order_by}" if order_by else ""
         self._cursor.register("arriving", rows)
         try:
-            self._cursor.execute(
-                f"INSERT {'OR REPLACE ' if replace else ''}INTO {table} ({columns}) SELECT {columns} FROM arriving"
-            )
+            self._cursor.execute(f"{insert} SELECT {columns} FROM arriving{order}")
         except duckdb.Error as error:
             raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
         finally:
@@ -88,3 +91,4 @@ class Session:
                 self._cursor.rollback()
             raise
         self.execute("COMMIT")
+        self._committed(self)

@@ -1,0 +1,63 @@
+"""The audit: who changed what, and who read money or names. Entries are added; the database refuses all else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sqlalchemy import delete, insert, select
+
+from collector.registry.tables import AUDIT
+from collector.registry.versions import AUDIT_DAYS
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from collector.registry.database import Database
+
+Kind = Literal["change", "read", "refused"]
+_DAY = 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry. Of a reading, `subject` is the route and `count` how often, in the hour that begins at `at`."""
+
+    at: int
+    kind: Kind
+    actor: str  # a key's id and name, or cli: and the user of the machine
+    action: str
+    subject: str
+    detail: str = ""
+    count: int = 1
+
+
+def record(connection: "Connection", entry: Entry) -> None:
+    """Append an entry in the transaction of what it tells: both, or neither."""
+    connection.execute(insert(AUDIT).values(**{name: getattr(entry, name) for name in Entry.__slots__}))
+
+
+class Audit:
+    """The site's audit."""
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Append entries."""
+        if entries:
+            rows = [{name: getattr(entry, name) for name in Entry.__slots__} for entry in entries]
+            with self._database.writing() as connection:
+                connection.execute(insert(AUDIT), rows)
+
+    def since(self, at: int, limit: int = 10_000) -> list[Entry]:
+        """Return the entries from then on, the oldest first, at most the newest `limit`."""
+        columns = [AUDIT.c[name] for name in Entry.__slots__]
+        newest = select(*columns).where(AUDIT.c.at >= at).order_by(AUDIT.c.at.desc(), AUDIT.c.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            return [Entry(*row) for row in reversed(connection.execute(newest).all())]
+
+    def expire(self, now: int) -> int:
+        """Delete what is older than the database protects, and return how many entries that were."""
+        old = delete(AUDIT).where(AUDIT.c.at < now - (AUDIT_DAYS + 1) * _DAY)
+        with self._database.writing() as connection:
+            return int(connection.execute(old).rowcount)

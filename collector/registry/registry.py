@@ -1,0 +1,66 @@
+"""The registry of one site, in one object; open it once a process."""
+
+from pathlib import Path
+
+from collector.registry.audit import Audit
+from collector.registry.collectors import Collectors
+from collector.registry.database import Database, postgres_database, sqlite_database
+from collector.registry.joins import Joins
+from collector.registry.keys import Keys
+from collector.registry.leases import Leases
+from collector.registry.versions import migrate
+
+SUFFIX = ".registry.sqlite"  # of the file beside a store
+_POSTGRES = ("postgres:", "postgresql://", "postgres://")
+
+
+class Registry:
+    """What the site's collectors agree on. Safe to use from several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self.name = database.name
+        self.collectors = Collectors(database)
+        self.leases = Leases(database)
+        self.keys = Keys(database)
+        self.joins = Joins(database)
+        self.audit = Audit(database)
+        self._database = database
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._database.close()
+
+    def __enter__(self) -> "Registry":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_registry(where: str | Path | None) -> Registry:
+    """Open the registry and bring its schema up to date.
+
+    `where` is a file, `postgres:dbname=… host=…` or a URL of PostgreSQL, or None for one in memory.
+
+    Raises:
+        RegistryError: it cannot be opened, or is of a newer release.
+    """
+    database = _database(where)
+    try:
+        migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return Registry(database)
+
+
+def beside(store: Path | None) -> Path | None:
+    """Return the file of the registry that belongs to a store's file."""
+    return store.with_name(store.name + SUFFIX) if store is not None else None
+
+
+def _database(where: str | Path | None) -> Database:
+    if not isinstance(where, str) or not where.startswith(_POSTGRES):
+        return sqlite_database(Path(where) if where is not None else None)
+    url = where.startswith(_POSTGRES[1:])
+    return postgres_database(where if url else where.removeprefix(_POSTGRES[0]))

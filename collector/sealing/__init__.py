@@ -1,0 +1,1 @@
+"""From the hot file into the lake: every few minutes, exactly once, whatever dies meanwhile."""

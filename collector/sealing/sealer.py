@@ -1,0 +1,103 @@
+"""The thread that seals: every so often, and sooner where much has come."""
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from collector.errors import RegistryError, StoreError
+from collector.sealing.seal import Sealed, seal
+
+if TYPE_CHECKING:
+    from collector.metrics import Metrics
+    from collector.sealing.mark import Mark
+    from collector.store.database import Store
+    from collector.tenancy.tenant import Tenant
+
+LOG = logging.getLogger(__name__)
+LONGEST_WAIT_SECONDS = 300.0  # between tries, however long the lake has been away
+STOPPING_SECONDS = 60.0  # for the sealing that is under way
+
+
+class Sealer:
+    """Seals one store, one sealing at a time. `failing` is the sentence of the last failure, None after a success."""
+
+    def __init__(
+        self,
+        store: "Store",
+        mark: "Mark",
+        metrics: "Metrics",
+        every_seconds: float,
+        rows: int,
+        tenant: "Tenant | None" = None,
+    ) -> None:
+        self._tenant = tenant
+        self._store = store
+        self._mark = mark
+        self._metrics = metrics
+        self._every = every_seconds
+        self._most_rows = rows
+        self._waiting_rows = 0
+        self._failures = 0
+        self._wake = threading.Event()
+        self._ending = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="sealer", daemon=True)
+        self.failing: str | None = None
+        self.last_at: float | None = None  # seconds since 1970
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Seal what is there and end; what is not sealed lies in the hot file and is sealed after the next start."""
+        self._ending = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(STOPPING_SECONDS)
+
+    def committed(self, rows: int) -> None:
+        """Note that rows have been committed; called by the writer."""
+        self._waiting_rows += rows
+        if self._waiting_rows >= self._most_rows and not self._failures:
+            self._wake.set()
+
+    def once(self) -> Sealed | None:
+        """Seal now; None where it failed, which is counted, logged once and told by `failing`."""
+        with self._lock:
+            began = time.monotonic()
+            self._waiting_rows = 0
+            try:
+                sealed = seal(self._store, self._mark, self._tenant)
+            except (StoreError, RegistryError) as error:
+                self._failed(str(error))
+                return None
+            self._succeeded(sealed, time.monotonic() - began)
+            return sealed
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            self._wake.wait(min(self._every * 2**self._failures, LONGEST_WAIT_SECONDS))
+            self._wake.clear()
+            ending = self._ending  # asked before: a stop that comes during a sealing is followed by one more
+            self.once()
+
+    def _failed(self, sentence: str) -> None:
+        self._failures = min(self._failures + 1, 16)
+        self._metrics.sealing.failures.inc()
+        if self.failing is None:
+            LOG.error("sealing failed, and is tried again; batches are kept in the hot file: %s", sentence)
+        self.failing = sentence
+
+    def _succeeded(self, sealed: Sealed, seconds: float) -> None:
+        if self.failing is not None:
+            LOG.warning("sealing works again")
+        self._failures, self.failing = 0, None
+        self.last_at = time.time()
+        self._metrics.sealing.last.set(self.last_at)
+        if sealed.batches:
+            self._metrics.sealing.seconds.observe(seconds)
+            self._metrics.sealing.rows.inc(sealed.rows)
+            self._metrics.sealing.broken.inc(sealed.broken)

@@ -1,0 +1,80 @@
+"""The books: the ledger and all that the analyzer writes, mirrored into the lake for readers of other processes.
+
+The analyzer writes them into its hot file, which no other process can open. After a pass, the days that it made anew
+are replaced in `lake.books`, in one transaction of the lake: a reader sees a whole day as it was, or as it is.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.store.database import Store
+    from collector.store.session import Session
+
+# Each table with the column that says which day a row belongs to; None where the whole table is replaced.
+DATED: dict[str, str | None] = {
+    "ledger": "hour",
+    "ledger_hours": "hour",
+    "adjustments": "hour",
+    "not_evaluated": "hour",
+    "run_activity": "hour",
+    "checkpoints": "minute",
+    "run_windows": "window_start",
+    "run_timeline": "bucket_start",
+    "in_rack_rates": "window_start",
+    "runs": None,
+    "run_gpus": None,
+    "analysis": None,
+}
+_DAY_US = 86_400_000_000
+_DIFFERENT = """
+SELECT DISTINCT hour // {day_us} * {day_us} AS day
+FROM {hot}.ledger_hours h FULL JOIN lake.books.ledger_hours b USING (hour)
+WHERE (h.status, h.input_digest) IS DISTINCT FROM (b.status, b.input_digest) ORDER BY day
+"""
+
+
+def make_tables(session: "Session") -> None:
+    """Make in the lake what is missing of the hot file's books: tables and columns, without keys."""
+    session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
+    there: dict[str, set[str]] = {}
+    for table, column in session.rows(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'lake' AND schema_name = 'books'"
+    ):
+        there.setdefault(table, set()).add(column)
+    for table, columns in _columns(session).items():
+        if table not in there:
+            session.execute(f"CREATE TABLE lake.books.{table} ({', '.join(columns)})")
+            continue
+        for column in columns:
+            if column.split()[0] not in there[table]:
+                session.execute(f"ALTER TABLE lake.books.{table} ADD COLUMN {column}")
+
+
+def mirror(store: "Store") -> int:
+    """Bring the lake's books up to the hot file's, and return how many UTC days were replaced.
+
+    Which days differ is seen from their hours' digests, so that a pass that was cut off is made good by the next.
+
+    Raises:
+        StoreError: the lake refused; nothing of it was changed.
+    """
+    if store.lake is None or store.hot is None:
+        return 0
+    with store.turn, store.session() as session, session.transaction():
+        days = [day for (day,) in session.rows(_DIFFERENT.format(hot=store.hot, day_us=_DAY_US))]
+        for table, dated in DATED.items() if days else ():
+            where = " OR ".join(f"{dated} BETWEEN {day} AND {day + _DAY_US - 1}" for day in days) if dated else "true"
+            session.execute(f"DELETE FROM lake.books.{table} WHERE {where}")
+            session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {store.hot}.{table} WHERE {where}")
+    return len(days)
+
+
+def _columns(session: "Session") -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for table, column, kind in session.rows(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() "
+        "AND schema_name = 'main' AND list_contains(?, table_name) ORDER BY table_name, column_index",
+        [list(DATED)],
+    ):
+        found.setdefault(table, []).append(f"{column} {kind}")
+    return found

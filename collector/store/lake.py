@@ -1,0 +1,113 @@
+"""Where sealed samples live: a DuckLake, Parquet files with a catalogue in SQLite (a site) or PostgreSQL (fleets)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from collector.errors import StoreError
+from collector.store.extensions import load
+from collector.store.lake_schema import make_tables
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+NAME = "lake"
+# Rows of a commit that are fewer than this go into the catalogue, not into a Parquet file of their own.
+INLINED_ROWS = 500
+_BUSY_MS = 10_000  # readers and writers of a SQLite catalogue wait for one another instead of failing (spikes.md, B3)
+
+
+@dataclass(frozen=True, slots=True)
+class S3:
+    """An object store and who we are to it. Without an endpoint it is Amazon's."""
+
+    endpoint: str = ""  # http://host:port or https://host
+    region: str = "us-east-1"
+    key_id: str = ""
+    secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """Which lake. `catalogue` reads `sqlite:PATH` or `postgres:DSN`; `data` is a folder or an s3:// address."""
+
+    catalogue: str
+    data: str
+    s3: S3 = S3()
+    extensions: Path | None = None
+
+    @property
+    def file(self) -> Path | None:
+        """The catalogue's file; None where a server keeps it."""
+        kind, _, rest = self.catalogue.partition(":")
+        return Path(rest) if kind == "sqlite" else None
+
+    @property
+    def folder(self) -> Path | None:
+        """The data's folder; None where an object store keeps it."""
+        return None if self.data.startswith("s3://") else Path(self.data)
+
+
+def beside(store: Path, extensions: Path | None = None) -> LakeSettings:
+    """Return the lake that belongs to a store's file: all of it in a folder beside it."""
+    folder = store.with_name(store.name + ".lake")
+    return LakeSettings(f"sqlite:{folder / 'catalogue.sqlite'}", str(folder / "data"), S3(), extensions)
+
+
+def found_beside(store: Path) -> LakeSettings | None:
+    """Return the lake that lies beside a store's file, if one does."""
+    own = beside(store)
+    return own if own.file is not None and own.file.exists() else None
+
+
+def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> None:
+    """Attach the lake as `lake`; one who may write makes what is missing: folders, tables, columns.
+
+    Raises:
+        StoreError: an extension is missing, or the catalogue or the data cannot be reached.
+    """
+    load(session, _extensions(settings), settings.extensions)
+    if settings.data.startswith("s3://"):
+        session.execute(_secret(settings.s3))
+    if not read_only:
+        _make_folders(settings)
+    elif settings.file is not None and not settings.file.exists():
+        raise StoreError(f"there is no lake at {settings.file}; gpuledger serve makes it")
+    options = [f"DATA_PATH '{_quoted(settings.data)}'", f"DATA_INLINING_ROW_LIMIT {INLINED_ROWS}"]
+    if settings.file is not None:
+        options += ["META_JOURNAL_MODE 'WAL'", f"META_BUSY_TIMEOUT {_BUSY_MS}"]
+    if read_only:
+        options.append("READ_ONLY")
+    session.execute(f"ATTACH 'ducklake:{_quoted(settings.catalogue)}' AS {NAME} ({', '.join(options)})")
+    if not read_only:
+        make_tables(session)
+
+
+def _extensions(settings: LakeSettings) -> tuple[str, ...]:
+    catalogue = "sqlite_scanner" if settings.file is not None else "postgres_scanner"
+    return (catalogue, *(("httpfs",) if settings.data.startswith("s3://") else ()), "ducklake")
+
+
+def _make_folders(settings: LakeSettings) -> None:
+    try:
+        for folder in (settings.file and settings.file.parent, settings.folder):
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the lake's folder {error.filename}: {error.strerror}") from error
+
+
+def _secret(s3: S3) -> str:
+    """Return the statement that tells DuckDB how to reach the object store; nothing of it is kept on disk."""
+    url = urlsplit(s3.endpoint)
+    parts = ["TYPE s3", f"KEY_ID '{_quoted(s3.key_id)}'", f"SECRET '{_quoted(s3.secret)}'"]
+    parts.append(f"REGION '{_quoted(s3.region)}'")
+    if s3.endpoint:
+        parts += [f"ENDPOINT '{_quoted(url.netloc)}'", "URL_STYLE 'path'"]
+        parts.append(f"USE_SSL {'true' if url.scheme == 'https' else 'false'}")
+    return f"CREATE OR REPLACE SECRET lake_data ({', '.join(parts)})"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")

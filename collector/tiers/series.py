@@ -1,0 +1,151 @@
+"""Series for charts: a span in at most so many points, from the tier that gives them, gaps left open; one query.
+
+Of a gauge a point is the mean over the time in which it was told, with the least and the most within; of an amount it
+is how much a second of measured time, with the extremes of the samples' or minutes' own rates. Where nothing was told,
+a point is null. What a chart shows is never counted further, so that floats will do here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from agent.wire.contract import Column
+from collector.tiers.pieces import Span, pieces
+from collector.tiers.sources import Kept, Part, Plan, planned
+from collector.tiers.subjects import Subject
+from collector.tiers.tables import Tiered
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+Numbers: TypeAlias = "pa.Array[pa.DoubleScalar]"
+MAX_POINTS = 2_000
+CHARTED = ("gauge", "amount")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One column of one subject. Point n holds from `start + n * step_us`, microseconds UTC; null is a gap."""
+
+    subject: str
+    column: str
+    start: int
+    step_us: int
+    mean: "Numbers"
+    least: "Numbers"
+    most: "Numbers"
+
+
+def series(
+    session: "Session",
+    subject: Subject,
+    columns: Iterable[str],
+    from_us: int,
+    until_us: int,
+    max_points: int = MAX_POINTS,
+    kept: Kept | None = None,
+) -> list[Series]:
+    """Return one series for each value of the subject's key and each column, in that order.
+
+    `kept` is what the store has (`Kept.of`), where the caller has asked before: it changes once an hour.
+
+    Raises:
+        StoreError: the store does not answer.
+        KeyError: the table has no such column, or it is no number over time.
+    """
+    table = subject.tiered
+    wanted = [_charted(table.source.column(name)) for name in columns]
+    span = Span(from_us, until_us)
+    if not wanted or not subject.values or until_us <= from_us:
+        return []
+    plan = planned(kept or Kept.of(session, table), span, max_points)
+    found = session.arrow(_query(subject, wanted, plan))
+    order = _order(found, subject, plan)
+    return [
+        _one(found, order[number * plan.count : (number + 1) * plan.count], plan, value, column)
+        for number, value in enumerate(subject.values)
+        for column in wanted
+    ]
+
+
+def _charted(column: Column) -> Column:
+    if column.kind not in CHARTED or column.type not in ("int64", "float64"):
+        raise KeyError(f"{column.name} is no number over time")
+    return column
+
+
+def _order(found: pa.Table, subject: Subject, plan: Plan) -> list[int | None]:
+    """Return for each point of each series which row it is, None where nothing was told."""
+    numbers = {value: number for number, value in enumerate(subject.values)}
+    rows: list[int | None] = [None] * (len(subject.values) * plan.count)
+    keys: list[Any] = found.column("key").to_pylist()
+    points: list[Any] = found.column("point").to_pylist()
+    for row, (key, point) in enumerate(zip(keys, points, strict=True)):
+        rows[numbers[key] * plan.count + point] = row
+    return rows
+
+
+def _one(found: pa.Table, order: list[int | None], plan: Plan, value: str, column: Column) -> Series:
+    rows = pa.array(order, pa.int64())
+    mean, least, most = (
+        found.column(f"{column.name}{suffix}").take(rows).combine_chunks() for suffix in ("", "_least", "_most")
+    )
+    return Series(value, column.name, plan.start, plan.step_us, mean, least, most)
+
+
+def _query(subject: Subject, columns: list[Column], plan: Plan) -> str:
+    """Return the query: every part's sums by key and point, added up; points without a word are left out."""
+    parts = " UNION ALL ".join(_part(subject, columns, part, plan.step_us) for part in plan.parts)
+    totals = ", ".join(
+        f"(sum({c.name}_sum) / nullif(sum({c.name}_ms), 0))::DOUBLE AS {c.name}, "
+        f"min({c.name}_least)::DOUBLE AS {c.name}_least, max({c.name}_most)::DOUBLE AS {c.name}_most"
+        for c in columns
+    )
+    point = f"(bucket - {plan.start}) // {plan.step_us}"
+    return f"SELECT key, {point} AS point, {totals} FROM ({parts}) GROUP BY key, bucket"
+
+
+def _part(subject: Subject, columns: list[Column], part: Part, step_us: int) -> str:
+    """Return a query for one part: by key and bucket of each column its sum, weight and extremes."""
+    if part.size == "raw":
+        return _raw(subject, columns, part.span, step_us)
+    sums = ", ".join(_of_tier(subject.tiered, column) for column in columns)
+    return f"""
+        SELECT {subject.key} AS key, started_at // {step_us} * {step_us} AS bucket, {sums}
+        FROM {subject.tiered.name(part.size)}
+        WHERE {subject.where()} AND started_at >= {part.span.start} AND started_at < {part.span.end}
+        GROUP BY ALL
+    """
+
+
+def _of_tier(table: Tiered, column: Column) -> str:
+    name, kept = column.name, {each.name for each in table.kept}
+    weight = f"{name}_ms" if f"{name}_ms" in kept else f"(CASE WHEN {name} IS NOT NULL THEN measured_ms END)"
+    if column.kind == "amount":
+        rate = f"{name} * 1e3 / nullif(measured_ms, 0)"
+        return _sums(name, f"{name} * 1e3", weight, rate, rate)
+    least = f"{name}_min" if f"{name}_min" in kept else name
+    most = f"{name}_max" if f"{name}_max" in kept else name
+    return _sums(name, f"{name} * {weight}", weight, least, most)
+
+
+def _raw(subject: Subject, columns: list[Column], span: Span, step_us: int) -> str:
+    sums = ", ".join(_of_sample(column) for column in columns)
+    names = [subject.key, *(column.name for column in columns)]
+    told = pieces(subject.tiered, span, step_us, overlapping=False, where=subject.where(), names=names)
+    return f"SELECT {subject.key} AS key, bucket, {sums} FROM ({told}) GROUP BY ALL"
+
+
+def _of_sample(column: Column) -> str:
+    value = f"{column.name} * 1e6 / whole_us" if column.kind == "amount" else column.name
+    milliseconds = f"(CASE WHEN {column.name} IS NOT NULL THEN (piece_until - piece_from) / 1e3 END)"
+    return _sums(column.name, f"{value} * {milliseconds}", milliseconds, value, value)
+
+
+def _sums(name: str, product: str, weight: str, least: str, most: str) -> str:
+    return (
+        f"sum(({product})::DOUBLE) AS {name}_sum, sum({weight}) AS {name}_ms, "
+        f"min(({least})::DOUBLE) AS {name}_least, max(({most})::DOUBLE) AS {name}_most"
+    )

@@ -1,0 +1,101 @@
+"""The jobs that keep the catalogue small: old snapshots, files that nobody names any more, and SQLite's own file."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.errors import StoreError
+from collector.upkeep.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collector.store.database import Store
+
+HOUR_SECONDS = 3600
+# A file that no snapshot names is removed once a day ended so long ago; who began to read it is done by then.
+# DuckLake's catalogue in SQLite compares times as texts, 2026-11-22 01:00 with 2026-11-22T00:00, so that whatever is of
+# the same day counts as older: older_than must name the end of a day, and one that is over in every time zone. That is
+# also why snapshots are expired by their numbers (tests/upkeep/test_catalogue.py).
+READING_SECONDS = 15 * HOUR_SECONDS
+MOST_SNAPSHOTS = 5_000  # expired in one turn
+# A file that the catalogue has never named may be one that is being sealed at this moment, by any collector.
+WRITING_SECONDS = 24 * HOUR_SECONDS
+_FREE_SHARE = 4  # SQLite's file is written anew when a fourth of it is free, and that is worth it
+_FREE_BYTES = 8 * 2**20
+
+
+def expire(store: "Store", snapshot_seconds: float) -> Outcome:
+    """Forget snapshots that are older, and remove files that only they had, and that nobody can still be reading.
+
+    Raises:
+        StoreError: the lake refused.
+    """
+    with store.turn, store.session() as session:
+        old = session.rows(
+            f"SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time < {_ago(snapshot_seconds)} "
+            f"ORDER BY snapshot_id LIMIT {MOST_SNAPSHOTS}"
+        )
+        versions = ", ".join(str(number) for (number,) in old)
+        if versions:
+            session.rows(f"CALL ducklake_expire_snapshots('lake', versions => [{versions}])")
+        before = f"date_trunc('day', {_ago(READING_SECONDS)}) - INTERVAL 1 SECOND"
+        removed = session.rows(f"CALL ducklake_cleanup_old_files('lake', older_than => {before})")
+    _trim_markers(store)
+    return Outcome(
+        f"{len(old)} snapshots expired, {len(removed)} files removed", len(removed), again=len(old) == MOST_SNAPSHOTS
+    )
+
+
+def remove_orphans(store: "Store") -> Outcome:
+    """Remove files that no catalogue has ever named: those of a collector that died while it sealed.
+
+    Raises:
+        StoreError: the lake refused.
+    """
+    with store.turn, store.session() as session:
+        removed = session.rows(f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(WRITING_SECONDS)})")
+    return Outcome(f"{len(removed)} files removed that nobody had named", len(removed))
+
+
+def shrink(store: "Store") -> Outcome:
+    """Fold the log of SQLite's catalogue in, and write the file anew where much of it is free.
+
+    PostgreSQL does this by itself.
+
+    Raises:
+        StoreError: the file cannot be opened, or somebody would not let go of it.
+    """
+    file = store.lake.file if store.lake is not None else None
+    if file is None:
+        return Outcome("the catalogue is a server's")
+    with store.turn:
+        try:
+            freed = _vacuum(file)
+        except sqlite3.Error as error:
+            raise StoreError(f"the catalogue {file} cannot be tidied up now: {error}") from error
+    return Outcome(f"{freed} bytes given back", freed)
+
+
+def _vacuum(file: Path) -> int:
+    before = file.stat().st_size
+    with closing(sqlite3.connect(file, timeout=10.0, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+        if free * page >= max(_FREE_BYTES, before // _FREE_SHARE):
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return max(0, before - file.stat().st_size)
+
+
+def _trim_markers(store: "Store") -> None:
+    """Forget markers that newer ones have replaced; a day of them stays, for people."""
+    with store.session() as session, session.transaction():
+        old = f"sealed_at < epoch_us({_ago(24 * HOUR_SECONDS)})"
+        newest = "SELECT max(m.upto) FROM lake.main.markers m WHERE m.collector = markers.collector"
+        if session.rows(f"SELECT 1 FROM lake.main.markers WHERE {old} AND upto < ({newest}) LIMIT 1"):
+            session.execute(f"DELETE FROM lake.main.markers WHERE {old} AND upto < ({newest})")
+
+
+def _ago(seconds: float) -> str:
+    return f"now() - to_seconds({int(seconds)})"

@@ -1,0 +1,162 @@
+"""The jobs that compact: many small files of a span become few, ordered, and what was deleted is gone from them.
+
+DuckLake's own merge_adjacent_files joins files until they reach a size, whatever days they hold. Here a span is read
+and written anew and its old rows deleted, in one transaction: the files then end where the day ends. What another
+collector seals meanwhile is in files of its own and is not touched; what another compacts meanwhile conflicts, and the
+one who is late leaves it.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from collector.tiers.tables import HOUR_US
+from collector.upkeep.lake_files import LakeFile, files, inlined, paths, scattered
+from collector.upkeep.layout import DAY_US, Layout, layouts, tier_of
+from collector.upkeep.outcome import Outcome
+from collector.upkeep.writing import writing
+
+if TYPE_CHECKING:
+    from collector.store.database import Store
+
+SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
+SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
+FEW = 4  # small files that an hour may have
+MOST_SPANS = 400  # of one file; what a file holds beyond that is compacted when these are done
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows of one table that begin in a span, and the files that hold any of them."""
+
+    layout: Layout
+    start: int
+    end: int
+    files: tuple[LakeFile, ...]
+
+    @property
+    def small(self) -> int:
+        """How many of the files are small."""
+        return sum(file.bytes < SMALL_BYTES for file in self.files)
+
+
+def merge_recent(store: "Store", deadline: float, now_us: int) -> Outcome:
+    """Merge what was sealed in each hour of today into one file an hour, and what was rolled up today into one.
+
+    Raises:
+        StoreError: the lake refused a span; those before it are kept.
+    """
+    _flush(store)
+    today = now_us // DAY_US * DAY_US
+    found = _windows(store, lambda layout: HOUR_US if _is_sealed(layout) else DAY_US)
+    due = [
+        window
+        for window in found
+        if window.small > FEW
+        and window.end > today - HOUR_US  # yesterday's last hour is whole only now
+        and (window.end <= now_us - SETTLED_US or not _is_sealed(window.layout))
+    ]
+    return _compacted(store, due, deadline)
+
+
+def _is_sealed(layout: Layout) -> bool:
+    """Say whether rows come with every sealing; what does not can be merged before its day is over."""
+    return layout.span_us == DAY_US and tier_of(layout.table) == "raw"
+
+
+def compact(store: "Store", deadline: float, now_us: int) -> Outcome:
+    """Compact the days that are over (of what there is little of: the months), and merge the small tables.
+
+    Raises:
+        StoreError: the lake refused a span; those before it are kept.
+    """
+    _flush(store)
+    found = _windows(store, lambda layout: layout.span_us)
+    due = [
+        window
+        for window in found
+        if window.end <= now_us - SETTLED_US and (window.small > 1 or any(file.has_deletes for file in window.files))
+    ]
+    outcome = _compacted(store, due, deadline)
+    if not outcome.again:
+        _merge_small(store, [window.layout.table for window in due])
+    return outcome
+
+
+def _flush(store: "Store") -> None:
+    """Write what small commits left in the catalogue into files."""
+    with store.turn, store.session() as session:
+        for schema, table in inlined(session):
+            session.rows(
+                f"CALL ducklake_flush_inlined_data('lake', table_name => '{table}', schema_name => '{schema}')"
+            )
+
+
+def _merge_small(store: "Store", compacted: Iterable[str]) -> None:
+    """Merge the files of what is not cut by day: facts that stay few, and the books, which are replaced day by day; and
+    rid what was compacted of files whose rows have all gone elsewhere.
+
+    The books are an analyzer's, which may be another process. DuckLake lets a merge and a delete both commit now and
+    then (its issue 1094), so they are left alone where a server keeps the catalogue and `turn` holds nobody else back.
+    """
+    with store.turn, store.session() as session:
+        is_ours = store.lake is not None and store.lake.file is not None
+        few = [
+            (schema, table)
+            for schema, table in scattered(session, FEW)
+            if (schema == "main" and table not in layouts()) or (schema != "main" and is_ours)
+        ]
+        for schema, table in few:
+            session.rows(f"CALL ducklake_merge_adjacent_files('lake', '{table}', schema => '{schema}')")
+        for schema, table in [*few, *(("main", table) for table in sorted(set(compacted)))]:
+            where = f"'lake', '{table}', schema => '{schema}'"
+            session.rows(f"CALL ducklake_rewrite_data_files({where}, delete_threshold => 0.5)")
+
+
+def _windows(store: "Store", span_of: Callable[[Layout], int]) -> list[Window]:
+    """Return all spans of all tables that have files, oldest first."""
+    known = layouts()
+    with store.session() as session:
+        there = files(session, {layout.table: layout.clock for layout in known.values()})
+    spans: dict[tuple[int, str], list[LakeFile]] = {}
+    for file in there:
+        span = span_of(known[file.table])
+        for start in _starts(file, span):
+            spans.setdefault((start, file.table), []).append(file)
+    return [
+        Window(known[table], start, start + span_of(known[table]), tuple(held))
+        for (start, table), held in sorted(spans.items())
+    ]
+
+
+def _starts(file: LakeFile, span: int) -> Iterable[int]:
+    first = file.first // span * span
+    return range(first, min(file.last + 1, first + MOST_SPANS * span), span)
+
+
+def _compacted(store: "Store", due: list[Window], deadline: float) -> Outcome:
+    done = taken = 0
+    for window in due:
+        if done and time.monotonic() > deadline:
+            break
+        taken += _rewrite(store, window)
+        done += 1
+    left = len(due) - done
+    said = f"{taken} files of {done} spans compacted" + (f", {left} spans wait" if left else "")
+    return Outcome(said, taken, again=left > 0)
+
+
+def _rewrite(store: "Store", window: Window) -> int:
+    """Write a span's rows anew, in order, and return how many files they were in; 0 where another was faster."""
+    layout = window.layout
+    table = f"lake.main.{layout.table}"
+    with writing(store) as session:
+        there = paths(session, layout.table)
+        if not all(file.name in there for file in window.files):
+            return 0
+        listed = ", ".join("'" + there[file.name].replace("'", "''") + "'" for file in window.files)
+        where = f"filename IN ({listed}) AND {layout.clock} >= {window.start} AND {layout.clock} < {window.end}"
+        session.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE {where} ORDER BY {layout.order}")
+        session.execute(f"DELETE FROM {table} WHERE {where}")
+    return len(window.files)

@@ -1,0 +1,101 @@
+"""The lake's files as its catalogue knows them: of which table, how large, and what span of time they hold."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+_CATALOGUE = "__ducklake_metadata_lake"  # as DuckLake attaches it, whatever keeps it
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """One Parquet file. Its rows begin from `first` to `last`, both inclusive, by the clock of its table."""
+
+    table: str
+    name: str  # of the file, without the folder
+    bytes: int
+    rows: int
+    first: int
+    last: int
+    has_deletes: bool
+
+
+def files(session: "Session", clocks: dict[str, str]) -> list[LakeFile]:
+    """Return the files of these tables of lake.main, oldest first; `clocks` names of each the column that says when.
+
+    Files that tell no times are left out: they have no rows.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    told = ", ".join(f"('{table}', '{clock}')" for table, clock in clocks.items())
+    rows = session.rows(
+        f"""
+        SELECT t.table_name, parse_filename(f.path), f.file_size_bytes, f.record_count, s.min_value::BIGINT,
+            s.max_value::BIGINT,
+            EXISTS (SELECT 1 FROM {_CATALOGUE}.ducklake_delete_file d
+                WHERE d.data_file_id = f.data_file_id AND d.end_snapshot IS NULL)
+        FROM {_CATALOGUE}.ducklake_data_file f
+        JOIN {_CATALOGUE}.ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL
+        JOIN {_CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.schema_name = 'main'
+        JOIN {_CATALOGUE}.ducklake_column c ON c.table_id = f.table_id AND c.end_snapshot IS NULL
+        JOIN {_CATALOGUE}.ducklake_file_column_stats s ON s.data_file_id = f.data_file_id AND s.column_id = c.column_id
+        JOIN (VALUES {told}) k(table_name, clock) ON k.table_name = t.table_name AND k.clock = c.column_name
+        WHERE f.end_snapshot IS NULL AND s.min_value IS NOT NULL
+        ORDER BY s.min_value::BIGINT, f.path
+        """
+    )
+    return [LakeFile(*row) for row in rows]
+
+
+def paths(session: "Session", table: str) -> dict[str, str]:
+    """Return the path of each file of a table of lake.main by its name, as this transaction sees them.
+
+    Raises:
+        StoreError: the lake does not answer.
+    """
+    listed = session.rows(f"SELECT parse_filename(data_file), data_file FROM ducklake_list_files('lake', '{table}')")
+    return dict(listed)
+
+
+def inlined(session: "Session") -> list[tuple[str, str]]:
+    """Return schema and name of every table that has rows in the catalogue itself, where small commits leave them.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    rows = session.rows(
+        f"""
+        SELECT DISTINCT h.schema_name, t.table_name, i.table_name
+        FROM {_CATALOGUE}.ducklake_inlined_data_tables i
+        JOIN {_CATALOGUE}.ducklake_table t ON t.table_id = i.table_id AND t.end_snapshot IS NULL
+        JOIN {_CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.end_snapshot IS NULL ORDER BY ALL
+        """
+    )
+    held = [
+        (schema, table)
+        for schema, table, kept_in in rows
+        if session.rows(f'SELECT 1 FROM {_CATALOGUE}."{kept_in}" LIMIT 1')
+    ]
+    return list(dict.fromkeys(held))
+
+
+def scattered(session: "Session", most: int) -> list[tuple[str, str]]:
+    """Return schema and name of every table that has more than so many files.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    return [
+        (schema, table)
+        for schema, table in session.rows(
+            f"""
+            SELECT h.schema_name, t.table_name FROM {_CATALOGUE}.ducklake_data_file f
+            JOIN {_CATALOGUE}.ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL
+            JOIN {_CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.end_snapshot IS NULL
+            WHERE f.end_snapshot IS NULL GROUP BY ALL HAVING count(*) > {most} ORDER BY ALL
+            """
+        )
+    ]

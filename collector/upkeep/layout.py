@@ -1,0 +1,49 @@
+"""How the lake's tables lie in their files: of which span of time a file is made, and how its rows are ordered.
+
+A day is the unit: retention drops whole days, and a file that holds two would have to be written anew for it. Rows are
+ordered by host first: the GPUs of one run share hosts, so that a run's week is a few row groups of each day's file.
+"""
+
+from dataclasses import dataclass
+
+from collector.tiers.tables import HOUR_US, SIZES, TIERED, tiered
+
+DAY_US = 24 * HOUR_US
+MONTH_US = 30 * DAY_US  # not the calendar's: spans of one length
+RAW = (*TIERED, "agent_samples")
+LONG = ("progress",)  # kept as long as the hours: it is little
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Of one table: the column that says when, the span that one file shall hold, and the order of its rows."""
+
+    table: str
+    clock: str
+    span_us: int
+    order: str
+
+
+def layouts() -> dict[str, Layout]:
+    """Return the layout of every table that grows with time."""
+    found = [
+        *(Layout(name, "started_at", DAY_US, tiered(name).order) for name in TIERED),
+        *(Layout(tiered(name).name("minutes"), "started_at", DAY_US, tiered(name).order) for name in TIERED),
+        *(Layout(tiered(name).name("hours"), "started_at", MONTH_US, tiered(name).order) for name in TIERED),
+        Layout("agent_samples", "started_at", DAY_US, "node, started_at"),
+        Layout("progress", "started_at", MONTH_US, "run_id, node, started_at"),
+        Layout("node_states", "started_at", MONTH_US, "node, started_at"),
+        Layout("receipts", "received_at", DAY_US, "stream, sequence"),
+    ]
+    return {layout.table: layout for layout in found}
+
+
+def droppable() -> tuple[str, ...]:
+    """Return the tables that retention may drop days of, samples first."""
+    return (*RAW, *LONG, *(tiered(name).name(size) for size in SIZES for name in TIERED))
+
+
+def tier_of(table: str) -> str:
+    """Return raw, minutes or hours."""
+    size = table.rpartition("_")[2]
+    return size if size in SIZES else "raw"

@@ -1,0 +1,49 @@
+"""An orderly stop leaves nothing unsealed, whenever it comes."""
+
+import threading
+from pathlib import Path
+
+from collector.decode import decode
+from collector.landing import Landing
+from collector.metrics import Metrics
+from collector.sealing.mark import Mark
+from collector.sealing.seal import Sealed
+from collector.sealing.sealer import Sealer
+from collector.store.database import Store
+from collector.store.lake import beside
+from tests.collector.batches import NOW, body
+
+
+class Held(Sealer):
+    """A sealer that rests at the end of its first sealing until it is let go."""
+
+    def __init__(self, store: Store, mark: Mark) -> None:
+        super().__init__(store, mark, Metrics(), every_seconds=0.01, rows=1)
+        self.sealed, self.let_go = threading.Event(), threading.Event()
+
+    def once(self) -> Sealed | None:
+        """Seal, and rest."""
+        found = super().once()
+        self.sealed.set()
+        self.let_go.wait(60)
+        return found
+
+
+def test_what_came_during_the_last_sealing_is_sealed_too(tmp_path: Path) -> None:
+    """A collector is stopped for an upgrade of its host: what lies in its hot file then nobody can read meanwhile."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path, lake=beside(path)) as store:
+        mark = Mark.of(store)
+        sealer = Held(store, mark)
+        sealer.start()
+        assert sealer.sealed.wait(60)
+        with Landing(store, mark) as landing:
+            landing.land([decode(body(), NOW)])
+        stopping = threading.Thread(target=sealer.stop)
+        stopping.start()
+        while not sealer._ending:  # the stop comes while the first sealing is still under way
+            stopping.join(0.01)
+        sealer.let_go.set()
+        stopping.join(60)
+        with store.session() as session:
+            assert session.row("SELECT count(*) FROM lake.main.receipts") == (1,)

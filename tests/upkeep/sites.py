@@ -1,0 +1,80 @@
+"""Stores with a lake beside them, filled as sealing fills them, for the tests of the upkeep."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from collector.store.database import Store
+from collector.store.lake import beside
+from collector.store.session import Session
+from collector.tiers import schema
+
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+DAY = 1_790_000_000_000_000 // DAY_US * DAY_US  # the first microsecond of a day
+SECOND = 1_000_000
+GPUS = ("GPU-a", "GPU-b", "GPU-c")
+
+
+@contextmanager
+def site(folder: Path, *, lake: bool = True) -> Iterator[Store]:
+    """Yield a store with the tables of the upkeep."""
+    path = folder / "store.duckdb"
+    with Store.open(path, lake=beside(path) if lake else None) as store:
+        schema.make_tables(store)
+        yield store
+
+
+def rows(
+    start: int, count: int, *, batch: int, step: int = 60 * SECOND, gpus: Sequence[str] = GPUS, node: str = "n1"
+) -> pa.Table:
+    """Return samples of some GPUs, one every step from `start` on; each tells its own number as its events."""
+    told = [
+        {
+            "node": node,
+            "gpu_uuid": gpu,
+            "started_at": start + number * step,
+            "ended_at": start + (number + 1) * step,
+            "utilization_ratio": 0.5,
+            "xid_events": 1,
+            "batch": batch,
+        }
+        for number in range(count)
+        for gpu in gpus
+    ]
+    return pa.Table.from_pylist(told)
+
+
+def take(store: Store, samples: pa.Table, batch: int, received_at: int | None = None) -> None:
+    """Put one batch's samples and its receipt where readers look, as a sealing does."""
+    place = schema.place(store)
+    received = DAY if received_at is None else received_at
+    with store.session() as session, session.transaction():
+        session.insert(f"{place}.gpu_samples", samples)
+        session.execute(
+            f"INSERT INTO {place}.receipts VALUES (?, 'n1', 's', ?, 'h', ?, ?, 2, ?)",
+            [batch, batch, received, received, samples.num_rows],
+        )
+
+
+def judge(store: Store, hours: Iterable[int], status: str = "closed") -> None:
+    """Write hours into the ledger's list, as an analysis does."""
+    with store.session() as session:
+        session.load(
+            f"{store.hot}.ledger_hours",
+            ("hour", "status", "input_digest", "rules_version"),
+            [(hour, status, "x", "1") for hour in hours],
+        )
+
+
+def one(store: Store, sql: str) -> tuple[object, ...]:
+    """Return the first row of a query."""
+    with store.session() as session:
+        return session.row(sql)
+
+
+def everything(session: Session, table: str) -> list[dict[str, object]]:
+    """Return all rows of a table in one order."""
+    return session.arrow(f"SELECT * FROM {table} ORDER BY ALL").to_pylist()
