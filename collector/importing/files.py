@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ def _opened(path: Path, skipped: Skipped) -> Iterator[Any]:
     try:
         with path.open("rb") as file:
             yield {"csv": _csv, "parquet": _Parquet, "arrow": _arrow}[kind](file, path, skipped)
-    except (OSError, EOFError, pa.ArrowException) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, pa.ArrowException) as error:
         why = (isinstance(error, OSError) and error.strerror) or str(error).splitlines()[0][:200]
         raise FileRefusedError(f"cannot read {path} as {kind}: {why}") from error
 

@@ -16,11 +16,11 @@ from collector.arrow_messages import arrow_schema
 from collector.importing.columns import convert
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces
 from collector.importing.tables import require_keys, table_of
-from collector.landing import Landing
+from collector.parcel import parcel
 from collector.plausible import Clock, Mask, faults, pc
 
 if TYPE_CHECKING:
-    from collector.store.session import Session
+    from collector.store.database import Store
 
 MAX_NAMED = 100_000  # rejected rows that are named; further ones are counted
 
@@ -56,8 +56,8 @@ class Imported:
             self.rejects.append(reject)
 
 
-def import_file(session: "Session | None", path: Path, table: str | None = None, node: str | None = None) -> Imported:
-    """Land the good rows of a file, once; without a session nothing is written and the rest is the same.
+def import_file(store: "Store | None", path: Path, table: str | None = None, node: str | None = None) -> Imported:
+    """Land the good rows of a file, once; without a store nothing is written and the rest is the same.
 
     Raises:
         FileRefusedError: the file cannot be read, or it cannot be told what it is.
@@ -68,7 +68,7 @@ def import_file(session: "Session | None", path: Path, table: str | None = None,
     require_keys(found, path, columns, node)
     ignored = tuple(name for name in columns if name not in found.names)
     result = Imported(path, found.name, ignored_columns=ignored)
-    with _sink(session, path, found, result) as land:
+    with _sink(store, path, found, result) as land:
         if land is not None:
             _read(path, found, node, result, land)
     return result
@@ -76,27 +76,24 @@ def import_file(session: "Session | None", path: Path, table: str | None = None,
 
 @contextmanager
 def _sink(
-    session: "Session | None", path: Path, table: Table, result: Imported
+    store: "Store | None", path: Path, table: Table, result: Imported
 ) -> Iterator[Callable[[pa.Table], None] | None]:
     """Yield what takes the rows, or None where the store has this file already."""
-    if session is None:
+    if store is None:
         yield lambda _: None
         return
     digest = file_hash(path)
-    landing, stream = Landing(session), f"import:{digest}:{table.name}"
-    if landing.has(stream, 0):
-        result.repeated = True
-        yield None
-        return
-    with landing.parcel(agent=f"import:{path.name}", stream=stream, body_hash=digest) as parcel:
-        yield lambda rows: parcel.add(table.name, rows)
+    stream = f"import:{digest}:{table.name}"
+    with parcel(store, agent=f"import:{path.name}", stream=stream, body_hash=digest) as taking:
+        result.repeated = taking is None
+        yield None if taking is None else lambda rows: taking.add(table.name, rows)
 
 
 def _read(path: Path, table: Table, node: str | None, result: Imported, land: Callable[[pa.Table], None]) -> None:
     now = time.time_ns() // 1000
     skipped = Skipped()
     for piece in pieces(path, skipped):
-        rows, bad, reasons = _judged(table, piece.rows, node, Clock(now, now))
+        rows, bad, reasons = judged(table, piece.rows, node, Clock(now, now))
         blank = _blank(piece.rows)
         good = rows.filter(pc.invert(pc.or_(bad, blank)))
         result.read += rows.num_rows - (pc.sum(blank).as_py() or 0)
@@ -111,7 +108,7 @@ def _read(path: Path, table: Table, node: str | None, result: Imported, land: Ca
     result.rejects.sort(key=lambda reject: reject.line)
 
 
-def _judged(
+def judged(
     table: Table, raw: pa.RecordBatch, node: str | None, clock: Clock
 ) -> tuple[pa.RecordBatch, Mask, list[tuple[str, Mask]]]:
     """Return the rows in the contract's columns, which of them are bad, and for each reason the rows it holds for."""
@@ -165,6 +162,8 @@ def _raw(rows: pa.RecordBatch, row: int) -> str:
 
 
 def _note_span(rows: pa.RecordBatch, result: Imported) -> None:
+    if not {"owned_from", "started_at"} & set(rows.schema.names):
+        return  # names have no times
     starts, ends = ("owned_from", "owned_until") if "owned_from" in rows.schema.names else ("started_at", "ended_at")
     first = pc.min(rows.column(starts)).as_py()
     last = pc.max(rows.column(ends)).as_py()

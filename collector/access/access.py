@@ -1,0 +1,71 @@
+"""Everything that decides who may come in, for one server: built once, started and stopped with it."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from collector.access.directory import FRESH_SECONDS, Directory
+from collector.access.usage import Usage
+from collector.errors import RegistryError
+
+if TYPE_CHECKING:
+    from collector.registry import Registry
+
+_LOG = logging.getLogger(__name__)
+STOP_SECONDS = 10.0
+DAY = 86_400_000_000  # microseconds
+
+
+class Access:
+    """The tokens of the settings, the keys of the registry, and who used them. `is_loopback`: nobody else can come."""
+
+    def __init__(self, registry: "Registry", tokens: Sequence[str] = (), *, is_loopback: bool) -> None:
+        self.registry = registry
+        self.tokens = [token.encode() for token in tokens]
+        self.directory = Directory(registry)
+        self.usage = Usage(registry)
+        self._is_loopback = is_loopback
+        self._expired_at = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="access", daemon=True)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a token or key must be shown: always but on loopback of a site that has never made one."""
+        return bool(self.tokens) or not self._is_loopback or self.directory.has_begun
+
+    def start(self) -> None:
+        """Begin to follow the registry."""
+        if not self._is_loopback and not self.tokens and not self.directory.has_begun:
+            _LOG.warning(
+                "there is no key yet, so nobody can come in; make one: gpuledger access add --role read --name me"
+            )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write down who was here, close the registry, and end."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_SECONDS)
+        self.usage.flush(last=True)
+        self.registry.close()
+
+    def _expire(self) -> None:
+        """Once a day drop what of the audit is older than must be kept."""
+        now = time.time_ns() // 1000
+        if now - self._expired_at > DAY:
+            self._expired_at = now
+            with suppress(RegistryError):  # tomorrow is soon enough
+                self.registry.audit.expire(now)
+
+    def _run(self) -> None:
+        while not self._stop.wait(FRESH_SECONDS):
+            try:
+                self.directory.refresh()
+                self.usage.flush()
+                self._expire()
+            except Exception:  # noqa: BLE001  and tried again: else what is revoked would go on
+                _LOG.exception("BUG: the keys are not followed")

@@ -1,0 +1,110 @@
+"""The keys that open doors here, in memory: what changed in the registry is read every few seconds.
+
+A request never waits for the registry. While the registry does not answer, what was known goes on for an hour, so that
+no sample is refused because PostgreSQL restarts; a revocation is then seen late.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from collector.access.roles import KEY_ROLES, Principal
+from collector.access.secret import Shown, digest, matches
+from collector.errors import AccessError, RegistryError
+
+if TYPE_CHECKING:
+    from collector.registry import Key, Registry
+
+_LOG = logging.getLogger(__name__)
+FRESH_SECONDS = 2.0  # how old what we know may be, while the registry answers
+HURRIED_SECONDS = 0.5  # how often a key that nobody knows may make us look at once
+TRUSTED_SECONDS = 3600.0  # how long it goes on without the registry
+_NO_HASH = digest("")
+
+
+class Directory:
+    """The live keys by their id. Safe to use from several threads."""
+
+    def __init__(self, registry: "Registry", now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+        self._registry = registry
+        self._now = now
+        self._keys: dict[str, Key] = {}
+        self._change = 0
+        self._read_at = time.monotonic()
+        self._tried_at = self._read_at
+        self._silent = False
+        self._lock = threading.Lock()
+        self.refresh()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a key or join token was ever made: from then on nobody comes in without one."""
+        return self._change > 0
+
+    def refresh(self) -> None:
+        """Read what has changed; a registry that does not answer is told to the log once."""
+        with self._lock:
+            self._refresh()
+
+    async def hurry(self) -> None:
+        """Return when the registry was read after this call: a key may be a second old.
+
+        However many ask, it is read twice a second at most; they wait on the loop, and hold no thread meanwhile.
+        """
+        asked = time.monotonic()
+        await asyncio.sleep(max(0.0, self._tried_at + HURRIED_SECONDS - asked))
+        await asyncio.to_thread(self._refresh_unless_since, asked)
+
+    def _refresh_unless_since(self, asked: float) -> None:
+        with self._lock:
+            if self._tried_at < asked:
+                self._refresh()
+
+    def knows(self, shown: Shown) -> bool:
+        """Return whether there is a key of this id."""
+        return shown.id in self._keys
+
+    def principal(self, shown: Shown) -> Principal:
+        """Return whose key this is.
+
+        Raises:
+            AccessError: 401, it is no key, or no more; 503, the registry has been silent for too long.
+        """
+        if time.monotonic() - self._read_at > TRUSTED_SECONDS:
+            raise AccessError(503, "registry", "the registry has not answered for an hour, so no key is trusted")
+        key = self._keys.get(shown.id)
+        right = matches(shown.secret, key.hash if key is not None else _NO_HASH)
+        if key is None or not right or key.role != shown.role or key.role not in KEY_ROLES:
+            raise AccessError(401, "token", "this key opens nothing here: it is unknown, or it was revoked")
+        if not key.live(self._now()):
+            raise AccessError(401, "expired", f"the key {key.id} has expired; gpuledger access rotate {key.id}")
+        teams = frozenset(key.teams) if key.teams is not None else None
+        return Principal(key.id, key.role, key.name, key.node, teams)
+
+    def _refresh(self) -> None:
+        self._tried_at = time.monotonic()
+        try:
+            changed, self._change = self._registry.keys.changed(self._change)
+        except RegistryError as error:
+            self._fails(error)
+            return
+        for key in changed:
+            if key.revoked_at is None:
+                self._keys[key.id] = key
+            else:
+                self._keys.pop(key.id, None)
+        self._answers()
+
+    def _answers(self) -> None:
+        self._read_at = time.monotonic()
+        if self._silent:
+            _LOG.warning("the registry answers again")
+        self._silent = False
+
+    def _fails(self, error: RegistryError) -> None:
+        if not self._silent:
+            _LOG.error("%s; keys that are known go on for an hour, and what is revoked is not heard", error)
+        self._silent = True

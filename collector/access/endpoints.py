@@ -1,0 +1,91 @@
+"""Every route and the right it needs, in one table. What is not in it needs the right to change everything.
+
+tests/access walks the routes of the whole server and its OpenAPI document, and fails where one is missing here.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from re import Pattern
+from typing import Final
+
+from starlette.routing import compile_path
+
+from collector.access.roles import Right
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route, as the application declares it. `by_team`: it shows a team's key what is that team's, and no more."""
+
+    method: str
+    path: str
+    right: Right
+    by_team: bool = False
+
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    Endpoint("GET", "/healthz", Right.OPEN),
+    Endpoint("GET", "/readyz", Right.OPEN),
+    Endpoint("POST", "/v1/enrol", Right.OPEN),  # it asks for a join token itself
+    Endpoint("GET", "/v1/schema", Right.LEARN, by_team=True),
+    Endpoint("GET", "/v1/openapi.json", Right.LEARN, by_team=True),
+    Endpoint("GET", "/static/{name}", Right.LEARN, by_team=True),
+    Endpoint("POST", "/v1/batches", Right.BATCHES),
+    Endpoint("POST", "/api/v1/write", Right.REMOTE_WRITE),
+    Endpoint("GET", "/metrics", Right.READ),
+    Endpoint("GET", "/v1/doctor", Right.READ),
+    Endpoint("GET", "/v1/backup", Right.CHANGE),
+    Endpoint("POST", "/v1/backup", Right.CHANGE),
+    # The API shows a team's key that team's runs alone, and sums no others (analyzer/api/scope.py).
+    Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/series", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/profile", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/profiles", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/ledger", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/costs", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/findings", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/findings/{finding_id}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/recommendations", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/recommendations/{advice_id}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/adjustments", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
+    # The API shows each what is theirs: analyzer/api/scope.py.
+    Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/profile", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/profiles", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/ledger", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/costs", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/findings", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/findings/{finding_id}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/recommendations", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/recommendations/{advice_id}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/adjustments", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/backup", Right.CHANGE),
+    Endpoint("POST", "/v1/backup", Right.CHANGE),
+    # Pages and reports show the whole site.
+    Endpoint("GET", "/", Right.READ),
+    Endpoint("GET", "/runs/{run_id:path}", Right.READ),
+    Endpoint("GET", "/findings/{finding_id}", Right.READ),
+    Endpoint("GET", "/v1/read", Right.READ),
+)
+UNKNOWN: Final = Endpoint("*", "(unknown)", Right.CHANGE)
+
+
+def endpoint_of(method: str, path: str) -> Endpoint:
+    """Return the route that a request is for, with the matching of the router itself; UNKNOWN where there is none."""
+    wanted = "GET" if method == "HEAD" else method
+    plain, patterns = _sorted()
+    found = plain.get((wanted, path))
+    if found is not None:
+        return found
+    return next((one for pattern, one in patterns if one.method == wanted and pattern.match(path)), UNKNOWN)
+
+
+@lru_cache(maxsize=1)
+def _sorted() -> tuple[dict[tuple[str, str], Endpoint], list[tuple[Pattern[str], Endpoint]]]:
+    """Return the routes without parameters, of which agents ask thousands a second, and the patterns of the others."""
+    plain = {(one.method, one.path): one for one in ENDPOINTS if "{" not in one.path}
+    return plain, [(compile_path(one.path)[0], one) for one in ENDPOINTS if "{" in one.path]

@@ -1,0 +1,92 @@
+"""POST /v1/enrol: a new host shows a join token and its name, and gets a key of its own. No other key is needed."""
+
+import asyncio
+import json
+import re
+import time
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+
+from collector.access.secret import JOIN, digest, made, matches, parsed
+from collector.errors import JoinError, RegistryError
+from collector.problem import problem_response
+from collector.registry import Key
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from collector.access.access import Access
+    from collector.registry import Registry
+
+MOST_BYTES = 4096
+PATIENCE_SECONDS = 10.0
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
+
+
+class Enrol:
+    """The ASGI application behind /v1/enrol."""
+
+    def __init__(self, access: "Access") -> None:
+        self._access = access
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Answer one request."""
+        answer: ASGIApp
+        try:
+            token, node = _asked(await _body(receive))
+            key = await asyncio.to_thread(enrolled, self._access.registry, token, node)
+            await asyncio.to_thread(self._access.directory.refresh)
+            answer = JSONResponse({"key": key, "node": node}, 201, {"Cache-Control": "no-store"})
+        except JoinError as error:
+            self._access.usage.note("refused", "", "POST", "/v1/enrol")
+            answer = problem_response(error.status, str(error), error=str(error), reason=error.reason)
+        except RegistryError:
+            sentence = "the registry does not answer; try again in a minute"
+            answer = problem_response(503, sentence, {"Retry-After": "60"}, error=sentence, reason="registry")
+        await answer(scope, receive, send)
+
+
+def enrolled(registry: "Registry", token: str, node: str) -> str:
+    """Return a new key of a host.
+
+    Raises:
+        JoinError: the token is none, or not for this host, or the host has a key.
+        RegistryError: the registry does not answer.
+    """
+    shown = parsed(token)
+    if shown is None or shown.role != JOIN:
+        raise JoinError(403, "join_token", "this is no join token; make one: gpuledger access join")
+    join = registry.joins.find(shown.id)
+    if not matches(shown.secret, join.hash if join is not None else digest("")) or join is None:
+        raise JoinError(403, "join_token", "no such join token; make one: gpuledger access join")
+    new, now = made("agent"), time.time_ns() // 1000
+    key = Key(new.id, "agent", node, digest(new.secret), now, f"join:{join.id}", node)
+    registry.joins.enrol(join.id, key, node, now)
+    return new.text
+
+
+async def _body(receive: "Receive") -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                message = await receive()
+                body += message.get("body", b"")
+                if len(body) > MOST_BYTES:
+                    raise JoinError(413, "too_large", f"an enrolment has at most {MOST_BYTES} bytes")
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError as error:
+        raise JoinError(408, "slow", f"the enrolment took more than {PATIENCE_SECONDS:g} s to arrive") from error
+
+
+def _asked(body: bytes) -> tuple[str, str]:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise JoinError(400, "json", 'an enrolment is JSON: {"token": "gl_join_...", "node": "..."}') from error
+    token, node = (said.get("token"), said.get("node")) if isinstance(said, dict) else (None, None)
+    if not isinstance(token, str) or not isinstance(node, str) or not _NODE.fullmatch(node):
+        raise JoinError(400, "fields", 'an enrolment has "token", and "node": letters, digits, dots, :, - and _')
+    return token, node

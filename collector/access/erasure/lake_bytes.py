@@ -1,0 +1,64 @@
+"""What a lake keeps of changed rows goes: older snapshots, their files, the catalogue's statistics."""
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from collector.errors import StoreError
+
+if TYPE_CHECKING:
+    from collector.access.erasure.names import Replacement
+    from collector.store.database import Store
+
+_CATALOGUE = "__ducklake_metadata_lake"  # as DuckLake attaches it, whatever keeps it
+
+
+def settle(store: "Store") -> None:
+    """Move rows that lie in the catalogue itself into files, so that changing them leaves nothing there.
+
+    Raises:
+        StoreError: the lake refused.
+    """
+    with store.turn, store.session() as session:
+        session.rows("CALL ducklake_flush_inlined_data('lake')")
+
+
+def purge(store: "Store", replacement: "Replacement") -> int:
+    """Rewrite files with changed rows, forget every older snapshot, remove their files; return how many that were.
+
+    Who reads at that moment from an older snapshot gets an error and asks again.
+
+    Raises:
+        StoreError: the lake refused; to run it again is safe.
+    """
+    settle(store)
+    with store.turn, store.session() as session:
+        session.rows("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)")
+        session.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        removed = session.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        with session.transaction():
+            # Of a table it only ever widens them; without, the files' own are asked, which are new.
+            session.execute(
+                f"UPDATE {_CATALOGUE}.ducklake_table_column_stats SET min_value = NULL, max_value = NULL "
+                "WHERE contains(min_value, $name) OR contains(max_value, $name)",
+                {"name": replacement.name},
+            )
+    return len(removed)
+
+
+def tidy_catalogue(store: "Store") -> None:
+    """Write SQLite's catalogue anew: it overwrites nothing that it deletes. PostgreSQL's VACUUM is PostgreSQL's.
+
+    Raises:
+        StoreError: somebody holds the file.
+    """
+    file = store.lake.file if store.lake is not None else None
+    if file is None:
+        return
+    try:
+        with closing(sqlite3.connect(file, timeout=10.0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"the catalogue {file} cannot be written anew now: {error}; run the same again") from error

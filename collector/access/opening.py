@@ -1,0 +1,40 @@
+"""What stands before a server, as its settings say it, and the site's registry."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from collector.access.access import Access
+from collector.access.gate import is_loopback
+from collector.registry import Registry, beside, open_registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from collector.config import CollectorConfig
+
+_LOG = logging.getLogger(__name__)
+_POSTGRES = "postgres:"
+
+
+def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
+    """Open the registry of a site: in the database of a fleet's lake, else beside the store's file, else in memory.
+
+    Raises:
+        RegistryError: it cannot be opened.
+    """
+    return open_registry(config.lake if config.lake.startswith(_POSTGRES) else beside(store))
+
+
+def access_of(config: "CollectorConfig", store: "Path | None") -> Access:
+    """Open the registry of a site and return what stands before its server; `stop` closes it.
+
+    Raises:
+        RegistryError: it cannot be opened.
+    """
+    host, _ = config.address
+    if not is_loopback(host) and not config.tls_certificate:
+        _LOG.warning(
+            "keys and names go to and from %s as plain text; set tls_certificate, or let a proxy end TLS before it",
+            config.listen,
+        )
+    return Access(registry_of(config, store), config.tokens, is_loopback=is_loopback(host))

@@ -1,0 +1,43 @@
+"""An agent's key writes rows of its own host, and of no other."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from agent.wire.tables import TABLES
+from collector.errors import BatchError
+
+if TYPE_CHECKING:
+    from collector.access.roles import Principal
+    from collector.decode import Batch
+
+# run_aliases is of no host: an agent tells there under which names it knows a run.
+_PLACED = frozenset(name for name, table in TABLES.items() if any(column.name == "node" for column in table.columns))
+
+
+def may_write(principal: "Principal | None", batch: "Batch") -> None:
+    """Check that a batch holds nothing but what its sender may write.
+
+    Raises:
+        BatchError: 403, it is of another host. The agent keeps it: a host that was renamed needs a new key.
+    """
+    if principal is None or principal.node is None:
+        return
+    if batch.header.agent != principal.node:
+        raise _refused(principal, f"the agent of {batch.header.agent!r}")
+    node = pa.scalar(principal.node)
+    for name, rows in batch.tables.items():
+        if name in _PLACED and not _all_of(rows, node):
+            raise _refused(principal, f"rows of {name} that are of another host")
+
+
+def _all_of(rows: pa.RecordBatch, node: "pa.StringScalar") -> bool:
+    same = pc.equal(rows.column("node"), node)
+    return bool(same.true_count == rows.num_rows)
+
+
+def _refused(principal: "Principal", what: str) -> BatchError:
+    return BatchError(
+        403, "node", f"the key {principal.id} is of the host {principal.node!r}, and the batch has {what}"
+    )

@@ -1,0 +1,60 @@
+"""Who may do what, in one table. endpoints.py says which right each route needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
+
+KeyRole = Literal["agent", "writer", "read", "admin"]
+Role = Literal["agent", "writer", "read", "admin", "site", "local"]
+
+
+class Right(Enum):
+    """What a route asks of who comes."""
+
+    OPEN = "open"  # nothing: whoever can reach the port
+    LEARN = "learn"  # the contract, the pages' scripts: no figure and no name
+    BATCHES = "batches"  # telemetry as agents send it
+    REMOTE_WRITE = "remote write"  # telemetry as Prometheus sends it
+    READ = "read"  # money, names, runs
+    CHANGE = "change"  # prices, gates, keys
+
+
+ROLES: Final[Mapping[Role, frozenset[Right]]] = {
+    "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_node.py
+    "writer": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE}),
+    "read": frozenset({Right.LEARN, Right.READ}),  # of all teams, or of those that its key names
+    "admin": frozenset({Right.LEARN, Right.READ, Right.CHANGE}),
+    # The tokens of the settings, with which a site begins.
+    "site": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE, Right.READ}),
+    # Loopback of a server that has neither tokens nor keys: who can reach it can also read its files.
+    "local": frozenset(Right) - {Right.OPEN},
+}
+KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a request comes from; an ASGI request carries it as `scope["principal"]`.
+
+    `teams` are those whose money, runs and findings may be seen, None is all. `node` is the one host whose rows an
+    agent's key may write, None is any.
+    """
+
+    id: str  # of the key; settings, or loopback
+    role: Role
+    name: str = ""
+    node: str | None = None
+    teams: frozenset[str] | None = None
+
+    def may(self, right: Right) -> bool:
+        """Return whether the role has this right."""
+        return right is Right.OPEN or right in ROLES[self.role]
+
+    def sees(self, team: str | None) -> bool:
+        """Return whether what belongs to this team may be shown; what is nobody's is seen by who sees all."""
+        return self.teams is None or team in self.teams
+
+
+SETTINGS: Final = Principal("settings", "site", "a token of the settings")
+LOOPBACK: Final = Principal("loopback", "local", "this machine")

@@ -1,0 +1,54 @@
+"""Keys and join tokens as people hold them: gl_<role>_<id>_<secret>. The secret is shown once, and kept as a hash."""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+PREFIX = "gl"
+JOIN = "join"
+SECRET_BYTES = 32  # from the system's generator: no guess and no table hits 256 bits
+ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that are read for one another
+ID_LENGTH = 8
+LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A key or join token as it was shown: its parts. repr() does not tell the secret."""
+
+    role: str
+    id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Shown({self.role}, {self.id})"
+
+    @property
+    def text(self) -> str:
+        """The whole, as it is handed to its holder."""
+        return "_".join((PREFIX, self.role, self.id, self.secret))
+
+
+def made(role: str) -> Shown:
+    """Return a new one."""
+    name = "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
+    return Shown(role, name, secrets.token_urlsafe(SECRET_BYTES))
+
+
+def parsed(text: str) -> Shown | None:
+    """Return the parts of what somebody shows, or None where it is none of ours."""
+    parts = text.split("_", 3)  # the secret may hold the character itself
+    if len(text) > LONGEST or len(parts) != 4 or parts[0] != PREFIX or not all(parts):
+        return None
+    return Shown(*parts[1:])
+
+
+def digest(secret: str) -> str:
+    """Return what is kept of a secret: registry/keys.py says why one SHA-256 is right."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def matches(secret: str, kept: str) -> bool:
+    """Return whether a secret is the one of which this was kept, in a time that tells nothing of it."""
+    return hmac.compare_digest(digest(secret), kept)

@@ -1,0 +1,1 @@
+"""Copies of a store that is being written, checked before they count, and the way back."""

@@ -1,0 +1,105 @@
+"""What a backup holds: every file with its hash, every table with its rows. Without it, written last, there is none."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from collector.errors import BackupError
+
+NAME = "manifest.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file, by its path below the backup's folder."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The account of one backup. Times are microseconds UTC.
+
+    `newest_batch` is the newest that the hot file had; whatever came later is not in `hot`, but may be in `lake`, which
+    is copied after it. `elsewhere` names what is backed up by its own means, after this: the `catalogue` where it is
+    PostgreSQL's, the `data` where they are in an object store.
+    """
+
+    made_at: int
+    release: str
+    migration: int
+    newest_batch: int
+    elsewhere: tuple[str, ...]
+    files: tuple[File, ...]
+    hot_rows: Mapping[str, int] = field(default_factory=dict)
+    lake_rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all its files, those that earlier backups share among them."""
+        return sum(file.bytes for file in self.files)
+
+    def by_path(self) -> dict[str, File]:
+        """Return its files by their paths."""
+        return {file.path: file for file in self.files}
+
+    def write(self, folder: Path) -> None:
+        """Write it, durably: what it speaks of must be on the disk before."""
+        path = folder / NAME
+        path.write_text(json.dumps({"version": VERSION} | asdict(self), indent=1) + "\n")
+        sync(path)
+        sync(folder)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Return the manifest of a backup.
+
+        Raises:
+            BackupError: there is none, or it is of a newer release.
+        """
+        try:
+            said = json.loads((folder / NAME).read_bytes())
+            version = said.pop("version")
+            if version != VERSION:
+                raise BackupError(f"the backup {folder} has version {version}, this release reads {VERSION}; upgrade")
+            said["files"] = tuple(File(**file) for file in said["files"])
+            said["elsewhere"] = tuple(said["elsewhere"])
+            return cls(**said)
+        except OSError as error:
+            raise BackupError(f"{folder} is no backup: it has no {NAME} ({error.strerror})") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BackupError(f"{folder / NAME} is damaged: {error}") from error
+
+
+def described(folder: Path, path: Path) -> File:
+    """Return the account of a file below a backup's folder, reading it whole."""
+    return File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256(path))
+
+
+def sha256(path: Path) -> str:
+    """Return the hash of a file's content, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk before going on."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def as_json(manifest: Manifest) -> dict[str, Any]:
+    """Return what is told of a backup; its files only by number and bytes."""
+    told = asdict(manifest)
+    told["files"] = len(manifest.files)
+    return told | {"bytes": manifest.bytes}

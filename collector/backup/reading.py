@@ -1,0 +1,53 @@
+"""Open a copy without changing a byte of it: the hot file as it lies, the catalogue from a copy of the copy."""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from collector.backup.layout import Layout
+from collector.store.database import Store
+from collector.store.lake import LakeSettings
+
+_MEMORY, _THREADS = "256MB", 1
+
+
+@contextmanager
+def opened(copy: Layout) -> Iterator[Store]:
+    """Give the store of a backup, read-only; it may have been moved since it was made.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpuledger-backup-") as folder:
+        lake = None
+        if copy.catalogue.exists():
+            catalogue = Path(folder) / "catalogue.sqlite"
+            shutil.copyfile(copy.catalogue, catalogue)
+            point(catalogue, copy.data)
+            lake = LakeSettings(f"sqlite:{catalogue}", str(copy.data))
+        with Store.open(copy.store, lake=lake, read_only=True, memory_limit=_MEMORY, threads=_THREADS) as store:
+            yield store
+
+
+def point(catalogue: Path, data: Path) -> None:
+    """Write into a catalogue that nobody has open where its data lie now."""
+    with closing(sqlite3.connect(catalogue)) as written, written:
+        written.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path'", [f"{data}/"])
+
+
+def lake_rows(copy: Layout) -> dict[str, int]:
+    """Return the rows of each table of a copy's lake, as a reader counts them."""
+    with opened(copy) as store, store.session() as session:
+        tables = session.rows(
+            "SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY 1"
+        )
+        return {table: session.row(f"SELECT count(*) FROM lake.{table}")[0] for (table,) in tables}
+
+
+def hot_rows(copy: Layout, tables: Iterator[str] | list[str]) -> dict[str, int]:
+    """Return the rows of these tables of a copy's hot file."""
+    with opened(copy) as store, store.hot_session() as session:
+        return {table: session.row(f"SELECT count(*) FROM {table}")[0] for table in tables}

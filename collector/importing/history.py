@@ -1,0 +1,282 @@
+"""Bring what a scheduler did into the store: allocations on GPUs, names, states of hosts; each once, and only news."""
+
+import hashlib
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+
+from agent.wire.tables import TABLES
+from collector.arrow_messages import arrow_schema
+from collector.importing.claims import PLACEMENT, Claim, Ground, Placed
+from collector.importing.hosts import Hosts, work_of
+from collector.importing.known import Known, Sighting, by_name, seen_on, waiting_told
+from collector.importing.placing import by_host, place
+from collector.parcel import parcel
+from collector.plausible import Clock, faults, pc
+from collector.schedulers.book import key_of, withdrawn
+from collector.schedulers.poll import Row
+
+if TYPE_CHECKING:
+    from collector.store.database import Store
+    from collector.store.session import Session
+
+_LOG = logging.getLogger(__name__)
+PIECE = 50_000  # rows that are made into a table at once
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a scheduler says of a span that ends at `until`: how it then was. `name` is slurm/alpha, or a file.
+
+    `waiting` are allocations of runs that waited then, all of them whose ids begin with `queue`; without `queue` nobody
+    was asked. `notes` are sentences about what was left out.
+    """
+
+    name: str
+    until: int  # microseconds UTC
+    claims: Sequence[Claim] = ()
+    waiting: Sequence[Row] = ()
+    queue: str | None = None
+    aliases: Sequence[Row] = ()
+    states: Sequence[Row] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What became of a history. `grounds` counts GPU-milliseconds by how the GPU was found, until the history's end.
+
+    `unplaced` counts runs whose GPUs, or some of them, were not found, by the reason; `new` counts rows by table.
+    """
+
+    history: History
+    grounds: Mapping[Ground, int]
+    unplaced: Mapping[str, int]
+    new: Mapping[str, int]
+    implausible: int = 0
+    placed: Sequence[Placed] = field(default=(), repr=False)
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The runs that held GPUs."""
+        return frozenset(claim.run_id for claim in self.history.claims)
+
+
+def bring(store: "Store", history: History, sightings: Sequence[Sighting] = (), *, write: bool = True) -> Brought:
+    """Place a history on the GPUs that the store knows, and land what is new of it; without `write` only tell.
+
+    Raises:
+        StoreError: the store refused it; nothing of it was landed.
+    """
+    with store.session() as session:
+        placing = _placed(session, history, sightings)
+        rows = {
+            "allocations": [*_allocations(placing), *_waiting(session, history)],
+            "run_aliases": _new_aliases(session, history.aliases),
+            "node_states": _new_states(session, history.states),
+        }
+    landed, implausible = _land(store, history.name, rows) if write else (_counted(rows), 0)
+    grounds = _grounds(placing.own, history.until)
+    return Brought(history, grounds, placing.unplaced, landed, implausible, placing.own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """What was found for a history's claims, and for what others held beside them; what was known before."""
+
+    own: list[Placed]
+    beside: list[Placed]
+    known: Known
+    unplaced: dict[str, int]
+
+
+def _placed(session: "Session", history: History, sightings: Sequence[Sighting]) -> _Placing:
+    hosts = Hosts.read(session)
+    claims = [replace(claim, node=hosts.name(claim.node)) for claim in history.claims]
+    known = Known.read(session, claims, history.until)
+    seen = by_name([*sightings, *known.sightings(claims)])
+    claims = [known.with_named(seen_on(claim, seen)) for claim in claims]
+    own = {claim.key for claim in claims}
+    everyone = by_host([*claims, *known.neighbours(claims, history.until)])
+    work = work_of(session, everyone, hosts)
+    found = [
+        one for node, listed in everyone.items() for one in place(listed, hosts.gpus.get(node, ()), work.get(node, ()))
+    ]
+    ours = [one for one in found if one.claim.key in own]
+    return _Placing(ours, [one for one in found if one.claim.key not in own], known, _unplaced(ours, hosts))
+
+
+def _unplaced(placed: Iterable[Placed], hosts: Hosts) -> dict[str, int]:
+    runs: dict[str, set[str]] = {}
+    for one in placed:
+        if not one.gpus or one.missing:
+            runs.setdefault(_reason(one, hosts), set()).add(one.claim.run_id)
+    return {reason: len(found) for reason, found in sorted(runs.items())}
+
+
+def _reason(one: Placed, hosts: Hosts) -> str:
+    if one.claim.node in hosts.partitioned:
+        return "on hosts that partition their GPUs (MIG), and so on none of the ledger"
+    if not one.claim.gpus:
+        return "that share GPUs, and so on none of the ledger"
+    return (
+        "with GPUs that no metric shows"
+        if one.claim.node in hosts.gpus
+        else "on hosts without metrics, and so on no GPU"
+    )
+
+
+def _waiting(session: "Session", history: History) -> list[Row]:
+    """Return who waits and was not told to, and the end of those who were and wait no longer."""
+    if history.queue is None:
+        return []
+    told = {key_of(row): row for row in waiting_told(session, history.queue)}
+    now = {key_of(row): row for row in history.waiting}
+    starts = {claim.run_id: claim.started_at for claim in history.claims}
+    over = [
+        row | {"ended_at": starts.get(str(row["run_id"]), history.until)} for key, row in told.items() if key not in now
+    ]
+    return [row for key, row in now.items() if key not in told] + over
+
+
+def _allocations(placing: _Placing) -> list[Row]:
+    rows: list[Row] = []
+    ranks, known = _ranks(placing.own), placing.known
+    for one in placing.own:
+        own = list(_rows(one, ranks))
+        rows += known.withdrawn(one.claim, own) + known.news(own)
+    return rows + [row for one in placing.beside for row in _moved(one)]
+
+
+def _moved(one: Placed) -> list[Row]:
+    """Return the words that move what an earlier import assumed, where its GPU turns out to be somebody else's."""
+    before, now = one.claim.facts, [gpu for gpu, _ in one.gpus]
+    if before["gpu_uuid"] in now:
+        return []
+    labels = _labelled(before.get("labels"), "assumed")
+    elsewhere = [dict(before) | {"gpu_uuid": gpu, "rank": None, "labels": labels} for gpu in now]
+    return [withdrawn(dict(before), one.claim.started_at), *elsewhere]
+
+
+def _rows(one: Placed, ranks: Mapping[tuple[object, ...], int]) -> Iterator[Row]:
+    claim = one.claim
+    facts: Row = dict(claim.facts) | {
+        "run_id": claim.run_id,
+        "attempt": claim.attempt,
+        "member": claim.member,
+        "node": claim.node,
+        "started_at": claim.started_at,
+        "ended_at": claim.ended_at,
+    }
+    if not one.gpus or claim.hosts_name is not None:
+        yield facts
+    for uuid, ground in one.gpus:
+        rank = ranks.get((*claim.key, uuid))
+        labels = _labelled(claim.facts.get("labels"), ground)
+        yield facts | {"run_id": claim.ids[-1], "gpu_uuid": uuid, "rank": rank, "labels": labels}
+
+
+def _labelled(labels: object, ground: Ground) -> str | None:
+    """Return a run's labels with the ground of its placement, where that is less than certain."""
+    known: dict[str, str] = json.loads(str(labels)) if labels else {}
+    if ground in ("seen", "assumed"):
+        known[PLACEMENT] = ground
+    return json.dumps(known, sort_keys=True) if known else None
+
+
+def _ranks(placed: Iterable[Placed]) -> dict[tuple[object, ...], int]:
+    """Return the ranks of the GPUs of runs that are placed whole and not by assumption: host by host, by number."""
+    attempts: dict[tuple[str, int, int], list[Placed]] = {}
+    for one in placed:
+        attempts.setdefault((one.claim.run_id, one.claim.attempt, one.claim.started_at), []).append(one)
+    found: dict[tuple[object, ...], int] = {}
+    for parts in attempts.values():
+        if all(one.gpus and not one.missing and all(why != "assumed" for _, why in one.gpus) for one in parts):
+            ordered = sorted(parts, key=lambda one: (one.claim.position, one.claim.node, one.claim.member or ""))
+            places = [(*one.claim.key, uuid) for one in ordered for uuid, _ in one.gpus]
+            found |= {each: rank for rank, each in enumerate(places)}
+    return found
+
+
+def _grounds(placed: Iterable[Placed], until: int) -> dict[Ground, int]:
+    found: Counter[Ground] = Counter()
+    for one in placed:
+        lasted = max(0, min(one.claim.ended_at or until, until) - one.claim.started_at) // 1000
+        for _, ground in one.gpus:
+            found[ground] += lasted
+    return dict(found)
+
+
+def _new_aliases(session: "Session", aliases: Sequence[Row]) -> list[Row]:
+    if not aliases:
+        return []
+    told = dict(session.rows("SELECT alias_run_id, run_id FROM run_aliases ORDER BY batch"))
+    return [row for row in aliases if told.get(row["alias_run_id"]) != row["run_id"]]
+
+
+def _new_states(session: "Session", states: Sequence[Row]) -> list[Row]:
+    """Return of each state what the store has not been told: a later import finds it to last longer."""
+    if not states:
+        return []
+    told: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for node, state, started_at, ended_at in session.rows(
+        "SELECT node, state, started_at, ended_at FROM node_states WHERE state <> 'up' ORDER BY started_at"
+    ):
+        told.setdefault((node, state), []).append((started_at, ended_at))
+    found: list[Row] = []
+    for row in states:
+        rest = _uncovered(row, told.get((str(row["node"]), str(row["state"])), ()))
+        found += [row | {"started_at": start, "ended_at": end} for start, end in rest]
+    return found
+
+
+def _uncovered(row: Row, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    now, end = int(row["started_at"] or 0), int(row["ended_at"] or 0)
+    for start, until in spans:
+        if until <= now or start >= end:
+            continue
+        if start > now:
+            yield now, start
+        now = until
+    if now < end:
+        yield now, end
+
+
+def _counted(rows: Mapping[str, Sequence[Row]]) -> dict[str, int]:
+    return {name: len(listed) for name, listed in rows.items()}
+
+
+def _land(store: "Store", name: str, rows: Mapping[str, Sequence[Row]]) -> tuple[dict[str, int], int]:
+    """Land rows in one transaction; return how many by table, and how many could not be believed."""
+    if not any(rows.values()):
+        return _counted(rows), 0
+    digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+    landed, implausible = _counted(rows), 0
+    with parcel(store, agent=f"import:{name}", stream=f"import:{name}/{uuid4()}", body_hash=digest) as taking:
+        if taking is None:
+            raise AssertionError("BUG: a stream that was made just now has been taken")
+        for table, listed in rows.items():
+            for at in range(0, len(listed), PIECE):
+                good = _believed(table, listed[at : at + PIECE])
+                implausible += min(PIECE, len(listed) - at) - good.num_rows
+                if good.num_rows:
+                    taking.add(table, pa.Table.from_batches([good]))
+    return landed, implausible
+
+
+def _believed(name: str, rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return the rows that can be true; one that cannot must not keep the others out."""
+    table, now = TABLES[name], time.time_ns() // 1000
+    made = pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
+    bad = pa.repeat(pa.scalar(False), made.num_rows)
+    for rule, mask in faults(table, made, Clock(now, now)):
+        bad = pc.or_(bad, mask)
+        _LOG.warning("rows of %s left out, since %s: %s", name, rule.column, rule.says)
+    return made.filter(pc.invert(bad))

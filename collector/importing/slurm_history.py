@@ -1,0 +1,170 @@
+"""A month of Slurm's accounting as a history: jobs become claims on hosts, with the names that hosts have for them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from collector.importing.claims import Claim, Ground
+from collector.importing.history import History
+from collector.importing.hosts import Hosts
+from collector.importing.known import Known
+from collector.importing.shares import shares
+from collector.schedulers.poll import SECOND, Row, Value
+from collector.schedulers.slurm.attempts import attempt_of
+from collector.schedulers.slurm.events import Event
+from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.naming import Place
+from collector.schedulers.slurm.rows import alias, holding, waiting
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+PIECE_US = 30 * 86_400 * SECOND  # of a host's state; no row may be longer than 32 days
+OVERDUE_US = 3600 * SECOND  # how long after its limit a job may be called running before nobody believes it
+_PLACES = ("node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at")  # a claim's own
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What Slurm told of a span: accounting's jobs, the queue's (None: nobody was asked), hosts out of service."""
+
+    accounted: Sequence[Job]
+    queued: Sequence[Job] | None = None
+    events: Sequence[Event] = ()
+
+
+def history(session: "Session", told: Told, cluster: str, since: int, until: int) -> History:
+    """Return what Slurm says of a span, as it was at its end; microseconds UTC."""
+    prefix, notes = f"slurm/{cluster}/", _Notes()
+    jobs = _merged(told, since, until, notes)
+    hosts = Hosts.read(session)
+    known = Known.read(session, (Claim(f"{prefix}{job.id}", 0, "", since, None, 0) for job in jobs), until)
+    rows: dict[str, list[Row]] = {}
+    claims: list[Claim] = []
+    for job in jobs:
+        run_id = f"{prefix}{job.id}"
+        of_run = rows.setdefault(run_id, list(known.of_run(run_id)))
+        attempt = attempt_of(job, of_run)
+        of_run.append({"attempt": attempt, "started_at": job.started_at})
+        claims += _claims(job, prefix, attempt, hosts)
+    return History(
+        name=f"slurm/{cluster}",
+        until=until,
+        claims=claims,
+        waiting=[waiting(job, prefix, job.restarts or 0) for job in _waiting(told)],
+        queue=None if told.queued is None else prefix,
+        aliases=[row for job in jobs if (row := alias(job, prefix))],
+        states=[row for event in told.events for row in _states(event, hosts, since, until)],
+        notes=tuple(notes.sentences()),
+    )
+
+
+class _Notes:
+    """What was left out, counted."""
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()  # running in accounting, and unknown to the controller
+        self.overdue: set[str] = set()  # running in accounting, long past their limit
+
+    def doubts(self, job: Job, present: Collection[str] | None, until: int) -> bool:
+        """Say whether nobody believes that a job still holds its GPUs, and count it. `present`: those in the queue."""
+        if job.phase != "holding":
+            return False
+        if present is not None:
+            is_gone = job.id not in present
+            self.gone |= {job.id} if is_gone else set()
+            return is_gone
+        is_overdue = _is_overdue(job, until)
+        self.overdue |= {job.id} if is_overdue else set()
+        return is_overdue
+
+    def sentences(self) -> Iterable[str]:
+        """Yield a sentence for each kind."""
+        way_out = "left out; sacctmgr show runawayjobs mends them"
+        if self.gone:
+            yield f"{len(self.gone):,} jobs run in accounting and are not in the queue: {way_out}"
+        if self.overdue:
+            yield f"{len(self.overdue):,} jobs run in accounting, past their time limit: {way_out}"
+
+
+def _merged(told: Told, since: int, until: int, notes: _Notes) -> list[Job]:
+    """Return the jobs that held GPUs in the span, each once, as they were at its end; in the order of their starts."""
+    queued = {(job.id, job.started_at): job for job in told.queued or ()}
+    present = None if told.queued is None else {job.id for job in told.queued}
+    found: dict[tuple[str, int | None], Job] = {}
+    for job in [*(told.queued or ()), *told.accounted]:  # the later word is accounting's
+        began = job.uses_gpus and job.started_at is not None and job.nodes
+        if began and _touches(job, since, until) and not notes.doubts(job, present, until):
+            key = job.id, job.started_at
+            found[key] = _with_indices(_as_of(job, until), queued.get(key))
+    return sorted(found.values(), key=lambda job: (job.started_at or 0, job.raw_id))
+
+
+def _touches(job: Job, since: int, until: int) -> bool:
+    started, ended = job.started_at or 0, job.ended_at
+    return started < until and (ended is None or (ended > since and ended > started))
+
+
+def _as_of(job: Job, until: int) -> Job:
+    """Return a job as it was then: what ended later was still held."""
+    if job.ended_at is None or job.ended_at <= until:
+        return job
+    return replace(job, phase="holding", state="RUNNING", ended_at=None)
+
+
+def _with_indices(job: Job, queued: Job | None) -> Job:
+    """Return a job with the numbers of its GPUs, which only the queue knows, and only while they are held."""
+    if queued is None or queued.nodes != job.nodes or all(held is None for held in queued.gpus):
+        return job
+    return replace(job, gpus=queued.gpus)
+
+
+def _is_overdue(job: Job, until: int) -> bool:
+    limit = job.time_limit_seconds
+    return limit is not None and (job.started_at or 0) + round(limit * SECOND) + OVERDUE_US < until
+
+
+def _waiting(told: Told) -> Iterable[Job]:
+    return (job for job in told.queued or () if job.uses_gpus and job.phase == "waiting")
+
+
+def _claims(job: Job, prefix: str, attempt: int, hosts: Hosts) -> list[Claim]:
+    names = tuple(dict.fromkeys(f"{prefix}{name}" for name in (job.raw_id, job.id)))
+    (row,) = holding(job, prefix, attempt, [Place("")])
+    facts: Mapping[str, Value] = {name: value for name, value in row.items() if name not in _PLACES}
+    nodes = [hosts.name(node) for node in job.nodes]
+    counts = shares(job.allocated_gpus, [len(hosts.gpus.get(node, ())) for node in nodes])
+    return [
+        Claim(
+            run_id=f"{prefix}{job.id}",
+            attempt=attempt,
+            node=node,
+            started_at=job.started_at or 0,
+            ended_at=job.ended_at,
+            gpus=count,
+            position=position,
+            names=names,
+            named=_numbered(held, hosts, node),
+            facts=facts,
+        )
+        for position, (node, count, held) in enumerate(zip(nodes, counts, job.gpus, strict=True))
+        if count or not job.allocated_gpus
+    ]
+
+
+def _numbered(held: tuple[int, ...] | None, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ...]:
+    numbers = hosts.numbers.get(node, {})
+    found = [numbers.get(index) for index in held or ()]
+    return () if None in found else tuple((str(uuid), "told") for uuid in found)
+
+
+def _states(event: Event, hosts: Hosts, since: int, until: int) -> Iterable[Row]:
+    start, end = max(event.started_at, since), min(event.ended_at or until, until)
+    for at in range(start, end, PIECE_US):
+        yield {
+            "node": hosts.name(event.node),
+            "started_at": at,
+            "ended_at": min(at + PIECE_US, end),
+            "state": event.state,
+            "reason": event.reason,
+        }

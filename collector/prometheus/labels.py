@@ -1,0 +1,176 @@
+"""What the labels of a series say: of which GPU, host, disk or link it is, what that GPU is, and who held it.
+
+Sources: dcgm-exporter, internal/pkg/rendermetrics (labels of a GPU) and internal/pkg/transformation (pod and HPC job);
+Prometheus, "honor_labels" (the exporter's own word becomes exported_… where the target has a label of that name).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.wire.contract import Table
+from agent.wire.sku import sku
+from agent.wire.tables import TABLES
+from collector.prometheus.names import OF_INSTANCES, Metric, Slot
+
+Labels = Mapping[str, str]
+LONGEST_NAME = 200  # characters of what becomes a key
+
+# The first that is there names the host. `node` and its like are put on by service discovery, and so the scheduler's.
+NODE_LABELS = ("node", "kubernetes_node", "nodename", "Hostname", "hostname", "exported_node", "exported_hostname")
+
+_SLICES = re.compile(r"(?:\d+c\.)?(\d+)g\.")
+_QUARTERED = ("A30", "RTX PRO 6000")  # MIG User Guide: four slices, where other chips have seven
+_WHOLE_DISK = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")  # as agent/disk.py: what lies on them shows it again
+_NO_LINK = re.compile(
+    r"lo|ib\d.*|(veth|docker|br-|virbr|cni|cali|flannel|ifb|dummy|tun|tap|kube-|cilium|lxc|ovs|bond).*"
+)
+_EXPORTER = re.compile(r"dcgm-?exporter|gpu-?exporter|gpuledger")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a row is of: its table, its host, and the columns that tell one subject of the table from another."""
+
+    table: str
+    node: str
+    keys: tuple[tuple[str, str], ...] = ()
+
+    def key(self, column: str) -> str | None:
+        """Return one of the columns; None where it has none of that name."""
+        return dict(self.keys).get(column)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """What the labels say of a GPU or MIG instance; None is unknown."""
+
+    index: int | None
+    model: str | None  # the driver's product name
+    pci_bus_id: str | None
+    driver_version: str | None
+    mig_slices: int | None
+    mig_slices_max: int | None
+
+    def sku(self, memory_bytes: int | None) -> str | None:
+        """Return model and memory as people order them, or None where no label names the model.
+
+        A MIG instance is a part of what was ordered: its own memory says nothing of that.
+        """
+        return None if self.model is None else sku(self.model, memory_bytes if self.mig_slices is None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who held a GPU by the exporter's labels: a pod, or an HPC job, or both."""
+
+    namespace: str | None
+    pod: str | None
+    container: str | None
+    hpc_job: str | None
+
+
+def subject(metric: Metric, slot: Slot, labels: Labels) -> Subject | None:
+    """Return what a series is of for this slot, or None where it is not read: it is of no GPU or disk that counts."""
+    node = host(labels)
+    if node is None or (slot.only and labels.get(slot.only[0]) != slot.only[1]):
+        return None
+    if metric.exporter == "gpuledger":
+        return _ours(TABLES[slot.table], node, labels)
+    name_keys = _KEYS.get(slot.table)
+    keys = () if name_keys is None else name_keys(slot, labels)
+    return (
+        None if keys is None or any(len(value) > LONGEST_NAME for _, value in keys) else Subject(slot.table, node, keys)
+    )
+
+
+def host(labels: Labels) -> str | None:
+    """Return the host of a series, or None where no label names one.
+
+    A dcgm-exporter in a pod may take the pod's name for its host's (dcgm-exporter#78): that is no host.
+    """
+    for name in NODE_LABELS:
+        found = labels.get(name)
+        if found and found not in (labels.get("pod"), labels.get("exported_pod")):
+            return found[:LONGEST_NAME]
+    return _without_port(labels.get("instance", ""))[:LONGEST_NAME] or None
+
+
+def gpu_facts(labels: Labels) -> GpuFacts:
+    """Return what a GPU is."""
+    model = (labels.get("modelName") or labels.get("name") or labels.get("sku") or "")[:LONGEST_NAME] or None
+    profile = _SLICES.match(labels.get("GPU_I_PROFILE", ""))
+    most = 4 if model and any(name in model for name in _QUARTERED) else 7
+    index = labels.get("gpu") or labels.get("gpu_index") or ""
+    versions = ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "driver_version")
+    return GpuFacts(
+        index=int(index) if index.isdecimal() and len(index) < 4 else None,
+        model=model,
+        pci_bus_id=_bus(labels.get("pci_bus_id", "")[:LONGEST_NAME]),
+        driver_version=next((labels[name][:LONGEST_NAME] for name in versions if labels.get(name)), None),
+        mig_slices=int(profile[1]) if profile else None,
+        mig_slices_max=most if profile else None,
+    )
+
+
+def holder(labels: Labels) -> Holder | None:
+    """Return who held the GPU, or None where nobody is named: the exporter's own pod holds nothing."""
+    prefix = "exported_" if labels.get("exported_pod") else ""
+    namespace, pod, container = (_short(labels.get(prefix + name)) for name in ("namespace", "pod", "container"))
+    if pod is None or (not prefix and _EXPORTER.search(f"{pod} {container or ''}")):
+        namespace = pod = container = None
+    job = _short(labels.get("hpc_job"))
+    return Holder(namespace, pod, container, job) if pod or job else None
+
+
+def _short(said: str | None) -> str | None:
+    return (said or "")[:LONGEST_NAME] or None
+
+
+def _ours(table: Table, node: str, labels: Labels) -> Subject | None:
+    """Return the subject of our own exporter's series: its labels are columns."""
+    keys = tuple((name, labels[name][:LONGEST_NAME]) for name in table.labels if labels.get(name))
+    lacks = {column.name for column in table.columns if column.required and column.kind == "key"} - dict(keys).keys()
+    return None if lacks - {"node", "started_at", "ended_at"} else Subject(table.name, node, keys)
+
+
+def _gpu(slot: Slot, labels: Labels) -> tuple[tuple[str, str], ...] | None:
+    uuid = labels.get("UUID") or labels.get("uuid") or ""
+    if not uuid:
+        return None
+    if "UUID" not in labels and not uuid.startswith(("GPU-", "MIG-")):
+        uuid = f"GPU-{uuid}"  # nvidia_gpu_exporter leaves it out
+    instance = labels.get("GPU_I_ID", "")
+    if not instance:
+        return (("gpu_uuid", uuid),)
+    if slot.column not in OF_INSTANCES:
+        return None
+    # Which MIG UUID an instance has, no label of DCGM's says; ours puts it there.
+    name = instance if instance.startswith("MIG-") else f"{uuid}/{instance}"
+    return ("gpu_uuid", name), ("parent_uuid", uuid)
+
+
+def _disk(_: Slot, labels: Labels) -> tuple[tuple[str, str], ...] | None:
+    device = labels.get("device", "")
+    return (("device", device), ("mount_kind", "block")) if _WHOLE_DISK.fullmatch(device) else None
+
+
+def _link(_: Slot, labels: Labels) -> tuple[tuple[str, str], ...] | None:
+    device, port = labels.get("device", ""), labels.get("port")
+    if port is not None:  # node_infiniband_…; which link layer, it does not say
+        return (("device", f"{device}:{port}"),) if device else None
+    return None if not device or _NO_LINK.fullmatch(device) else (("device", device), ("link_kind", "ethernet"))
+
+
+_KEYS = {"gpu_samples": _gpu, "disk_samples": _disk, "network_samples": _link}
+
+
+def _without_port(instance: str) -> str:
+    name, colon, port = instance.rpartition(":")
+    return name.strip("[]") if colon and port.isdecimal() else instance
+
+
+def _bus(said: str) -> str | None:
+    """Return a PCI address as sysfs writes it, 0000:b1:00.0, of one as the driver does, 00000000:B1:00.0."""
+    domain, colon, rest = said.partition(":")
+    return f"{domain[-4:]}:{rest}".lower() if colon else None

@@ -1,0 +1,266 @@
+"""Pull a history of GPU telemetry from Prometheus or VictoriaMetrics into the store, day by day, each day once.
+
+`look` says what is there, `pull` brings it. What is pulled between two midnights is one parcel, known by its server
+and its bounds: a pull that is broken off goes on where it stopped, and one that is repeated adds nothing.
+
+How it is asked was measured, on the same day of 192 GPUs (docs/import-prometheus.md): the samples as they are stored,
+by a range vector of Prometheus or an export of VictoriaMetrics. A query of steps would be as fast, and repeats the
+last sample for five minutes where there is none: silence would look like work.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from agent.wire.tables import TABLES
+from collector.parcel import Parcel, parcel
+from collector.prometheus.answer import Answer
+from collector.prometheus.client import Client
+from collector.prometheus.gathering import Gathered, Gathering, Known, inventory
+from collector.prometheus.holders import Holders
+from collector.prometheus.looking import Found, host_names, look, primaries
+from collector.prometheus.names import catalogue
+from collector.prometheus.pivot import MILLISECOND
+from collector.prometheus.questions import Question, questions, table_steps
+from collector.prometheus.spans import Span, covered, days, stream_of, windows
+
+if TYPE_CHECKING:
+    from collector.prometheus.labels import Subject
+    from collector.store.database import Store
+
+WINDOW_ROWS = 200_000  # of gpu_samples that are put together at a time
+SHORTEST_WINDOW, LONGEST_WINDOW = 600_000_000, 21_600_000_000  # microseconds
+QUESTIONS = 2  # on their way at a time: one is answered while the other is read
+
+Window = tuple[int, int]  # microseconds UTC
+Progress = Callable[[int, int, "Day | None"], None]  # days done, days in all, the last of them
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What became of one day. `expected` and `stored` count rows of gpu_samples, one a GPU and scrape."""
+
+    started_at: int  # microseconds UTC
+    ended_at: int
+    expected: int
+    stored: int
+    rows: Mapping[str, int]  # of every table
+    implausible: int  # values that no GPU can have, left out
+    repeated: bool  # the store had this day already
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """All days of a pull.
+
+    `columns` has, of each table, the columns that had a value in some row: what this source can tell. `holders` says
+    by the labels of the exporter which pod or Slurm job held a GPU, one row a stretch of scrapes with the same
+    labels: node, gpu_uuid, started_at, ended_at (microseconds UTC), namespace, pod, container, hpc_job (texts or null).
+    It covers the days that were read now, not those that the store had.
+    """
+
+    found: Found
+    days: tuple[Day, ...]
+    columns: Mapping[str, frozenset[str]]
+    holders: pa.Table
+    notes: tuple[str, ...] = field(default=())  # sentences about what was left out, and why
+
+    @property
+    def expected(self) -> int:
+        """Rows of gpu_samples, had every scrape of every GPU succeeded."""
+        return sum(day.expected for day in self.days)
+
+    @property
+    def stored(self) -> int:
+        """Rows of gpu_samples that are in the store, those of earlier pulls of the same days included."""
+        return sum(day.stored for day in self.days)
+
+
+def source_of(url: str) -> str:
+    """Return the name by which a server's parcels are known: its address, shortened."""
+    place = urlsplit(url)
+    port = place.port or {"http": 80, "https": 443}.get(place.scheme)
+    plain = f"{(place.hostname or '').lower()}:{port}{place.path.rstrip('/')}"
+    return f"{plain[:100]}#{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
+
+
+def pull(
+    client: Client,
+    store: "Store | None",
+    since: int,
+    until: int,
+    progress: Progress | None = None,
+    *,
+    found: Found | None = None,
+    step_seconds: float | None = None,
+    tables: Sequence[str] = ("gpu_samples",),
+) -> Pulled:
+    """Bring what the server has between two times (microseconds UTC) into the store; without one nothing is written.
+
+    Memory is bounded: some answers and one window of rows at a time. With `step_seconds` one row stands for so much
+    time instead of one scrape: the mean of its gauges, its counters' growth. `tables` are those that are wanted;
+    `found` is what `look` returned, where it was asked before.
+
+    Raises:
+        ServerError: the server failed for longer than the client is patient; days that are done stay.
+        StoreError: the store refused a day; days that are done stay.
+    """
+    found = found or look(client, since, until)
+    puller = _Puller(client, store, found, step_seconds, tables)
+    spans = days(since, until, covered(store, puller.source) if store is not None else ())
+    done: list[Day] = []
+    progress = progress or _quietly
+    progress(0, len(spans), None)
+    try:
+        for span in spans:
+            done.append(puller.held(span) if span.batch is not None else puller.day(span))
+            progress(len(done), len(spans), done[-1])
+    finally:
+        puller.close()
+    columns = {table: frozenset(names) for table, names in puller.columns.items()}
+    return Pulled(found, tuple(done), columns, puller.holders.table(), puller.notes)
+
+
+def _quietly(_done: int, _days: int, _last: Day | None) -> None:
+    """Tell nobody."""
+
+
+class _Puller:
+    """Brings one span after another."""
+
+    def __init__(
+        self, client: Client, store: "Store | None", found: Found, step_seconds: float | None, tables: Sequence[str]
+    ) -> None:
+        self.source = source_of(client.server.url)
+        self.columns: dict[str, set[str]] = {}
+        self._store = store
+        self._found = found
+        self._step = None if step_seconds is None else round(step_seconds * 1000)
+        self._usual = self._step or round((found.scrape_seconds or 30.0) * 1000)
+        self.holders = Holders(self._usual)
+        known = [catalogue()[name] for name in found.metrics]
+        self._questions = questions(known, tuple(tables), self._usual, self._step)
+        self._steps = table_steps(self._questions)
+        self._primary = {metric.name for metric in primaries(known)}
+        self._names: dict[str, str] = {}
+        self._strangers: set[str] = set()
+        self._clients = [client, *(client.another() for _ in range(QUESTIONS - 1))]
+        self._asking = ThreadPoolExecutor(QUESTIONS, thread_name_prefix="prometheus")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what was left out, and why."""
+        told = []
+        if self._found.scrape_seconds is None and self._found.gpus:
+            told.append("no GPU was scraped twice in a row: there is no interval that a sample could stand for")
+        if self._strangers:
+            theirs, ours = min(self._strangers), min(self._found.nodes, default="none")
+            told.append(
+                f"{len(self._strangers)} hosts of node_exporter have no GPU, or another name than the GPUs' exporter "
+                f"gives them (such as {theirs} beside {ours}): left out"
+            )
+        return tuple(told)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._asking.shutdown(cancel_futures=True)
+        for one in self._clients[1:]:
+            one.close()
+
+    def held(self, span: Span) -> Day:
+        """Return what the store has of a span that was pulled before."""
+        if self._store is None:
+            raise AssertionError("BUG: a span is held by no store")
+        counts: dict[str, int] = {}
+        with self._store.session() as session:
+            for table in ("gpu_samples",):
+                names = [column.name for column in TABLES[table].columns]
+                listed = ", ".join(f"count({name})" for name in names)
+                total, *found = session.row(f"SELECT count(*), {listed} FROM {table} WHERE batch = ?", [span.batch])
+                counts[table] = total
+                self._saw(table, [name for name, count in zip(names, found, strict=True) if count])
+        return Day(span.since, span.until, self._expected(span), counts["gpu_samples"], counts, 0, repeated=True)
+
+    def day(self, span: Span) -> Day:
+        """Pull one span, and return what became of it."""
+        if self._store is None:
+            return self._read(span, None)
+        stream = stream_of(self.source, span)
+        body_hash = hashlib.sha256(stream.encode()).hexdigest()
+        with parcel(self._store, agent=f"prometheus:{self.source}", stream=stream, body_hash=body_hash) as taking:
+            if taking is None:
+                raise AssertionError("BUG: a span is pulled that the store has")
+            return self._read(span, taking)
+
+    def _read(self, span: Span, taking: Parcel | None) -> Day:
+        counts: dict[str, int] = {}
+        gpus: dict[Subject, Known] = {}
+        implausible = 0
+        for gathered in self._windows(span):
+            implausible += gathered.implausible
+            gpus |= gathered.gpus
+            for name, rows in gathered.tables.items():
+                counts[name] = counts.get(name, 0) + rows.num_rows
+                self._saw(name, [column for column in rows.column_names if rows[column].null_count < rows.num_rows])
+                if taking is not None and rows.num_rows:
+                    taking.add(name, rows)
+        if taking is not None and gpus:
+            taking.add("inventory", inventory(gpus, span.since, span.until))
+        stored = counts.get("gpu_samples", 0)
+        return Day(span.since, span.until, self._expected(span), stored, counts, implausible, repeated=False)
+
+    def _windows(self, span: Span) -> Iterator[Gathered]:
+        """Yield the rows of one window after another, asking for the next while the last is put together."""
+        rows_a_second = max(1, self._found.gpus) * 1000 / self._usual
+        length = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, int(WINDOW_ROWS / rows_a_second * 1e6)))
+        self._names |= host_names(self._clients[0], span.since // MILLISECOND, span.until // MILLISECOND, self._steps)
+        asked = ((part, question) for part in windows(span, length) for question in self._questions)
+        gathering = Gathering(self._found.nodes, self._names)
+        left = len(self._questions)
+        for (since, until), question, answer in self._answers(asked):
+            gathering.add(question.metric, answer)
+            if question.metric.name in self._primary:
+                self.holders.add(question.metric, answer)
+            left -= 1
+            if not left:
+                yield gathering.rows(since // MILLISECOND, until // MILLISECOND, self._steps)
+                self._strangers |= gathering.strangers
+                gathering, left = Gathering(self._found.nodes, self._names), len(self._questions)
+
+    def _answers(self, asked: Iterator[tuple[Window, Question]]) -> Iterator[tuple[Window, Question, Answer]]:
+        """Yield the answers in the order of the questions, with so many on their way at a time as there are clients."""
+        free = deque(self._clients)
+        waiting: deque[tuple[Window, Question, Client, Future[Answer]]] = deque()
+
+        def ask() -> None:
+            for part, question in asked:
+                client = free.popleft()
+                since, until = part[0] // MILLISECOND, part[1] // MILLISECOND
+                waiting.append((part, question, client, self._asking.submit(question.ask, client, since, until)))
+                if not free:
+                    return
+
+        ask()
+        while waiting:
+            part, question, client, answer = waiting.popleft()
+            found = answer.result()
+            free.append(client)
+            ask()
+            yield part, question, found
+
+    def _expected(self, span: Span) -> int:
+        if self._found.scrape_seconds is None:
+            return 0
+        return round(self._found.gpus * (span.until - span.since) / (self._usual * MILLISECOND))
+
+    def _saw(self, table: str, names: Sequence[str]) -> None:
+        self.columns.setdefault(table, set()).update(names)
+
+
+__all__ = ["Day", "Found", "Progress", "Pulled", "look", "pull", "source_of"]

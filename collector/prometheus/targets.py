@@ -1,0 +1,206 @@
+"""What is remembered of each scraped target between its scrapes: the last values, how often it is scraped, what waits.
+
+All of it is bounded: so many series at once, and a target that has been silent for ten minutes is forgotten.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from collector.prometheus.labels import GpuFacts, Holder, Labels, Subject, gpu_facts, holder, subject
+from collector.prometheus.names import RANK, Slot, catalogue
+from collector.prometheus.pivot import plausible_step
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from collector.decode import Batch
+    from collector.landing import Receipt
+    from collector.prometheus.pending import Pending
+
+STREAM = "prometheus-write:"
+SILENT_SECONDS = 600.0
+MOST_VOTES = 20  # for one time between scrapes, so that another can win
+
+
+class Component:
+    """One number of one subject, or a part of it: what is counted on from scrape to scrape.
+
+    A plain class, since its hash is asked for with every sample and is worth keeping.
+    """
+
+    __slots__ = ("_hash", "part", "slot", "subject")
+
+    def __init__(self, slot: Slot, subject: Subject, part: str) -> None:
+        self.slot = slot
+        self.subject = subject
+        self.part = part
+        self._hash = hash((slot, subject, part))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Component):
+            return NotImplemented
+        return (self.slot, self.subject, self.part) == (other.slot, other.subject, other.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a series means. `facts` and `holder` are of the GPU that it is of."""
+
+    stream: str  # of the target
+    agent: str
+    rank: int  # of the exporter, among those of the same GPU
+    components: tuple[Component, ...]
+    facts: GpuFacts | None
+    holder: Holder | None
+
+
+def meaning(labels: Labels) -> Meaning | None:
+    """Return what a series means, or None where the contract has no word for it."""
+    metric = catalogue().get(labels.get("__name__", ""))
+    if metric is None:
+        return None
+    found = []
+    for slot in metric.slots:
+        whose = subject(metric, slot, labels)
+        if whose is not None:
+            found.append(Component(slot, whose, labels.get(slot.parts, "") if slot.parts else ""))
+    if not found:
+        return None
+    of_gpu = found[0].slot.table == "gpu_samples"
+    instance = labels.get("instance") or found[0].subject.node
+    return Meaning(
+        stream=_stream(instance, labels.get("job", ""), metric.exporter.split()[0]),
+        agent="".join(letter if letter.isprintable() else "?" for letter in f"prometheus:{instance}"[:200]),
+        rank=RANK[metric.exporter],
+        components=tuple(found),
+        facts=gpu_facts(labels) if of_gpu else None,
+        holder=holder(labels) if of_gpu else None,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Settling:
+    """A batch on its way into the store. It is kept until it is there: who sent it may have to send it again."""
+
+    batch: "Batch"
+    receipt: "Future[Receipt] | None" = None
+
+
+@dataclass(slots=True, eq=False)
+class Bucket:
+    """One scrape of a target, as far as it has come; NaN is the mark of a series that ended."""
+
+    time: int  # milliseconds UTC
+    due: float  # when it waits no longer, by the monotonic clock
+    values: dict[Component, float] = field(default_factory=dict)
+    facts: dict[Subject, GpuFacts] = field(default_factory=dict)
+    holders: dict[Subject, set[Holder]] = field(default_factory=dict)
+    waiting: set["Pending"] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """One scraped target, by its instance, its job and its exporter."""
+
+    stream: str
+    agent: str
+    heard_at: float
+    last_time: int = -1  # of the last scrape that was put together, milliseconds UTC
+    last: dict[Component, float] = field(default_factory=dict)
+    is_resumed: bool = False  # `last_time` is from the store, and `last` is not known
+    buckets: dict[int, Bucket] = field(default_factory=dict)
+    unsettled: list[Settling] = field(default_factory=list)
+    step_seconds: int = 0
+    votes: int = 0
+
+    def is_whole(self, bucket: Bucket) -> bool:
+        """Whether everything has come that came the last time."""
+        return bool(self.last) and len(bucket.values) >= len(self.last) and self.last.keys() <= bucket.values.keys()
+
+    def vote(self, milliseconds: int) -> None:
+        """Count one time between two scrapes; what most of them are is the scrape interval (Boyer and Moore's vote)."""
+        seconds = max(1, round(milliseconds / 1000))
+        if seconds == self.step_seconds:
+            self.votes = min(self.votes + 1, MOST_VOTES)
+        elif self.votes == 0:
+            self.step_seconds, self.votes = seconds, 1
+        else:
+            self.votes -= 1
+
+    @property
+    def step(self) -> int:
+        """The time between two scrapes, milliseconds."""
+        return plausible_step(self.step_seconds)
+
+
+class Targets:
+    """All targets, the one that was heard last at the end."""
+
+    def __init__(self, most_series: int, resumed: Mapping[str, int]) -> None:
+        self._most_series = most_series
+        self._resumed = dict(resumed)
+        self._targets: OrderedDict[str, Target] = OrderedDict()
+        self._believed: dict[str, tuple[int, float]] = {}  # GPU to the rank of its best exporter, and when it spoke
+        self.series = 0
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    def of(self, found: Meaning, now: float) -> Target | None:
+        """Return the target of a series, or None where there are too many series to remember another target."""
+        target = self._targets.get(found.stream)
+        if target is None:
+            self.forget_silent(now)
+            if self.series >= self._most_series:
+                return None
+            target = self._targets[found.stream] = Target(found.stream, found.agent, now)
+            before = self._resumed.pop(found.stream, None)
+            if before is not None:
+                target.last_time, target.is_resumed = before, True
+        target.heard_at = now
+        self._targets.move_to_end(found.stream)
+        return target
+
+    def believes(self, found: Meaning, now: float) -> bool:
+        """Whether no better exporter speaks of this GPU."""
+        uuid = found.components[0].subject.key("gpu_uuid") if found.facts is not None else None
+        if uuid is None:
+            return True
+        rank, heard_at = self._believed.get(uuid, (found.rank, now))
+        if found.rank > rank and now - heard_at < SILENT_SECONDS:
+            return False
+        self._believed[uuid] = (found.rank, now)
+        return True
+
+    def remembers(self, target: Target, last: dict[Component, float]) -> None:
+        """Keep the values of a scrape for the next."""
+        self.series += len(last) - len(target.last)
+        target.last, target.is_resumed = last, False
+
+    def forget_silent(self, now: float) -> list[Target]:
+        """Forget who has been silent for long, and return them; one that has something unsettled is kept."""
+        gone: list[Target] = []
+        for target in self._targets.values():
+            if now - target.heard_at < SILENT_SECONDS:
+                break
+            if not target.buckets and not target.unsettled:
+                gone.append(target)
+        for target in gone:
+            del self._targets[target.stream]
+            self.series -= len(target.last)
+        if gone:
+            old = [uuid for uuid, (_, heard_at) in self._believed.items() if now - heard_at >= SILENT_SECONDS]
+            for uuid in old:
+                del self._believed[uuid]
+        return gone
+
+
+def _stream(instance: str, job: str, exporter: str) -> str:
+    named = f"{instance}\0{job}\0{exporter}".encode()
+    return f"{STREAM}{hashlib.blake2b(named, digest_size=16).hexdigest()}"

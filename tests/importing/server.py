@@ -1,0 +1,62 @@
+"""A real Prometheus on this machine that serves a directory of blocks, on a free port of loopback."""
+
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE_SECONDS = 60.0
+
+
+def missing() -> list[str]:
+    """Return the programs that are not installed."""
+    return [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
+
+
+def promtool(*arguments: str) -> None:
+    """Run promtool; fail loudly where it fails."""
+    done = subprocess.run([shutil.which("promtool") or "promtool", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@contextmanager
+def prometheus(data: Path) -> Iterator[str]:
+    """Serve a directory's blocks, and yield the address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = data.parent / "prometheus.yml"
+    config.write_text("global: {scrape_interval: 1m}\n")
+    words = [
+        shutil.which("prometheus") or "prometheus",
+        f"--config.file={config}",
+        f"--storage.tsdb.path={data}",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=error",
+    ]
+    with (data.parent / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log)
+    try:
+        _wait(f"http://127.0.0.1:{port}/-/ready", process, data.parent / "prometheus.log")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=1) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            alive = process.poll() is None and time.monotonic() < end
+            assert alive, log.read_text(errors="replace")[-2000:]
+            time.sleep(0.1)

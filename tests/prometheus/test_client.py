@@ -1,0 +1,175 @@
+"""The client is patient with a server that is busy, short with one that says no, and shows who it is."""
+
+import base64
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.errors import ServerError
+from collector.prometheus.client import Client, Server
+
+CUT = 0  # a connection that ends before the answer does
+EMPTY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+
+
+class Scripted:
+    """A server that answers what it is told, in order, and keeps what it was asked."""
+
+    def __init__(self, *answers: tuple[int, bytes], context: ssl.SSLContext | None = None) -> None:
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        left = list(answers)
+        scripted = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                scripted.asked.append((self.command, self.path, dict(self.headers), body))
+                status, said = left.pop(0) if len(left) > 1 else left[0]
+                self.send_response(200 if status == CUT else status)
+                self.send_header("Content-Length", str(len(said) + 100 * (status == CUT)))
+                self.end_headers()
+                self.wfile.write(said)
+                self.close_connection = status == CUT
+
+            do_GET = do_POST  # noqa: N815 - as above
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def scripted(*answers: tuple[int, bytes], context: ssl.SSLContext | None = None) -> Iterator[Scripted]:
+    """Yield a server with these answers; the last is repeated."""
+    server = Scripted(*answers, context=context)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def asking(url: str, **settings: Any) -> tuple[Client, list[float]]:
+    """Return a client that does not really wait, and how long it would have."""
+    pauses: list[float] = []
+    return Client(Server(url, **settings), sleep=pauses.append), pauses
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    """A history of four weeks is many questions: one that times out must not end it."""
+    with scripted((503, b"busy"), (CUT, EMPTY), (200, EMPTY)) as server:
+        client, pauses = asking(server.url)
+        with client:
+            assert len(client.evaluated("up", 0, 1000, 1000).times) == 0
+        assert pauses == [1.0, 2.0]
+        assert client.repeated_questions == 2
+
+
+def test_patience_ends() -> None:
+    """Four times, and then a sentence that names the server."""
+    with scripted((503, b'{"status":"error","error":"query timed out"}')) as server:
+        client, pauses = asking(server.url)
+        with client, pytest.raises(ServerError, match=r"refuses with 503: query timed out"):
+            client.evaluated("up", 0, 1000, 1000)
+        assert pauses == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "--token-file"), (403, "--token-file"), (422, "too many samples")])
+def test_who_says_no_is_not_asked_again(status: int, hint: str) -> None:
+    """The answer would be the same; a wrong password asked four times may lock an account."""
+    with scripted((status, b'{"status":"error","error":"too many samples"}')) as server:
+        client, pauses = asking(server.url)
+        with client, pytest.raises(ServerError, match=hint):
+            client.evaluated("up", 0, 1000, 1000)
+        assert pauses == []
+        assert len(server.asked) == 1
+
+
+def test_a_server_that_is_not_there() -> None:
+    """The sentence names it."""
+    client, _ = asking("http://127.0.0.1:1")
+    with client, pytest.raises(ServerError, match=r"http://127\.0\.0\.1:1 cannot be asked"):
+        client.evaluated("up", 0, 1000, 1000)
+
+
+def test_an_answer_has_a_bound() -> None:
+    """Whatever answers at that address, it cannot fill our memory."""
+    with scripted((200, EMPTY + b" " * 5000)) as server:
+        client, _ = asking(server.url, most_bytes=1000)
+        with client, pytest.raises(ServerError, match="more than 1000 bytes"):
+            client.evaluated("up", 0, 1000, 1000)
+
+
+def test_it_shows_who_it_is(tmp_path: Path) -> None:
+    """A secret is in a file, which is read anew: short-lived tokens are renewed there."""
+    secret = tmp_path / "secret"
+    secret.write_text("first\n")
+    with scripted((200, EMPTY)) as server:
+        client, _ = asking(server.url + "/tenant/", token=secret, headers={"X-Scope-OrgID": "ml"})
+        with client:
+            client.evaluated("up", 0, 1000, 1000)
+            secret.write_text("second")
+            client.evaluated("up", 0, 1000, 1000)
+        client, _ = asking(server.url, user="reader", password=secret)
+        with client:
+            client.evaluated("up", 0, 1000, 1000)
+    shown = [headers["Authorization"] for _, _, headers, _ in server.asked]
+    basic = base64.b64encode(b"reader:second").decode()
+    assert shown == ["Bearer first", "Bearer second", f"Basic {basic}"]
+    assert server.asked[0][1] == "/tenant/api/v1/query_range"
+    assert server.asked[0][2]["X-Scope-OrgID"] == "ml"
+
+
+@pytest.mark.parametrize("url", ["prometheus:9090", "ftp://x", "http://", "http://me:secret@x:9090", "http://x/?a=b"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    """A password in an address ends in a process list."""
+    with pytest.raises(ServerError) as refused:
+        Server(url)
+    assert "secret@" not in str(refused.value)
+
+
+def test_a_certificate_is_verified(tmp_path: Path) -> None:
+    """A token is not shown to whoever answers."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    made += ["-keyout", str(key), "-out", str(certificate), "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with scripted((200, EMPTY), context=context) as server:
+        client, pauses = asking(server.url)
+        with client, pytest.raises(ServerError, match="certificate"):
+            client.evaluated("up", 0, 1000, 1000)
+        assert pauses == []
+        client, _ = asking(server.url, ca=certificate)
+        with client:
+            assert len(client.evaluated("up", 0, 1000, 1000).times) == 0
