@@ -5,53 +5,108 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.routing import Route
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.tables import TABLES
-from collector.access import TokenGate
+from collector.access.enrol import Enrol
+from collector.access.gate import Gate
+from collector.access.opening import access_of
+from collector.backup.routes import add_backups
+from collector.health import add_health, is_alive, of_collector
 from collector.ingest import Ingest
+from collector.problem import answer_with_problems
+from collector.prometheus import write as remote_write
+from collector.pulse import Pulse
+from collector.schedulers.configured import configured
+from collector.sealing.sealer import Sealer
+from collector.upkeep.keeper import Upkeep
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
+    from collector.schedulers.poller import Poller
     from collector.store.database import Store
     from collector.writer import Writer
 
 
 def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> FastAPI:
-    """Return the application. It starts the writer and lets it finish at the end; who opened the store closes it."""
+    """Return the application. It starts the writer and what asks the schedulers, and lets them finish at the end.
+
+    Who opened the store closes it.
+    """
+
+    access = access_of(config, store.path)
+    beside: list[Poller | Pulse | Upkeep] = [
+        *configured(config, store, writer),
+        Pulse(store, writer.mark, writer.metrics),
+        Upkeep(store, config, writer.metrics),
+    ]
+    sealer = sealer_of(config, store, writer)
+    prometheus = remote_write.RemoteWrite(config, store, writer)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        access.start()
+        if writer.tenant is not None:
+            writer.tenant.start()
         writer.start()
+        if sealer is not None:
+            writer.committed = sealer.committed
+            sealer.start()
+        prometheus.start()
+        for each in beside:
+            each.start()
         try:
             yield
         finally:
+            for each in beside:
+                each.stop()
+            prometheus.stop()
             writer.close()
+            if sealer is not None:
+                sealer.stop()
+            if writer.tenant is not None:
+                writer.tenant.stop()
+            access.stop()
 
     # The framework's own documentation pages load scripts from another host, so they are off.
     app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(TokenGate, tokens=config.tokens)
+    app.add_middleware(Gate, access=access)
+    app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
     app.router.routes.append(Route("/v1/batches", Ingest(config, writer), methods=["POST"]))
+    app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))
     app.state.store = store
     app.state.writer = writer
+    app.state.sealer = sealer
+    app.state.access = access
+
+    _add_what_it_says(app, writer)
+    add_health(app, lambda: is_alive(writer), of_collector(config, store, writer))
+    add_backups(app, config, store)
+    return app
+
+
+def _add_what_it_says(app: FastAPI, writer: "Writer") -> None:
+    """Add what the collector says of itself and of the contract, and its way of refusing."""
 
     @app.get("/v1/schema")
     async def schema() -> dict[str, Any]:
         return contract()
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(writer.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/healthz")
-    async def healthz() -> JSONResponse:
-        failing = writer.failing
-        return JSONResponse({"healthy": failing is None}, status_code=503 if failing else 200)
+    answer_with_problems(app)
 
-    return app
+
+def sealer_of(config: "CollectorConfig", store: "Store", writer: "Writer") -> Sealer | None:
+    """Return what seals the writer's batches; None where there is no lake."""
+    if store.lake is None:
+        return None
+    return Sealer(store, writer.mark, writer.metrics, config.seal_seconds, config.seal_rows, writer.tenant)
 
 
 def contract() -> dict[str, Any]:

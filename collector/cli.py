@@ -54,10 +54,10 @@ def import_(argv: list[str]) -> int:
     for path in options.files:
         column_names(path)  # a mistyped name should not leave a store behind
     results = []
-    with Store.open(store_path) as store, store.session() as session:
+    with Store.open(store_path) as store:
         try:
             for path in options.files:
-                results.append(import_file(session, path, options.table, options.node))
+                results.append(import_file(store, path, options.table, options.node))
         finally:  # what landed before a file was refused is told all the same
             _report(results, options.reject, dry_run=False)
     return CHECK_FAILED if any(result.rejected and not result.landed for result in results) else OK

@@ -3,15 +3,16 @@
 The reader of settings is small and each package has its own: the packages share the wire's contract and nothing else.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from collector.errors import ConfigError
+from collector.upkeep.layout import droppable
 
 TABLE = "collector"
 ENVIRONMENT = "GPULEDGER_COLLECTOR_"
@@ -28,11 +29,15 @@ class CollectorConfig:
 
     store: Path = field(default=Path("gpuledger.duckdb"), metadata=_about("the DuckDB file that holds everything"))
     listen: str = field(
-        default="127.0.0.1:8470", metadata=_about("address and port; anything but loopback needs tokens")
+        default="127.0.0.1:8470", metadata=_about("address and port; anything but loopback needs tokens or keys")
     )
     tokens: tuple[str, ...] = field(
         default=(), metadata=_about(f"who presents one of these is let in; at least {MIN_TOKEN} characters each")
     )
+    tls_certificate: str = field(
+        default="", metadata=_about("file of the certificate and its chain, for https; read again on SIGHUP")
+    )
+    tls_key: str = field(default="", metadata=_about("file of that certificate's key"))
     body_bytes: int = field(
         default=16 * 2**20, metadata=_about("the largest batch that is accepted, as it travels", 1024)
     )
@@ -44,6 +49,25 @@ class CollectorConfig:
     arriving_bytes: int = field(
         default=128 * 2**20,
         metadata=_about("how much memory batches may take while they arrive; further ones are told to come later", 1),
+    )
+    agent_batches_per_second: float = field(
+        default=50.0, metadata=_about("how many batches one agent may send; beyond, it is told to come later", 0.001)
+    )
+    agent_bytes_per_second: float = field(default=4 * 2.0**20, metadata=_about("and how many bytes of them", 1.0))
+    agent_burst_seconds: float = field(
+        default=30.0, metadata=_about("for how long it may send at once what it had no time to send before", 0.0)
+    )
+    remote_write_series: int = field(
+        default=200_000,
+        metadata=_about(
+            "series of Prometheus' remote write whose last value is remembered; those beyond are refused", 1
+        ),
+    )
+    remote_write_wait_seconds: float = field(
+        default=1.0,
+        metadata=_about(
+            "how long a scrape that comes in several requests of remote write waits for the rest of it", 0.0
+        ),
     )
     queue_batches: int = field(
         default=4096, metadata=_about("how many batches may wait to be written; further ones are told to come later", 1)
@@ -58,15 +82,125 @@ class CollectorConfig:
     memory_limit: str = field(default="1GB", metadata=_about("how much memory DuckDB may take"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use", 1))
 
+    lake: str = field(
+        default="",
+        metadata=_about("where sealed samples go: empty for a lake beside the store, none, or postgres:dbname=..."),
+    )
+    data: str = field(default="", metadata=_about("the lake's files: a folder or s3://bucket/prefix; empty: beside it"))
+    s3_endpoint: str = field(default="", metadata=_about("address of the object store, if it is not Amazon's"))
+    s3_region: str = field(default="us-east-1", metadata=_about("its region"))
+    s3_key_id: str = field(default="", metadata=_about("who we are to it"))
+    s3_secret: str = field(default="", metadata=_about("and by which secret; better in the environment than in a file"))
+    extensions: str = field(
+        default="", metadata=_about("folder of DuckDB's extensions that you trust; empty: those of the wheels, by hash")
+    )
+    name: str = field(
+        default="",
+        metadata=_about("of several collectors of one lake, what this one is called; empty: its host's name"),
+    )
+    public_url: str = field(default="", metadata=_about("and how agents reach it, like https://collector-1:8470"))
+    seal_seconds: float = field(
+        default=60.0, metadata=_about("how often what has arrived is sealed into the lake", 0.1)
+    )
+    seal_rows: int = field(default=2_000_000, metadata=_about("or sooner, when so many rows have arrived", 1))
+
+    raw_days: int = field(
+        default=14, metadata=_about("for how many days samples are kept as they came; hours close after up to 9", 1)
+    )
+    minute_days: int = field(default=90, metadata=_about("for how many days what they come to a minute is kept", 1))
+    hour_days: int = field(default=400, metadata=_about("and what they come to an hour", 1))
+    keep_days: tuple[str, ...] = field(
+        default=(), metadata=_about("tables that are kept for another time, such as flow_samples=3, gpu_minutes=180")
+    )
+    keep_bytes: int = field(
+        default=0, metadata=_about("the most that the lake's files may hold: the oldest days go first; 0: no bound", 0)
+    )
+    receipt_days: int = field(
+        default=30,
+        metadata=_about("for how many days it is known which batches were taken: as long as a spool lives", 1),
+    )
+    snapshot_hours: float = field(
+        default=12.0, metadata=_about("for how many hours a reader finds the lake as it was when it began", 1.0)
+    )
+    job_seconds: float = field(
+        default=60.0, metadata=_about("how long a job of the upkeep may take before it lets others go first", 0.1)
+    )
+
+    ready_free_bytes: int = field(
+        default=256 * 2**20, metadata=_about("with less of its disk free, /readyz says that no batches are taken", 0)
+    )
+    ready_seal_seconds: float = field(
+        default=900.0, metadata=_about("with batches unsealed for longer, /readyz says so too", 1.0)
+    )
+    backups: str = field(
+        default="", metadata=_about("the folder that backups are written below; empty: beside the store")
+    )
+
+    slurm: str = field(
+        default="", metadata=_about("name of the Slurm cluster to ask for jobs and hosts, as in agent.cluster; or none")
+    )
+    slurm_seconds: float = field(default=60.0, metadata=_about("how often Slurm is asked", 1.0))
+    slurm_timeout_seconds: float = field(
+        default=60.0, metadata=_about("how long one of its commands may take to answer", 1.0)
+    )
+    slurm_bytes: int = field(default=256 * 2**20, metadata=_about("the most that one of its answers may hold", 1024))
+    slurm_format: str = field(
+        default="auto", metadata=_about("json or text, which large clusters answer sooner; auto tries json first")
+    )
+    slurm_commands: str = field(default="", metadata=_about("directory of Slurm's commands, if it is not on the PATH"))
+
+    kubernetes: str = field(
+        default="",
+        metadata=_about("name of the Kubernetes cluster to ask for pods and nodes, as in agent.cluster; or none"),
+    )
+    kubernetes_api: str = field(
+        default="", metadata=_about("address of its API server; inside the cluster the service account says it")
+    )
+    kubernetes_token: str = field(
+        default="", metadata=_about("file of the token to show it; inside, the account's own")
+    )
+    kubernetes_ca: str = field(default="", metadata=_about("file of the certificates to trust; inside, the account's"))
+    kubernetes_seconds: float = field(default=60.0, metadata=_about("how often it is asked for what is new", 1.0))
+    kubernetes_timeout_seconds: float = field(default=30.0, metadata=_about("how long one answer may take", 1.0))
+    kubernetes_bytes: int = field(default=64 * 2**20, metadata=_about("the most that one answer may hold", 1024))
+    kubernetes_user_labels: tuple[str, ...] = field(
+        default=("gpuledger/user", "hub.jupyter.org/username", "workflows.argoproj.io/creator"),
+        metadata=_about("labels of pods and of their owners that name the user; the first that is there counts"),
+    )
+    kubernetes_project_labels: tuple[str, ...] = field(
+        default=("gpuledger/project", "app.kubernetes.io/part-of"),
+        metadata=_about("labels that name the project; the first that is there counts"),
+    )
+    kubernetes_labels: tuple[str, ...] = field(
+        default=(), metadata=_about("further labels of pods and of their owners to keep; all others stay unread")
+    )
+    kubernetes_rack_labels: tuple[str, ...] = field(
+        default=(), metadata=_about("labels of nodes that name the rack, before those that clouds and NVIDIA set")
+    )
+    kubernetes_block_labels: tuple[str, ...] = field(
+        default=(), metadata=_about("labels of nodes that name the block, before those that clouds and NVIDIA set")
+    )
+
     def __post_init__(self) -> None:
-        host, _ = self.address
+        self.address  # noqa: B018  a bad one is found at the start
+        self.kept_tables  # noqa: B018
+        for key, name in (("slurm", self.slurm), ("kubernetes", self.kubernetes)):
+            if name and not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+                raise ConfigError(f"collector.{key} is {name!r}: a name has letters, digits, dots, - and _")
+        if self.kubernetes_api and not re.match(r"https?://[^/]", self.kubernetes_api):
+            raise ConfigError(f"collector.kubernetes_api is {self.kubernetes_api!r}: no address like https://host:6443")
+        if self.slurm_format not in ("auto", "json", "text"):
+            raise ConfigError(f"collector.slurm_format is {self.slurm_format!r}: not auto, json or text")
         weak = [token for token in self.tokens if len(token) < MIN_TOKEN]
         if weak:
             raise ConfigError(f"collector.tokens: a token has fewer than {MIN_TOKEN} characters; use a longer one")
-        if not self.tokens and not _is_loopback(host):
-            raise ConfigError(
-                f"collector.listen is {self.listen}, open to others; set collector.tokens, or use 127.0.0.1"
-            )
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ConfigError("collector.tls_certificate and collector.tls_key go together; one of them is missing")
+
+    @property
+    def kept_tables(self) -> dict[str, int]:
+        """For how many days the tables of `keep_days` are kept."""
+        return dict(_kept(text) for text in self.keep_days)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -142,7 +276,7 @@ def _converted(kind: Any, given: object) -> Any:  # noqa: ANN401 - a type, and a
             raise TypeError
         return tuple(part.strip() for part in parts if part.strip())
     if issubclass(kind, (str, Path)):
-        if not isinstance(given, str) or not given:
+        if not isinstance(given, str) or (issubclass(kind, Path) and not given):
             raise TypeError
         return kind(given)
     if isinstance(given, bool) or not isinstance(given, (str, int) if kind is int else (str, int, float)):
@@ -150,13 +284,17 @@ def _converted(kind: Any, given: object) -> Any:  # noqa: ANN401 - a type, and a
     return kind(given)
 
 
+def _kept(text: str) -> tuple[str, int]:
+    table, _, days = text.partition("=")
+    if table not in droppable():
+        near = _nearest(table, dict.fromkeys(droppable()))
+        raise ConfigError(f"collector.keep_days has {text!r}: no table that expires{near}")
+    if not days.isdecimal() or int(days) < 1:
+        raise ConfigError(f"collector.keep_days has {text!r}: write a whole number of days, as in {table}=7")
+    return table, int(days)
+
+
 def _nearest(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    begins = [key for key in known if key.startswith(name)]  # beat: beat_seconds, and not kubelet
+    close = begins or get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; the nearest is {close[0]}" if close else f"; known are {', '.join(known)}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

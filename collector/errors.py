@@ -3,7 +3,13 @@
 CollectorError
 ├── ConfigError     the settings are wrong; exit 2
 ├── StoreError      the store cannot be opened, read or written; exit 3
+├── RegistryError   the registry does not answer, or refuses; exit 3
+├── BackupError     a backup cannot be made, is damaged, or cannot be restored there; exit 3
 ├── FileRefusedError    a file cannot be imported; exit 3
+├── AccessError     a request is refused at the gate; carries the HTTP status and a reason
+├── JoinError       a host is not enrolled; carries the HTTP status and a reason
+├── ServerError     a Prometheus that is asked does not answer, or says no; exit 3
+├── SchedulerError  a scheduler did not answer, or not in words we know; counted, asked again
 └── BatchError      a batch is refused; carries the HTTP status and a reason for the sender
 """
 
@@ -20,14 +26,65 @@ class StoreError(CollectorError):
     """The store cannot be opened, read or written."""
 
 
+class RegistryError(CollectorError):
+    """The registry (leases, keys, audit) does not answer, or refuses."""
+
+
+class BackupError(CollectorError):
+    """A backup cannot be made, is damaged, or cannot be restored where it was asked for."""
+
+
 class FileRefusedError(CollectorError):
     """A file cannot be imported."""
 
 
-class BatchError(CollectorError):
-    """A batch is refused. `status` is the HTTP status of the answer, `reason` a short word that is counted."""
+class AccessError(CollectorError):
+    """A request is refused at the gate. `status` is that of the answer, `reason` a word for programs, `who` a key."""
+
+    def __init__(self, status: int, reason: str, message: str, who: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.who = who
+
+
+class JoinError(CollectorError):
+    """A host is not enrolled. `status` is the HTTP status of the answer, `reason` a short word for programs."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+
+
+class ServerError(CollectorError):
+    """A Prometheus that was asked did not answer, or said no."""
+
+
+class SchedulerError(CollectorError):
+    """A scheduler did not answer, or not in words that are known."""
+
+
+class BatchError(CollectorError):
+    """A batch is refused. `status` is the HTTP status of the answer, `reason` a short word that is counted.
+
+    `location` is where the batch belongs instead, `epoch` under which it will be taken, `retry_after` the seconds after
+    which it may be sent again; where they are known.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        location: str | None = None,
+        epoch: int | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.location = location
+        self.epoch = epoch
+        self.retry_after = retry_after

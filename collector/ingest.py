@@ -1,27 +1,41 @@
 """POST /v1/batches: a body becomes rows that are durable before the answer, or one sentence that says why not.
 
 A raw ASGI route: a framework's request object costs as much as the whole decoding (components.md, 3).
+
+Rows that cannot be true do not cost the batch its others: it is answered with 200, since it is here and counts once,
+and the answer says how many rows were put aside, and why (sifting.py). What is refused stays refused as a whole.
 """
 
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
-from agent.wire.envelope import CONTENT_TYPE
-from collector.decode import Batch, decode
+from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
+from collector.access.own_node import may_write
+from collector.answers import Answers, unknown_yet
+from collector.body import Arriving
+from collector.decode import Batch, opened, read
 from collector.errors import BatchError
-from collector.landing import Receipt
+from collector.limits import SenderLimits, spread
+from collector.problem import PROBLEM_TYPE, problem
 from collector.writer import Writer
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from collector.access.roles import Principal
     from collector.config import CollectorConfig
+    from collector.landing import Receipt
 
 RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second
 COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; sending again is always safe
 OFF_THE_LOOP_BYTES = 256 * 2**10  # larger bodies take milliseconds to decode, which others would have to wait for
+LARGE_AT_ONCE = 2  # such bodies that are unpacked at the same time, each into some `unpacked_bytes`
+TOLD_REASONS = 3
+_EPOCH = EPOCH_HEADER.lower().encode()
 
 
 class Ingest:
@@ -31,97 +45,110 @@ class Ingest:
         self._config = config
         self._writer = writer
         self._metrics = writer.metrics
-        self._arriving_bytes = 0
+        self._arriving = Arriving(config.body_bytes, config.arriving_bytes, config.body_seconds)
+        self._limits = SenderLimits(
+            config.agent_batches_per_second, config.agent_bytes_per_second, config.agent_burst_seconds
+        )
+        self._keeps_bodies = writer.keeps_bodies
+        self._large = ThreadPoolExecutor(LARGE_AT_ONCE, "decode")
+        self._answers: Answers | None = None
+        self._metrics.watch("arriving_bytes", "Bytes of batches on their way in.", lambda: self._arriving.held)
+        self._metrics.watch("limited_senders", "Agents whose rate is remembered.", lambda: len(self._limits))
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer one request."""
         try:
-            receipt = await self._taken(scope, receive)
-            self._count("repeated" if receipt.repeated else "accepted")
-            await _answer(send, 200, _told(receipt))
+            batch, receipt = await self._taken(scope, receive)
         except BatchError as refusal:
-            self._count(refusal.reason)
-            await _answer(send, refusal.status, {"error": str(refusal), "reason": refusal.reason})
+            self._metrics.batches.labels(refusal.reason).inc()
+            await _refuse(send, refusal)
+        else:
+            self._metrics.batches.labels("repeated" if receipt.repeated else "accepted").inc()
+            await _answer(send, 200, b"application/json", _told(batch, receipt))
 
-    async def _taken(self, scope: "Scope", receive: "Receive") -> Receipt:
+    async def _taken(self, scope: "Scope", receive: "Receive") -> tuple[Batch, "Receipt"]:
         headers = dict(scope["headers"])
         # A browser may post any text to loopback from any page, but not this type without asking first (CORS).
         if headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip() != CONTENT_TYPE:
             raise BatchError(415, "content_type", f"a batch comes with Content-Type: {CONTENT_TYPE}")
-        body = await self._body(headers, receive)
-        self._metrics.received_bytes.inc(len(body))
-        batch = await self._decoded(body)
-        self._metrics.ignored.labels("column").inc(batch.ignored_columns)
-        self._metrics.ignored.labels("table").inc(batch.ignored_tables)
-        return await self._committed(batch)
-
-    async def _body(self, headers: dict[bytes, bytes], receive: "Receive") -> bytes:
-        """Return the body, never holding more of it than the limit."""
-        declared = headers.get(b"content-length", b"0")
-        if declared.isdigit() and int(declared[:20]) > self._config.body_bytes:
-            raise self._too_large()
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise BatchError(415, "encoding", "a batch is compressed already; send it without Content-Encoding")
+        principal: Principal | None = scope.get("principal")
+        sender = principal.node if principal is not None else None
+        with self._arriving.place(sender) as place:
+            body = await place.body(headers, receive)
+            self._metrics.received_bytes.inc(len(body))
+            batch = await self._decoded(body, principal)
+            promise = self._writer.submit(batch, _epoch(headers))
+        if self._answers is None:
+            self._answers = Answers()
         try:
-            async with asyncio.timeout(self._config.body_seconds):
-                return await self._read(receive)
+            return batch, await self._answers.of(promise, COMMIT_PATIENCE_SECONDS)
         except TimeoutError as error:
-            raise BatchError(
-                408, "slow", f"the batch took more than {self._config.body_seconds:g} s to arrive"
-            ) from error
+            raise unknown_yet(COMMIT_PATIENCE_SECONDS) from error
 
-    async def _read(self, receive: "Receive") -> bytes:
-        body = bytearray()
-        try:
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise BatchError(400, "disconnected", "the sender went away before the whole batch had arrived")
-                body += message.get("body", b"")
-                self._arriving_bytes += len(message.get("body", b""))
-                if len(body) > self._config.body_bytes:
-                    raise self._too_large()
-                if self._arriving_bytes > max(self._config.arriving_bytes, len(body)):  # one alone always fits
-                    raise BatchError(429, "busy", "the collector is reading as much as it may at once; send it later")
-                if not message.get("more_body", False):
-                    return bytes(body)
-        finally:
-            self._arriving_bytes -= len(body)
-
-    async def _decoded(self, body: bytes) -> Batch:
-        arguments = (body, time.time_ns() // 1000, self._config.unpacked_bytes, self._config.rows)
+    async def _decoded(self, body: bytes, principal: "Principal | None") -> Batch:
+        """Return the batch, once it is known that its sender may send it, and so much."""
         if len(body) < OFF_THE_LOOP_BYTES:
-            return decode(*arguments)
-        return await asyncio.to_thread(decode, *arguments)
+            batch = self._opened(body, principal)
+        else:
+            batch = await asyncio.get_running_loop().run_in_executor(self._large, self._opened, body, principal)
+        if batch.ignored_columns or batch.ignored_tables:
+            self._metrics.ignored.labels("column").inc(batch.ignored_columns)
+            self._metrics.ignored.labels("table").inc(batch.ignored_tables)
+        return batch
 
-    async def _committed(self, batch: Batch) -> Receipt:
-        promise = asyncio.wrap_future(self._writer.submit(batch))
-        try:
-            # Shielded: the writer answers all the same, and a promise that was cancelled would stop it.
-            return await asyncio.wait_for(asyncio.shield(promise), COMMIT_PATIENCE_SECONDS)
-        except TimeoutError as error:
-            sentence = f"the batch was not committed within {COMMIT_PATIENCE_SECONDS} s; send it again, it counts once"
-            raise BatchError(503, "slow_commit", sentence) from error
-
-    def _too_large(self) -> BatchError:
-        return BatchError(413, "too_large", f"a batch may have {self._config.body_bytes} bytes; send less at once")
-
-    def _count(self, result: str) -> None:
-        self._metrics.batches.labels(result).inc()
+    def _opened(self, body: bytes, principal: "Principal | None") -> Batch:
+        sealed = opened(body, self._config.unpacked_bytes)
+        self._limits.spend((principal and principal.node) or sealed.header.agent, len(body))
+        batch = read(sealed, time.time_ns() // 1000, self._config.rows)
+        may_write(principal, batch)
+        return batch.without_tables() if self._keeps_bodies else batch
 
 
-def _told(receipt: Receipt) -> dict[str, int]:
-    return {
+def _epoch(headers: dict[bytes, bytes]) -> int | None:
+    """Return the epoch that the sender names, None where it names none: it is for who owns the stream to judge."""
+    said = headers.get(_EPOCH, b"")
+    return int(said) if said.isdigit() and len(said) < 19 else None
+
+
+def _told(batch: Batch, receipt: "Receipt") -> dict[str, Any]:
+    told: dict[str, Any] = {
         "sequence": receipt.sequence,
         "sealed_through": receipt.sealed_through,
         "server_time": time.time_ns() // 1000,
     }
+    if batch.quarantined:
+        told["quarantined"] = sum(batch.quarantined.values())
+        told["reasons"] = [aside.reason for aside in batch.asides[:TOLD_REASONS]]
+    return told
 
 
-async def _answer(send: "Send", status: int, content: dict[str, int] | dict[str, str]) -> None:
+async def _refuse(send: "Send", refusal: BatchError) -> None:
+    """Answer with a problem (RFC 9457), of which agents read `error` and `reason`."""
+    more: dict[str, object] = {"error": str(refusal), "reason": refusal.reason}
+    if refusal.epoch is not None:
+        more["epoch"] = refusal.epoch
+    headers: list[tuple[bytes, bytes]] = []
+    if refusal.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        seconds = refusal.retry_after or spread(RETRY_AFTER_SECONDS)
+        headers.append((b"retry-after", str(seconds).encode()))
+    if refusal.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+        headers.append((b"connection", b"close"))  # the rest of the body is not waited for
+    if refusal.location is not None:
+        headers.append((b"location", refusal.location.encode("latin-1", "replace")))
+    content = problem(refusal.status, str(refusal), **more)
+    await _answer(send, refusal.status, PROBLEM_TYPE.encode(), content, headers)
+
+
+async def _answer(
+    send: "Send",
+    status: int,
+    content_type: bytes,
+    content: dict[str, Any],
+    headers: list[tuple[bytes, bytes]] | None = None,
+) -> None:
     text = json.dumps(content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
-    if status in (429, 503):
-        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
-    if status == 408:
-        headers.append((b"connection", b"close"))  # whoever dawdles does not keep the line
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    common = [(b"content-type", content_type), (b"content-length", str(len(text)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": common + (headers or [])})
     await send({"type": "http.response.body", "body": text})

@@ -20,6 +20,7 @@ class Delivery:
 
     batch: Batch
     size: int  # bytes that it holds in memory
+    epoch: int | None = None  # of its stream, as the sender says
     receipt: "Future[Receipt]" = field(default_factory=Future)
 
 
@@ -35,13 +36,13 @@ class Intake:
         self._expected = 1  # deliveries in the next group: as many as there were in the last
         self._changed = threading.Condition()
 
-    def put(self, batch: Batch) -> Delivery:
+    def put(self, batch: Batch, epoch: int | None = None) -> Delivery:
         """Add a batch.
 
         Raises:
             BatchError: 429, too much is waiting already; 503, the collector is stopping.
         """
-        delivery = Delivery(batch, batch.byte_count)
+        delivery = Delivery(batch, batch.byte_count, epoch)
         with self._changed:
             if self._closed:
                 raise BatchError(503, "stopping", "the collector is stopping; send the batch again in a moment")

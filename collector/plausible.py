@@ -1,17 +1,19 @@
 """What values are believed: ranges by unit, keys that are there, intervals that have a length and lie in the past.
 
-What fails is refused and named by table, column and row; nothing is clipped, and nothing is stored of it. The same
-rules judge batches (all or nothing, glance.py) and imports (row by row).
+What fails is named by table, column and row; nothing is clipped. The same rules judge the rows of batches (where
+glance.py suspects a column) and of imports.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
 
 from agent.wire.contract import Column, Table
+from agent.wire.tables import TABLES
 from collector.errors import BatchError
 
 pc: Any = pyarrow.compute  # its published types refuse plain numbers and arrays of unknown type, which it takes
@@ -59,11 +61,13 @@ class Rule:
     bad: Callable[[pa.RecordBatch, Clock], Mask]
 
 
-def faults(table: Table, rows: pa.RecordBatch, clock: Clock) -> Iterator[tuple[Rule, Mask]]:
-    """Yield every rule of the table that some row breaks, with the mask of those rows (never null)."""
-    present = set(rows.schema.names)
+def faults(
+    table: Table, rows: pa.RecordBatch, clock: Clock, columns: Collection[str] | None = None
+) -> Iterator[tuple[Rule, Mask]]:
+    """Yield every rule that some row breaks, with the mask of those rows (never null); of `columns`, or of them all."""
+    looked_at = set(rows.schema.names) if columns is None else columns
     for rule in rules(table):
-        if rule.column in present:
+        if rule.column in looked_at:
             mask = pc.fill_null(rule.bad(rows, clock), False)
             if pc.any(mask).as_py():
                 yield rule, mask
@@ -71,6 +75,12 @@ def faults(table: Table, rows: pa.RecordBatch, clock: Clock) -> Iterator[tuple[R
 
 def rules(table: Table) -> tuple[Rule, ...]:
     """Return what must hold in a table, in the order in which faults are told."""
+    return _rules(table.name)  # by name: a table's hash is all its columns'
+
+
+@cache
+def _rules(name: str) -> tuple[Rule, ...]:
+    table = TABLES[name]
     found = [_present(column, needs_text(table, column)) for column in table.columns if column.required]
     found += [rule for column in table.columns if (rule := _value_rule(column))]
     return (*found, *time_rules(table))
@@ -140,6 +150,8 @@ def time_rules(table: Table) -> tuple[Rule, ...]:
         )
     if "owned_from" in table.names:  # until when something is owned may be known long before
         return (_not_before("owned_until", "owned_from"),)
+    if "ended_at" not in table.names:  # a name holds for ever
+        return ()
     # The ledger reaches from the first evidence to the last: a row of 1970 or of next year would stretch it to there.
     before = _not_before("ended_at", "started_at")
     return before, _not_too_early("started_at"), _not_ahead("started_at"), _not_ahead("ended_at")

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from collector.access.certificate import check_certificate, renew_certificate
 from collector.app import create_app
+from collector.connection import BoundedHttp
 from collector.errors import ConfigError
-from collector.store.database import Store
+from collector.notify import SupervisedServer
+from collector.opening import open_store
+from collector.tenancy.opening import tenant_of
 from collector.writer import Writer
 
 if TYPE_CHECKING:
@@ -27,33 +31,38 @@ def serve(config: "CollectorConfig") -> None:
         StoreError: the store cannot be opened.
         ConfigError: the address cannot be listened on.
     """
-    with Store.open(config.store, memory_limit=config.memory_limit, threads=config.threads) as store:
-        listen(create_app(config, store, Writer(store, config)), config)
+    with open_store(config) as store:
+        listen(create_app(config, store, Writer(store, config, tenant=tenant_of(config, store))), config)
 
 
 def listen(app: "FastAPI", config: "CollectorConfig") -> None:
-    """Serve an application at the configured address until a signal ends it.
+    """Serve an application at the configured address until a signal ends it; SIGHUP reads the certificate again.
 
     Raises:
-        ConfigError: the address cannot be listened on.
+        ConfigError: the address cannot be listened on, or the certificate not be used.
     """
     host, port = config.address
+    check_certificate(config)
     settings = uvicorn.Config(
         app,
         host=host,
         port=port,
         access_log=False,
+        http=BoundedHttp,
         ws="none",
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # nobody is somebody else because a header says so
+        ssl_certfile=config.tls_certificate or None,
+        ssl_keyfile=config.tls_key or None,
         timeout_graceful_shutdown=STOPPING_SECONDS,
     )
     try:
         socket = settings.bind_socket()
     except SystemExit as error:  # how uvicorn says that the address is taken
         raise ConfigError(f"cannot listen on {config.listen}; is a collector already running there?") from error
-    server = uvicorn.Server(settings)
-    with socket, _signals_end(server):
+    server = SupervisedServer(settings, app.state.alive)
+    with socket, _signals_end(server), _hangup_renews(server, config):
         server.run(sockets=[socket])
 
 
@@ -74,3 +83,17 @@ def _signals_end(server: uvicorn.Server) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _hangup_renews(server: uvicorn.Server, config: "CollectorConfig") -> Iterator[None]:
+    """Let SIGHUP read the certificate again; it would end the process otherwise."""
+
+    def renew(*_: object) -> None:
+        renew_certificate(getattr(server.config, "ssl", None), config)
+
+    before = signal.signal(signal.SIGHUP, renew)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

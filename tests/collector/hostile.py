@@ -12,7 +12,7 @@ import zstandard
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
-from collector.arrow_messages import arrow_schema
+from collector.arrow_messages import _follow, _slot, _vector, arrow_schema
 from collector.decode import Batch, decode
 from collector.errors import BatchError
 from collector.landing import Landing
@@ -56,6 +56,15 @@ def message(table: str, rows: list[dict[str, Any]], *, extra: dict[str, Any] | N
     return bytes(batch.serialize())
 
 
+def numbered(frame: bytes, sequence: int) -> bytes:
+    """Return the same batch under another sequence."""
+    content = unpacked(frame)
+    (length,) = struct.unpack_from("<I", content)
+    fields = json.loads(content[4 : 4 + length]) | {"sequence": sequence}
+    text = json.dumps(fields).encode()
+    return packed(struct.pack("<I", len(text)) + text + content[4 + length :])
+
+
 def compressed_message(table: str, rows: list[dict[str, Any]]) -> bytes:
     """Return an Arrow message whose buffers are compressed within."""
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(TABLES[table]))
@@ -91,6 +100,34 @@ def _mutated(content: bytes, dice: random.Random) -> bytes:
     return bytes(changed)
 
 
+def distort() -> Counter[str]:
+    """Decode a batch with each number of its Arrow layout changed in turn; return how each ended."""
+    ends: Counter[str] = Counter()
+    for table, rows in (("gpu_samples", gpu_rows(3)), ("host_samples", host_rows())):
+        whole = message(table, rows)
+        for at in _numbers_of_the_layout(whole):
+            for value in (-1, 0, 1, 4, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63)):
+                bad = whole[:at] + struct.pack("<q", value) + whole[at + 8 :]
+                try:
+                    decode(sealed({table: bad}, rows=len(rows)), NOW)
+                    ends["accepted"] += 1
+                except BatchError as refusal:
+                    ends[refusal.reason] += 1
+    return ends
+
+
+def _numbers_of_the_layout(whole: bytes) -> list[int]:
+    """Return where in a message the lengths and null counts of its columns stand, and the places of its buffers."""
+    metadata = pyarrow.ipc.read_message(whole).metadata
+    start = whole.index(bytes(metadata))
+    batch = _follow(memoryview(metadata), _slot(memoryview(metadata), _follow(memoryview(metadata), 0), 2))
+    found = []
+    for slot in (1, 2):  # nodes and buffers, two numbers each
+        count, at = _vector(memoryview(metadata), _slot(memoryview(metadata), batch, slot))
+        found += [start + at + 8 * number for number in range(2 * count)]
+    return found
+
+
 def bombard(count: int, seed: int) -> Counter[str]:
     """Decode `count` mutants and land those that pass; return how each ended. Anything but a BatchError gets out."""
     dice = random.Random(seed)
@@ -101,8 +138,7 @@ def bombard(count: int, seed: int) -> Counter[str]:
         body(2),
         body(3, {"host_samples": host_rows(), "inventory": [_interval() | {"sku": "H100-80GB"}]}),
     ]
-    with Store.open(None) as store, store.session() as session:
-        landing = Landing(session)
+    with Store.open(None) as store, Landing(store) as landing:
         for number in range(count):
             try:
                 waiting.append(decode(mutant(dice.choice(originals), dice), NOW))

@@ -107,11 +107,14 @@ class CollectorProcess:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        code = "import sys; from collector.cli import serve; sys.exit(serve(sys.argv[1:]))"
-        flags = ["--store", str(self.store), "--listen", f"127.0.0.1:{self.client.port}"]
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-        self._process = subprocess.Popen([sys.executable, "-c", code, *flags], env=environment)
+        self._process = self._spawned()
         _until(self._answers)
+
+    @property
+    def pid(self) -> int:
+        """The process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """End it as a power cut would: no signal handler runs, nothing is flushed."""
@@ -124,6 +127,12 @@ class CollectorProcess:
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(PATIENCE_SECONDS)
+
+    def _spawned(self) -> "subprocess.Popen[bytes]":
+        code = "import sys; from collector.cli import serve; sys.exit(serve(sys.argv[1:]))"
+        flags = ["--store", str(self.store), "--listen", f"127.0.0.1:{self.client.port}"]
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        return subprocess.Popen([sys.executable, "-c", code, *flags], env=environment)
 
     def _answers(self) -> bool:
         assert self._process is not None

@@ -33,13 +33,14 @@ def test_a_full_queue_is_429_and_holds_no_more() -> None:
 
 def test_the_queue_is_bounded_in_bytes_too() -> None:
     """Few large batches are as heavy as many small ones."""
-    batch = _batch()
-    intake = Intake(max_batches=1000, max_bytes=batch.byte_count * 5)
-    for sequence in range(5):
-        intake.put(_batch(sequence))
+    batches = [_batch(sequence) for sequence in range(6)]
+    bound = sum(batch.byte_count for batch in batches[:5])
+    intake = Intake(max_batches=1000, max_bytes=bound)
+    for batch in batches[:5]:
+        intake.put(batch)
     with pytest.raises(BatchError):
-        intake.put(_batch(6))
-    assert intake.bytes == batch.byte_count * 5
+        intake.put(batches[5])
+    assert intake.bytes == bound
     assert len(intake.take(0, 10**6)) == 5
     assert intake.bytes == 0
 
@@ -88,7 +89,8 @@ def test_a_full_queue_is_429_over_http_with_the_time_to_come_again(config: Colle
         assert isinstance(serving.writer, Held)
         taken = [pool.submit(serving.client.post, body(sequence)) for sequence in (1, 2)]
         answer = _first_refusal(serving.client)
-        assert (answer.status, answer.headers["retry-after"], answer.json["reason"]) == (429, "2", "busy")
+        assert (answer.status, answer.json["reason"]) == (429, "busy")
+        assert 2 <= int(answer.headers["retry-after"]) <= 4
         assert "gpuledger_collector_queue_depth 2.0" in serving.client.get("/metrics").text
         serving.writer.let_go()
         assert {future.result().status for future in taken} == {200}
@@ -107,7 +109,8 @@ def test_too_many_batches_arriving_at_once_are_429(config: CollectorConfig) -> N
     """Bodies that are still arriving take memory too, before any queue sees them."""
     with running(replace(config, arriving_bytes=1, body_seconds=5)) as serving:
         answer = _second_of_two_at_once(serving.client)
-        assert (answer[0], answer[1]) == (429, "2")
+        assert answer[0] == 429
+        assert 2 <= int(answer[1]) <= 4
         assert 'batches_total{result="busy"} 1.0' in serving.client.get("/metrics").text
 
 

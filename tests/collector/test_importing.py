@@ -34,7 +34,7 @@ def _csv(tmp_path: Path, *lines: str, name: str = "gpu_samples.csv") -> Path:
 def _imported(path: Path, **options: Any) -> tuple[Imported, list[tuple[Any, ...]]]:
     """Import into a store of its own; return the result and the rows that landed."""
     with Store.open(None) as store, store.session() as session:
-        result = import_file(session, path, **options)
+        result = import_file(store, path, **options)
         return result, session.rows(f"SELECT * EXCLUDE (batch) FROM {result.table} ORDER BY ALL")
 
 
@@ -134,9 +134,9 @@ def test_the_same_file_counts_once_whatever_it_is_called(tmp_path: Path) -> None
     path = _csv(tmp_path, HEADER, GOOD)
     other = _csv(tmp_path, HEADER, GOOD, name="gpu_samples_again.csv")
     with Store.open(None) as store, store.session() as session:
-        assert not import_file(session, path).repeated
-        assert import_file(session, path).repeated
-        assert import_file(session, other).repeated
+        assert not import_file(store, path).repeated
+        assert import_file(store, path).repeated
+        assert import_file(store, other).repeated
         assert session.row("SELECT count(*) FROM gpu_samples") == (1,)
         assert session.row("SELECT agent, row_count FROM receipts") == ("import:gpu_samples.csv", 1)
 
@@ -148,7 +148,7 @@ def test_a_file_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join([HEADER, *rows]).encode())[:-2000])
     with Store.open(None) as store, store.session() as session:
         with pytest.raises(FileRefusedError, match=r"cannot read .*gpu_samples\.csv\.gz as csv"):
-            import_file(session, path)
+            import_file(store, path)
         assert session.row("SELECT count(*) FROM gpu_samples") == (0,)
         assert session.row("SELECT count(*) FROM receipts") == (0,)
 

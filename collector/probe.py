@@ -1,0 +1,82 @@
+"""Ask the server of these settings, on this machine, whether it is ready: the health check of a container.
+
+python -m collector.probe [SETTINGS.toml] ends with 0 where it is, else with 1 and the sentences of /readyz.
+"""
+
+import http.client
+import json
+import os
+import ssl
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.config import load
+from collector.errors import CollectorError
+
+if TYPE_CHECKING:
+    from collector.config import CollectorConfig
+
+PATIENCE_SECONDS = 4.0
+ANSWER_BYTES = 64 * 2**10
+
+
+def trouble(config: "CollectorConfig") -> str | None:
+    """Return why the server is not ready; None where it is."""
+    try:
+        status, body = _asked(config)
+    except (OSError, http.client.HTTPException) as error:
+        return f"nothing answers at {config.listen}: {error}"
+    if status == http.client.OK:
+        return None
+    try:
+        checks = json.loads(body)["checks"]
+        return "; ".join(check["sentence"] for check in checks if not check["ok"])
+    except (ValueError, KeyError, TypeError):
+        return f"/readyz answers {status}"
+
+
+def _asked(config: "CollectorConfig") -> tuple[int, bytes]:
+    host, port = config.address
+    if config.tls_certificate:
+        # It is ourselves: whose name the certificate bears is for others to check.
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        asked: http.client.HTTPConnection = http.client.HTTPSConnection(
+            _near(host), port, timeout=PATIENCE_SECONDS, context=context
+        )
+    else:
+        asked = http.client.HTTPConnection(_near(host), port, timeout=PATIENCE_SECONDS)
+    try:
+        asked.request("GET", "/readyz")
+        answer = asked.getresponse()
+        return answer.status, answer.read(ANSWER_BYTES)
+    finally:
+        asked.close()
+
+
+def _near(host: str) -> str:
+    """Return the address by which this machine reaches what listens on every address."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if not address.is_unspecified:
+        return host
+    return "::1" if address.version == 6 else "127.0.0.1"
+
+
+def main(argv: list[str]) -> int:
+    """Ask, and say on stderr what is wrong."""
+    try:
+        wrong = trouble(load(Path(argv[0]) if argv else None, os.environ))
+    except CollectorError as error:
+        wrong = str(error)
+    if wrong is not None:
+        sys.stderr.write(f"{wrong}\n")
+    return 0 if wrong is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

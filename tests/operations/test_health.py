@@ -1,0 +1,189 @@
+"""Alive and ready are two questions: each thing that readiness asks for is broken, seen, mended and seen again."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.config import CollectorConfig
+from collector.health import FATAL, Check, Readiness, disk, is_alive
+from collector.store.database import Store
+from collector.store.lake import beside
+from collector.writer import Writer
+from tests.collector.batches import body
+from tests.collector.serving import Running, running
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> CollectorConfig:
+    """Settings of a collector of this test's own, which commits at once."""
+    return CollectorConfig(store=tmp_path / "store.duckdb", gather_seconds=0, queue_batches=2)
+
+
+@pytest.fixture
+def collector(config: CollectorConfig) -> Iterator[Running]:
+    """A collector that answers."""
+    with running(config) as serving:
+        yield serving
+
+
+def unready(collector: Running) -> list[str]:
+    """Return the names of the checks that fail, as a balancer sees them."""
+    answer = collector.client.get("/readyz")
+    wrong = [check["name"] for check in answer.json["checks"] if not check["ok"]]
+    assert answer.status == (503 if wrong else 200)
+    assert answer.json["ready"] is not bool(wrong)
+    return wrong
+
+
+def test_a_collector_that_works_is_alive_and_ready(collector: Running) -> None:
+    """Every check says how it is in one sentence, and names nothing that a stranger should not read."""
+    answer = collector.client.get("/readyz")
+    assert [check["name"] for check in answer.json["checks"]] == ["store", "writer", "queue", "seal", "disk"]
+    assert unready(collector) == []
+    assert collector.client.get("/healthz").json == {"healthy": True}
+    assert str(collector.store.path) not in answer.text
+
+
+def test_a_store_of_another_release_makes_it_unready(collector: Running) -> None:
+    """Who upgraded a store under a running collector must not have batches written into it."""
+    with collector.store.hot_session() as session:
+        session.execute("INSERT INTO migrations VALUES (999, 'of the future')")
+        assert unready(collector) == ["store"]
+        session.execute("DELETE FROM migrations WHERE number = 999")
+    assert unready(collector) == []
+
+
+def test_a_commit_that_fails_makes_it_unready_until_one_succeeds(collector: Running) -> None:
+    """Nothing is wrong with the process: it stays alive, and takes batches again without a restart."""
+    with collector.store.session() as session:
+        session.execute("ALTER TABLE host_samples RENAME TO elsewhere")
+        assert collector.client.post(body(1)).status == 503
+        assert (unready(collector), collector.client.get("/healthz").status) == (["writer"], 200)
+        session.execute("ALTER TABLE elsewhere RENAME TO host_samples")
+    assert collector.client.post(body(1)).status == 200
+    assert unready(collector) == []
+
+
+def test_a_writer_that_has_ended_is_neither(collector: Running) -> None:
+    """Only a restart brings it back, so the supervisor must hear of it."""
+    collector.writer.close()
+    assert unready(collector) == ["writer"]
+    assert collector.client.get("/healthz").status == 503
+
+
+def test_a_store_that_duckdb_has_given_up_needs_a_restart(config: CollectorConfig) -> None:
+    """After a fatal error every statement fails until the file is opened anew."""
+
+    class GivenUp(Writer):
+        failing = f"FATAL Error: {FATAL} because of a previous fatal error"
+
+    with Store.open(config.store) as store:
+        assert is_alive(Writer(store, config))
+        assert not is_alive(GivenUp(store, config))
+
+
+def test_a_full_queue_makes_it_unready_until_it_is_written(config: CollectorConfig) -> None:
+    """Batches that come now are told to come later; a balancer can do better than that."""
+
+    class Held(Writer):
+        gate = threading.Event()
+
+        def _commit(self, *given: Any) -> None:
+            self.gate.wait(60)
+            super()._commit(*given)
+
+    with running(config, Held) as collector:
+        senders = [threading.Thread(target=collector.client.post, args=(body(number),)) for number in range(3)]
+        for sender in senders:
+            sender.start()
+        _until(lambda: collector.writer.waiting[0] == 2)
+        assert unready(collector) == ["queue"]
+        Held.gate.set()
+        for sender in senders:
+            sender.join(60)
+        assert unready(collector) == []
+
+
+def test_what_is_not_sealed_for_long_makes_it_unready(config: CollectorConfig) -> None:
+    """The lake has been away for long: the hot file grows, and agents keep what the lake has not got."""
+    config = replace(config, seal_seconds=3600, ready_seal_seconds=1)
+    with Store.open(config.store, lake=beside(config.store)):
+        pass
+    with running(config) as collector:
+        assert unready(collector) == []
+        assert collector.client.post(body(1)).status == 200
+        with collector.store.hot_session() as session:
+            session.execute("UPDATE receipts SET received_at = received_at - 60000000")
+        _until(lambda: unready(collector) == ["seal"])
+        with collector.store.hot_session() as session:
+            (collector.writer.mark.upto,) = session.row("SELECT max(batch) FROM receipts")
+        assert unready(collector) == []
+
+
+def test_a_full_disk_makes_it_unready(tmp_path: Path) -> None:
+    """Before it is full to the last byte: a log needs room to be folded in."""
+    assert disk([tmp_path], 1).ok
+    assert not disk([tmp_path], 2**62).ok
+    assert not disk([tmp_path, tmp_path / "gone"], 1).ok
+    assert disk([], 2**62).ok
+
+
+def test_checks_that_hang_are_an_answer_and_do_not_pile_up() -> None:
+    """A disk that hangs must not make the endpoint hang too, nor take a thread from the pool for every question."""
+    release, rounds = threading.Event(), []
+
+    def hanging() -> Check:
+        rounds.append(1)
+        release.wait(60)
+        return Check("store", True, "it answers")
+
+    async def asked() -> list[list[Check]]:
+        readiness = Readiness([hanging], patience_seconds=0.01)
+        answers = [await readiness.checks() for _ in range(3)]
+        release.set()
+        await readiness._round  # type: ignore[misc]
+        return answers
+
+    answers = asyncio.run(asked())
+    assert [[check.name for check in answer] for answer in answers] == [["answer"]] * 3
+    assert len(rounds) == 1
+
+
+def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A log that repeats what is known hides what is new."""
+    state = {"ok": True}
+    readiness = Readiness([lambda: Check("disk", state["ok"], "a sentence about the disk")])
+
+    async def looked(ok: bool) -> None:
+        state["ok"] = ok
+        await readiness.checks()
+
+    with caplog.at_level(logging.WARNING, "collector.health"):
+        for ok in (True, False, False, True, True):
+            asyncio.run(looked(ok))
+    assert [record.getMessage() for record in caplog.records] == [
+        "not ready: a sentence about the disk",
+        "ready again",
+    ]
+
+
+def test_readiness_is_a_metric_too(collector: Running) -> None:
+    """Where no balancer asks, an alert can: gpuledger_collector_ready, looked at every few seconds."""
+    _until(lambda: "gpuledger_collector_ready 1.0" in collector.client.get("/metrics").text)
+    collector.writer.close()
+    assert unready(collector) == ["writer"]
+    assert "gpuledger_collector_ready 0.0" in collector.client.get("/metrics").text
+
+
+def _until(true: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if true():
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("it did not come to be")
