@@ -43,13 +43,15 @@ def analyze(
     settings: Settings,
     *,
     now_us: int,
+    made_at_us: int | None = None,
     limits: Thresholds | None = None,
     bucket_ms: int = WINDOW_MS,
     progress: Progress | None = None,
 ) -> Analysis:
     """Bring the ledger up to date with everything the store knows, and return what was done.
 
-    `now_us` is the caller's clock: it decides which hours are closed, never what is in them. `bucket_ms` is how finely
+    `now_us` is the caller's clock: it decides which hours are closed, never what is in them. `made_at_us` is when the
+    pass is made, where that is another time: an import of history closes nothing. `bucket_ms` is how finely
     the runs' timelines are kept.
     """
     limits = limits or Thresholds()
@@ -77,7 +79,8 @@ def analyze(
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
             session.execute("DELETE FROM analysis")
-            session.execute("INSERT INTO analysis VALUES (?, ?)", [pending.up_to_batch, now_us])
+            made_at = now_us if made_at_us is None else made_at_us
+            session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in pending.up_to_batches])
     return Analysis(len(pending.days), hours, rows, adjustments)
 
 

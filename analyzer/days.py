@@ -2,34 +2,52 @@
 
 Those that anything new touches, those judged by other rules, those that an earlier pass could not settle or never
 reached, and all that come after any of them: a run's yardstick is made of what came before.
+
+Days whose samples have expired are left as they are, whatever is learned of them: made anew, they would say that
+nothing had been measured. From when on there are samples is written down by who drops them (the table `retention`).
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.closing import HOUR_US, LOOK_AHEAD_US
+from collector.numbering import COLLECTORS
+from collector.tiers.retained import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 DAY_US = 86_400_000_000
+_COLLECTOR = COLLECTORS - 1  # the bits of a batch's number that say who took it
 MARGIN_US = HOUR_US  # how far beyond its own a day's samples are read: quiet that reaches in is seen whole
 
-# What arrived since the last pass, and which span of time each row touches.
-_TOUCHED = """
-WITH fresh AS (
-    SELECT started_at - $margin_us AS from_us, ended_at + $margin_us AS until_us FROM gpu_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM host_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM disk_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM network_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM process_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM run_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM service_samples WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM progress WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM node_states WHERE batch > $batch
-    UNION ALL SELECT started_at, ended_at FROM allocations WHERE batch > $batch AND started_at IS NOT NULL
-    UNION ALL SELECT started_at, NULL FROM inventory WHERE batch > $batch
-    UNION ALL SELECT owned_from, owned_until FROM ownership WHERE batch > $batch
+_NEW = "batch > $batch AND batch & 255 = $collector"
+_SPANNED = (
+    "host_samples",
+    "disk_samples",
+    "network_samples",
+    "process_samples",
+    "run_samples",
+    "service_samples",
+    "progress",
+    "node_states",
+)
+
+# What arrived since the last pass, and which span of time each row touches. A name that is new touches what is known by
+# it, and by the names that lead to it.
+_TOUCHED = f"""
+WITH named AS (
+    SELECT alias_run_id FROM run_aliases WHERE {_NEW}
+    UNION SELECT l.alias_run_id FROM run_aliases l JOIN run_aliases r ON r.alias_run_id = l.run_id
+        WHERE r.batch > $batch AND r.batch & 255 = $collector
+), fresh AS (
+    SELECT started_at - $margin_us AS from_us, ended_at + $margin_us AS until_us FROM gpu_samples WHERE {_NEW}
+    {" ".join(f"UNION ALL SELECT started_at, ended_at FROM {table} WHERE {_NEW}" for table in _SPANNED)}
+    UNION ALL SELECT started_at, ended_at FROM allocations WHERE {_NEW} AND started_at IS NOT NULL
+    UNION ALL SELECT started_at, ended_at FROM allocations JOIN named ON alias_run_id = run_id
+        WHERE started_at IS NOT NULL
+    UNION ALL SELECT started_at, NULL FROM inventory WHERE {_NEW}
+    UNION ALL SELECT owned_from, owned_until FROM ownership WHERE {_NEW}
 ), clipped AS (
     SELECT greatest(f.from_us, k.from_us) AS from_us, least(coalesce(f.until_us, k.until_us), k.until_us) AS until_us
     FROM fresh f CROSS JOIN known k
@@ -72,27 +90,46 @@ class Pending:
     """First milliseconds of the days to make, ascending, and the receipt up to which they then are made."""
 
     days: list[int]
-    up_to_batch: int
+    up_to_batches: list[int]  # the newest of each collector
 
 
 def pending(session: "Session", versions: Versions) -> Pending:
     """Return the days to make; see the head of this module."""
-    (done,) = session.row("SELECT coalesce(max(analysed_batch), 0) FROM analysis")
-    (last,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
+    done = {batch & _COLLECTOR: batch for (batch,) in session.rows("SELECT analysed_batch FROM analysis")}
+    last = [batch for (batch,) in session.rows(f"SELECT max(batch) FROM receipts GROUP BY batch & {_COLLECTOR}")]
     (known,) = session.row("SELECT count(*) FROM known WHERE until_us > from_us")
     if not known:
         return Pending([], last)
-    fresh = {"batch": done, "day_us": DAY_US, "margin_us": MARGIN_US}
-    days = {day for (day,) in session.rows(_TOUCHED, fresh)} if last > done else set()
+    days = _touched(session, done, last)
     stale = {"day_us": DAY_US, "rules": versions.rules, "prices": versions.prices}
     days |= {day for (day,) in session.rows(_STALE, stale)}
     unsettled: dict[str, object] = {"day_us": DAY_US, "hour_us": HOUR_US, "settled_us": HOUR_US + LOOK_AHEAD_US}
     days |= {day for (day,) in session.rows(_UNSETTLED, unsettled)}
+    first_us = _first_judgeable(session)
+    days = {day for day in days if day * DAY_US >= first_us}
     if days:
         made = session.rows("SELECT DISTINCT hour // ? FROM ledger_hours", [DAY_US])
         days |= {day for (day,) in made if day > min(days)}
     first, end = session.row("SELECT min(from_ms) * 1000, max(until_ms) * 1000 FROM owned WHERE until_ms > from_ms")
     return Pending([day * DAY_US // 1000 for day in sorted(days) if _overlaps(day, first, end)], last)
+
+
+def _touched(session: "Session", done: dict[int, int], last: list[int]) -> set[int]:
+    """Return the days that what arrived since touches, a collector after another: their batches are numbered apart."""
+    days: set[int] = set()
+    for newest in last:
+        before = done.get(newest & _COLLECTOR, -1)
+        if newest > before:
+            fresh: dict[str, object] = {"batch": before, "collector": newest & _COLLECTOR}
+            fresh |= {"day_us": DAY_US, "margin_us": MARGIN_US}
+            days |= {day for (day,) in session.rows(_TOUCHED, fresh)}
+    return days
+
+
+def _first_judgeable(session: "Session") -> int:
+    """Return the microsecond from which days still have all their samples, those that reach in from before included."""
+    kept = kept_from(session, ("gpu_samples", *_SPANNED))
+    return kept + MARGIN_US if kept else 0
 
 
 def _overlaps(day: int, first: int | None, end: int | None) -> bool:

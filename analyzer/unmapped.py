@@ -20,12 +20,17 @@ class UnmappedGroup:
 
 
 def identities(session: "Session") -> list[RunIdentity]:
-    """Return what each run of the store's allocations says of itself: one row a run, by run id."""
+    """Return what each run of the store's allocations says of itself: one row a run, by run id.
+
+    What hosts call by another name is left to the run's own scheduler.
+    """
     rows = session.rows(
         """
         SELECT run_id, min(coalesce(started_at, submitted_at, 0)), min(account), min("user"), min(queue),
                min(project), min(name), min(labels)
-        FROM allocations GROUP BY run_id ORDER BY run_id
+        FROM allocations
+        WHERE run_id NOT IN (SELECT alias_run_id FROM run_aliases a WHERE a.run_id <> alias_run_id)
+        GROUP BY run_id ORDER BY run_id
         """
     )
     return [

@@ -102,8 +102,10 @@ def _hosts(session: "Session", start_us: int, end_us: int) -> dict[str, Host]:
     rows = session.rows(
         """
         WITH latest AS (
-            SELECT * FROM inventory WHERE gpu_uuid IS NULL
-            QUALIFY row_number() OVER (PARTITION BY node ORDER BY started_at DESC, batch DESC) = 1
+            SELECT node, arg_max(rack, (started_at, batch)) AS rack,
+                arg_max(cpu_cores, (started_at, batch)) AS cpu_cores,
+                arg_max(local_nvme_bytes, (started_at, batch)) AS local_nvme_bytes
+            FROM inventory WHERE gpu_uuid IS NULL GROUP BY node
         ), hours AS (
             SELECT node, min(sku) AS sku, count(DISTINCT gpu_uuid) AS gpus, count(DISTINCT hour) AS hours,
                 coalesce(sum(milliseconds) FILTER (state = 'unallocated' AND cause = 'free'), 0)::BIGINT AS free_ms
@@ -123,18 +125,24 @@ def _hosts(session: "Session", start_us: int, end_us: int) -> dict[str, Host]:
 def _runs(session: "Session", start_us: int, end_us: int) -> dict[str, Placed]:
     rows = session.rows(
         """
-        WITH held AS (
-            SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank FROM allocations
+        WITH latest AS (
+            SELECT alias_run_id, arg_max(run_id, batch) AS run_id FROM run_aliases GROUP BY alias_run_id
+        ), names AS (
+            SELECT l.alias_run_id, coalesce(n.run_id, l.run_id) AS run_id
+            FROM latest l LEFT JOIN latest n ON n.alias_run_id = l.run_id
+        ), held AS (
+            SELECT coalesce(o.run_id, a.run_id) AS run_id, node, count(DISTINCT gpu_uuid) AS gpus,
+                min(rank) AS first_rank
+            FROM allocations a LEFT JOIN names o ON o.alias_run_id = a.run_id
             WHERE started_at < ? AND coalesce(ended_at, ?) > ? AND gpu_uuid IS NOT NULL
-            GROUP BY run_id, node
+            GROUP BY ALL
         ), cores AS (
-            SELECT run_id, node, quantile_disc(cores_allotted, 0.5) AS cores FROM run_samples
-            WHERE started_at >= ? AND started_at < ? GROUP BY run_id, node
-        ), all_cores AS (
-            SELECT run_id, sum(cores) AS cores FROM cores GROUP BY run_id
+            SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores
+            FROM run_windows WHERE window_start >= ? AND window_start < ? AND (counts->>'$.cores_milli') IS NOT NULL
+            GROUP BY run_id
         )
         SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores)
-        FROM held h LEFT JOIN all_cores c USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
+        FROM held h LEFT JOIN cores c USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
         """,
         [end_us, end_us, start_us, start_us, end_us],
     )

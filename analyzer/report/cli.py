@@ -1,12 +1,14 @@
 """The reading commands: report, findings, explain, recommend and show."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 
 from analyzer.config import Settings
@@ -155,10 +157,19 @@ def ask(server: str, request: Request) -> str:
             return str(answer.read(ANSWER_BYTES).decode())
     except urllib.error.HTTPError as error:
         with error:
-            raise LedgerError(f"{server} answers {error.code}: {error.read(4096).decode(errors='replace')}") from error
+            said = _error(error.read(4096).decode(errors="replace"))
+            hint = "; put it into GPULEDGER_TOKEN" if error.code == HTTPStatus.UNAUTHORIZED else ""
+            raise LedgerError(f"{server} answers {error.code}: {said}{hint}") from error
     except OSError as error:
         why = getattr(error, "reason", error)  # of an URLError the system's own words
         raise LedgerError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
+
+
+def _error(body: str) -> str:
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, TypeError, KeyError):  # a proxy's words, not ours
+        return body
 
 
 def _recording(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Finding
+from analyzer.notices import Notice
 from analyzer.period import Period
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, money
@@ -14,7 +15,10 @@ CENTS = 100
 
 @dataclass(frozen=True, slots=True)
 class FindingsReport:
-    """Findings by money, suspicions apart. `previous` is None where the period before is not wholly known."""
+    """Findings by money; suspicions and hardware to look at apart.
+
+    `previous` is None where the period before is not wholly known.
+    """
 
     period: Period
     currency: str
@@ -22,6 +26,7 @@ class FindingsReport:
     suspicions: tuple[Finding, ...]
     previous: tuple[Finding, ...] | None
     not_judged: int
+    notices: tuple[Notice, ...] = ()
     everything: bool = False
 
     @property
@@ -47,6 +52,7 @@ def findings_report(
     found: Sequence[Finding],
     previous: Sequence[Finding] | None,
     not_judged: int,
+    noticed: Sequence[Notice] = (),
     *,
     everything: bool = False,
 ) -> FindingsReport:
@@ -60,7 +66,14 @@ def findings_report(
     before = None if previous is None else tuple(finding for finding in previous if not finding.suspicion)
     suspicions = sorted((finding for finding in found if finding.suspicion), key=lambda f: (-f.milliseconds, f.id))
     return FindingsReport(
-        period, currency, tuple(sorted(proven, key=size)), tuple(suspicions), before, not_judged, everything
+        period,
+        currency,
+        tuple(sorted(proven, key=size)),
+        tuple(suspicions),
+        before,
+        not_judged,
+        tuple(noticed),
+        everything,
     )
 
 

@@ -10,6 +10,7 @@ from analyzer.report.recommendation_text import saves_words
 from analyzer.report.words import counted, gpu_hours, moment, money, plain, symbol
 from analyzer.states import booking
 
+NOTICES_SHOWN = 5
 SURE = {"high": "high", "medium": "med", "low": "low"}
 
 
@@ -50,12 +51,24 @@ def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
             what = paper.cut(finding.what, 24 + paper.extra)
             hours = f"{gpu_hours(finding.milliseconds)} h"
             found.append(f"  {finding.id:<8}{paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>10}")
+    found += _notices(report, paper)
     if report.not_judged:
         found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}, named by gpuledger report week")
     return [
         *found,
         f"next: gpuledger explain {report.findings[0].id}" if report.findings else "next: gpuledger report week",
     ]
+
+
+def _notices(report: FindingsReport, paper: Paper) -> list[str]:
+    if not report.notices:
+        return []
+    lines = ["", "HARDWARE TO LOOK AT (what it costs stands in the findings above)"]
+    for notice in report.notices[: None if report.everything else NOTICES_SHOWN]:
+        lines += paper.labelled(paper.cut(notice.node, 12), f"{plain(notice.gpu_uuid)}: {plain(notice.sentence)}", 14)
+    if not report.everything and len(report.notices) > NOTICES_SHOWN:
+        lines.append(f"  {len(report.notices) - NOTICES_SHOWN} more: --all lists them")
+    return [*lines, ""]
 
 
 def explain_text(finding: Finding, advice: Sequence[Recommendation], currency: str, timezone: str, paper: Paper) -> str:

@@ -50,8 +50,9 @@ def host_side(session: Session, run_id: str, start_us: int, end_us: int) -> Host
     workers, worker, cpu = session.row(
         "SELECT max(workers), "
         f"sum(workers_busiest_cpu_ratio * {weight}) / sum({weight}) FILTER (workers_busiest_cpu_ratio IS NOT NULL), "
-        "sum(cpu_seconds) FROM process_samples WHERE run_id = ?",
-        [run_id],
+        "sum(cpu_seconds) FROM process_samples "
+        "WHERE run_id = ? OR run_id IN (SELECT alias_run_id FROM run_aliases WHERE run_id = ?)",
+        [run_id, run_id],
     )
     disks = _devices(session, "disk_samples", "mount_kind", "read_bytes", "written_bytes", "max(busy_ratio)", span)
     links = _devices(session, "network_samples", "link_kind", "receive_bytes", "transmit_bytes", "NULL", span)

@@ -19,7 +19,6 @@ from collector.decode import decode
 from collector.errors import BatchError
 from collector.landing import Landing
 from collector.store.database import Store
-from collector.store.session import Session
 
 MEMORY_LIMIT = "1GB"
 MICROS = 1_000_000
@@ -88,8 +87,7 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
     except EnvelopeError as error:
         raise LedgerError(str(error)) from error
     with Store.open(None, memory_limit=MEMORY_LIMIT) as store:
-        with store.session() as session:
-            refused = tuple(_load(session, recording))
+        refused = tuple(_load(store, recording))
         settings = FlatPriced(micros_per_gpu_hour=price)
         until = recording.end.ended_at if recording.end else _last_seen(store, recording)
         bucket_ms = max(SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // STRETCHES)
@@ -100,19 +98,19 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
     return RecordingReport(path.name, recording.header, recording.end, until, run, host, refused)
 
 
-def _load(session: Session, recording: Recording) -> Iterator[str]:
-    landing = Landing(session)
+def _load(store: Store, recording: Recording) -> Iterator[str]:
     batches = []
-    for body in recording.batches:
-        try:
-            header, _ = open_envelope(body)
-            batches.append(decode(body, header.sent_at))
-        except (BatchError, EnvelopeError) as error:
-            yield str(error)
-        if len(batches) == BATCHES_AT_ONCE:
-            landing.land(batches)
-            batches = []
-    landing.land(batches)
+    with Landing(store) as landing:
+        for body in recording.batches:
+            try:
+                header, _ = open_envelope(body)
+                batches.append(decode(body, header.sent_at))
+            except (BatchError, EnvelopeError) as error:
+                yield str(error)
+            if len(batches) == BATCHES_AT_ONCE:
+                landing.land(batches)
+                batches = []
+        landing.land(batches)
 
 
 def _last_seen(store: Store, recording: Recording) -> int:

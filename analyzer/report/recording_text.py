@@ -11,7 +11,7 @@ from analyzer.report.recommendation_text import in_span
 from analyzer.report.recording import RecordingReport
 from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.run import RunReport
-from analyzer.report.run_text import run_sentence, sparks
+from analyzer.report.run_text import large, run_sentence, sparks
 from analyzer.report.table import Line, lines
 from analyzer.report.words import clock, counted, duration, gpu_hours, money, plain
 
@@ -45,7 +45,14 @@ def _head(report: RecordingReport, paper: Paper) -> list[str]:
     elif report.ended.exit_code != 0:
         size += f", exit code {report.ended.exit_code}"
     name = paper.cut(report.header.command, paper.width - 2)
-    return [f"{name:<{NAME_WIDTH}} {size}"] if len(name) <= NAME_WIDTH else [name, f"{'':<{NAME_WIDTH}} {size}"]
+    first = [name] if len(name) > NAME_WIDTH else []
+    return [*first, f"{'' if first else name:<{NAME_WIDTH}} {size}", *_said(report.run)]
+
+
+def _said(run: RunReport | None) -> list[str]:
+    told = [] if run is None else [(run.steps, "steps"), (run.tokens, "tokens")]
+    counts = ", ".join(f"{large(count)} {what}" for count, what in told if count)
+    return [f"{'':<{NAME_WIDTH}} {counts} (said by the run)"] if counts else []
 
 
 def _of_run(run: RunReport, report: RecordingReport, paper: Paper) -> list[list[str]]:

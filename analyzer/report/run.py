@@ -61,7 +61,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Where one run's GPU time went. `tokens` is the run's own word, `limit_at` the end that its scheduler allows."""
+    """Where one run's GPU time went. `steps` and `tokens` are its own word, `limit_at` the end its scheduler allows."""
 
     facts: RunFacts
     timezone: str
@@ -75,6 +75,7 @@ class RunReport:
     findings: tuple[Finding, ...]
     recommendations: tuple[Recommendation, ...]
     not_judged: tuple[NotJudged, ...]
+    steps: int | None
     tokens: int | None
     limit_at: int | None
 
@@ -165,14 +166,18 @@ def run_report(
         tuple(own),
         by_saving([advice for advice in recommendations if ids & set(advice.finding_ids)]),
         not_judged(session, span, run_id),
-        _tokens(session, run_id),
+        *_said(session, run_id),
         _limit(session, run_id) if facts.ended_at is None else None,
     )
 
 
-def _tokens(session: Session, run_id: str) -> int | None:
-    tokens: int | None = session.row("SELECT sum(tokens) FROM progress WHERE run_id = ?", [run_id])[0]
-    return tokens
+def _said(session: Session, run_id: str) -> tuple[int | None, int | None]:
+    steps, tokens = session.row(
+        "SELECT sum(steps), sum(tokens) FROM progress "
+        "WHERE run_id = ? OR run_id IN (SELECT alias_run_id FROM run_aliases WHERE run_id = ?)",
+        [run_id, run_id],
+    )
+    return steps, tokens
 
 
 def _limit(session: Session, run_id: str) -> int | None:

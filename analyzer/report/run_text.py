@@ -119,10 +119,12 @@ def _cost(report: RunReport) -> str:
 
 def _rest(report: RunReport) -> list[tuple[str, str]]:
     facts, cost, found = report.facts, report.breakdown.cost_micros, []
+    if report.steps:
+        found.append((f"{large(report.steps)} steps (said by the run)", ""))
     if report.tokens:
         per_million = money(nearest(cost * 1_000_000, report.tokens), report.currency) if cost else ""
         found.append(
-            (f"{_large(report.tokens)} tokens (said by the run)", f"{per_million} per million" if per_million else "")
+            (f"{large(report.tokens)} tokens (said by the run)", f"{per_million} per million" if per_million else "")
         )
     if facts.submitted_at is not None and facts.started_at is not None and facts.started_at > facts.submitted_at:
         waited = duration((facts.started_at - facts.submitted_at) // 1_000_000)
@@ -144,7 +146,8 @@ def _projection(report: RunReport, limit_at: int, started_at: int) -> tuple[str,
     return left, f"about {gpu_hours(total, hours_decimals(total))} GPU-hours{paid}"
 
 
-def _large(number: int) -> str:
+def large(number: int) -> str:
+    """Return a count for a person: 903, 8.38 million."""
     for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
         if number >= size:
             return f"{number / size:.2f} {word}"

@@ -5,14 +5,19 @@ CREATE OR REPLACE TEMP TABLE inventory_now AS
 SELECT * FROM inventory WHERE gpu_uuid IS NOT NULL
 QUALIFY row_number() OVER (PARTITION BY gpu_uuid ORDER BY started_at DESC, batch DESC) = 1;
 
+-- Of each host the last word on each of its facts: an agent that knows no rack does not take back what labels said.
 CREATE OR REPLACE TEMP TABLE host_now AS
-SELECT node, rack, node_group FROM inventory WHERE gpu_uuid IS NULL
-QUALIFY row_number() OVER (PARTITION BY node ORDER BY started_at DESC, batch DESC) = 1;
+SELECT node, arg_max(rack, (started_at, batch)) AS rack, arg_max(node_group, (started_at, batch)) AS node_group
+FROM inventory WHERE gpu_uuid IS NULL GROUP BY node;
 
--- What the agents have seen, whoever owns it.
+-- What the agents have seen, whoever owns it; in samples, and in those that have expired.
 CREATE OR REPLACE TEMP TABLE seen AS
-SELECT gpu_uuid, min(node) AS node, max(parent_uuid) AS parent_uuid, min(started_at) AS first_at, max(ended_at) AS last_at
-FROM gpu_samples GROUP BY gpu_uuid;
+WITH every AS (
+    SELECT gpu_uuid, node, parent_uuid, started_at AS first_at, ended_at AS last_at FROM gpu_samples
+    UNION ALL SELECT gpu_uuid, node, parent_uuid, first_at, last_at FROM gpus_seen
+)
+SELECT gpu_uuid, min(node) AS node, max(parent_uuid) AS parent_uuid, min(first_at) AS first_at, max(last_at) AS last_at
+FROM every GROUP BY gpu_uuid;
 
 -- The ledger reaches from the first evidence to the last; ownership alone is evidence only where there is no other.
 CREATE OR REPLACE TEMP TABLE known AS
@@ -27,17 +32,75 @@ SELECT coalesce(from_us, (SELECT min(owned_from) FROM ownership)) AS from_us,
     coalesce(until_us, (SELECT max(owned_until) FROM ownership)) AS until_us
 FROM bounds;
 
+-- Hosts know some runs by another name than their scheduler: the task of an array by its number, a pod by its name and
+-- that by its owner, so that a name may lead to a name. A name that is used anew, as that of a pod of a job that was
+-- submitted again, means each run from when that was asked for.
+CREATE OR REPLACE TEMP TABLE other_names AS
+WITH latest AS (
+    SELECT alias_run_id, run_id FROM run_aliases
+    QUALIFY row_number() OVER (PARTITION BY alias_run_id ORDER BY batch DESC) = 1
+), meant AS (
+    SELECT a.alias_run_id, coalesce(n.run_id, a.run_id) AS run_id, arg_max(a.member, a.batch) AS member, min(a.batch) AS batch,
+        list(DISTINCT a.run_id) AS told
+    FROM run_aliases a LEFT JOIN latest n ON n.alias_run_id = a.run_id GROUP BY ALL
+), reused AS (
+    SELECT *, list_distinct(list_prepend(run_id, told)) AS runs FROM meant
+    QUALIFY count(*) OVER (PARTITION BY alias_run_id) > 1
+), asked AS (
+    SELECT r.alias_run_id, r.run_id, min(coalesce(a.submitted_at, a.started_at)) AS at_us
+    FROM (SELECT alias_run_id, run_id, member, unnest(runs) AS known_as FROM reused) r
+    JOIN allocations a ON a.run_id = r.known_as AND (a.member = r.member OR a.member IS NULL OR r.member IS NULL) GROUP BY ALL
+), since AS (
+    SELECT m.*, coalesce(a.at_us, t.sent_at, m.batch >> 8) AS at_us, row_number() OVER w AS n
+    FROM meant m LEFT JOIN asked a USING (alias_run_id, run_id) LEFT JOIN receipts t ON t.batch = m.batch
+    WINDOW w AS (PARTITION BY m.alias_run_id ORDER BY coalesce(a.at_us, t.sent_at, m.batch >> 8), m.batch, m.run_id)
+)
+SELECT alias_run_id, run_id, member, CASE WHEN n = 1 THEN 0 ELSE at_us END AS from_us,
+    coalesce(lead(at_us) OVER (PARTITION BY alias_run_id ORDER BY n), 9223372036854775807) AS until_us
+FROM since;
+
 -- The last word on each allocation, clocks of sources ranked: the scheduler before the cgroup before the run itself.
-CREATE OR REPLACE TEMP TABLE allocation_now AS
-SELECT run_id, coalesce(attempt, 0) AS attempt, gpu_uuid, node, started_at // 1000 AS from_ms,
-    coalesce(ended_at, (SELECT until_us FROM known)) // 1000 AS until_ms,
-    ended_at, exit_status, submitted_at,
-    CASE coalesce(scheduler, split_part(run_id, '/', 1))
-        WHEN 'process' THEN 3 WHEN 'declared' THEN 2 WHEN 'cgroup' THEN 1 ELSE 0 END AS precedence,
-    name, account, user AS owner, project, queue, labels, batch
-FROM allocations WHERE started_at IS NOT NULL
+-- Where the scheduler knows no GPU, its word is of a member (a pod), or of the run on a host.
+CREATE OR REPLACE TEMP TABLE allocation_told AS
+WITH ranked AS (
+    SELECT *, CASE coalesce(scheduler, split_part(run_id, '/', 1))
+        WHEN 'process' THEN 3 WHEN 'declared' THEN 2 WHEN 'cgroup' THEN 1 ELSE 0 END AS precedence
+    FROM allocations WHERE started_at IS NOT NULL
+)
+SELECT r.* REPLACE (coalesce(o.run_id, r.run_id) AS run_id),
+    coalesce(o.member, CASE WHEN r.gpu_uuid IS NULL THEN r.member END, r.node) AS part
+FROM ranked r LEFT JOIN other_names o ON o.alias_run_id = r.run_id AND r.started_at >= o.from_us AND r.started_at < o.until_us
 QUALIFY row_number() OVER (
-    PARTITION BY run_id, coalesce(attempt, 0), gpu_uuid, started_at ORDER BY batch DESC, ended_at DESC NULLS LAST) = 1;
+    PARTITION BY coalesce(o.run_id, r.run_id), coalesce(attempt, 0), coalesce(gpu_uuid, node), CASE WHEN gpu_uuid IS NULL THEN part END, started_at
+    ORDER BY batch DESC, ended_at DESC NULLS LAST) = 1;
+
+-- How members ended that their scheduler knows without a GPU: what hosts say of them ended so too.
+CREATE OR REPLACE TEMP TABLE endings AS
+SELECT run_id, part, ended_at, max(exit_status) AS exit_status FROM allocation_told
+WHERE precedence = 0 AND gpu_uuid IS NULL AND ended_at > started_at GROUP BY ALL;
+
+-- Pods have no attempts: those that failed, and those that were taken down with them within minutes, are one.
+CREATE OR REPLACE TEMP TABLE breaks AS
+WITH failures AS (
+    SELECT run_id, ended_at, coalesce(ended_at - lag(ended_at) OVER w > 300000000, true) AS is_new
+    FROM endings WHERE starts_with(run_id, 'kubernetes/') AND exit_status IN ('failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed')
+    WINDOW w AS (PARTITION BY run_id ORDER BY ended_at)
+)
+SELECT run_id, ended_at, max(n) AS attempt FROM (
+    SELECT *, count(*) FILTER (is_new) OVER (PARTITION BY run_id ORDER BY ended_at) AS n FROM failures) GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE allocation_now AS
+WITH ended AS (
+    SELECT a.*, coalesce(a.exit_status, CASE WHEN a.ended_at IS NOT NULL THEN e.exit_status END) AS ending,
+        coalesce(CASE WHEN a.gpu_uuid IS NULL THEN a.ended_at END, e.ended_at, a.ended_at) AS over_at,
+        CASE WHEN a.gpu_uuid IS NOT NULL AND a.ended_at - e.ended_at BETWEEN 0 AND 60000000 THEN e.ended_at ELSE a.ended_at END AS until_us
+    FROM allocation_told a ASOF LEFT JOIN endings e ON e.run_id = a.run_id AND e.part = a.part AND e.ended_at >= a.started_at
+)
+SELECT a.run_id, CASE WHEN a.ending <> 'completed' AND a.over_at - b.ended_at <= 300000000 THEN b.attempt ELSE coalesce(a.attempt, 0) END AS attempt,
+    a.gpu_uuid, a.node, a.started_at // 1000 AS from_ms, coalesce(a.until_us, (SELECT until_us FROM known)) // 1000 AS until_ms,
+    a.until_us AS ended_at, a.ending AS exit_status, a.submitted_at, a.precedence,
+    a.name, a.account, a.user AS owner, a.project, a.queue, a.labels, a.batch
+FROM ended a ASOF LEFT JOIN breaks b ON b.run_id = a.run_id AND b.ended_at <= a.over_at;
 
 -- Slots that were bought before their GPU is known by name take the driver's index as their number.
 CREATE OR REPLACE TEMP TABLE owned_rows AS
@@ -98,12 +161,27 @@ FROM owned_rows JOIN gpus USING (gpu_uuid);
 CREATE OR REPLACE TEMP TABLE run_keys AS
 SELECT row_number() OVER (ORDER BY run_id) AS rid, run_id FROM (SELECT DISTINCT run_id FROM allocation_now);
 
+-- And by every name that hosts may have for it.
+CREATE OR REPLACE TEMP TABLE run_names AS
+SELECT run_id, rid, 0 AS from_us, 9223372036854775807 AS until_us FROM run_keys
+UNION SELECT o.alias_run_id, k.rid, o.from_us, o.until_us FROM other_names o JOIN run_keys k USING (run_id)
+WHERE o.alias_run_id NOT IN (SELECT run_id FROM run_keys);
+
 CREATE OR REPLACE TEMP TABLE holds AS
-WITH taken AS (
+WITH scheduled AS (
+    SELECT run_id, gpu_uuid, until_ms AS end_ms FROM allocation_now
+    WHERE precedence = 0 AND ended_at IS NOT NULL AND gpu_uuid IS NOT NULL AND until_ms > from_ms
+), told AS (
+    -- A host learns of an end at its next reading, or the one after: what its scheduler says of the same run counts.
+    SELECT a.* REPLACE (CASE WHEN a.precedence > 0 AND a.until_ms - s.end_ms <= 60000 AND s.end_ms > a.from_ms THEN s.end_ms
+        ELSE a.until_ms END AS until_ms)
+    FROM allocation_now a ASOF LEFT JOIN scheduled s
+        ON s.run_id = a.run_id AND s.gpu_uuid = a.gpu_uuid AND s.end_ms <= a.until_ms
+), taken AS (
     SELECT k.rid, a.attempt, u.uid, u.gid, u.nid, a.from_ms, a.until_ms, a.precedence, a.exit_status,
         a.ended_at IS NOT NULL AS ended,
         lag(a.until_ms) OVER (PARTITION BY u.uid, a.precedence ORDER BY a.from_ms, a.until_ms, k.rid, a.attempt) AS before_ms
-    FROM allocation_now a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
+    FROM told a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
     WHERE a.until_ms > a.from_ms
 ), offsets AS (
     SELECT n.nid, s.ended_at // 1000 AS at_ms, max(abs(round(1000 * s.clock_offset_seconds)))::BIGINT AS offset_ms

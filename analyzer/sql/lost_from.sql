@@ -2,7 +2,9 @@
 CREATE OR REPLACE TEMP TABLE lost AS
 WITH saved AS (
     SELECT run_id, minute + 60000000 AS at_us FROM checkpoints
-    UNION ALL SELECT run_id, ended_at FROM progress WHERE checkpoint IS NOT NULL
+    UNION ALL SELECT k.run_id, p.ended_at FROM progress p
+    JOIN run_names n ON n.run_id = p.run_id AND p.started_at >= n.from_us AND p.started_at < n.until_us
+    JOIN run_keys k USING (rid) WHERE p.checkpoint IS NOT NULL
 )
 SELECT f.rid, f.attempt, f.lost_cause,
     coalesce((SELECT max(s.at_us) // 1000 FROM saved s WHERE s.run_id = k.run_id AND s.at_us // 1000 BETWEEN f.from_ms AND f.until_ms), f.from_ms) AS lost_from_ms

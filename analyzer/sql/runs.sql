@@ -2,17 +2,20 @@
 
 CREATE OR REPLACE TEMP TABLE run_summary AS
 WITH serving AS (
-    SELECT DISTINCT run_id FROM service_samples
+    SELECT n.rid FROM service_samples s
+    JOIN run_names n ON n.run_id = s.run_id AND s.started_at >= n.from_us AND s.started_at < n.until_us
+    UNION SELECT n.rid FROM services_seen s
+    JOIN run_names n ON n.run_id = s.run_id AND s.last_at > n.from_us AND s.first_at < n.until_us
 )
 SELECT a.run_id, k.rid, min(a.name) AS name, min(a.account) AS account, min(a.owner) AS owner, min(a.project) AS project,
-    min(a.queue) AS queue, min(a.labels) AS labels, min(a.from_ms) * 1000 AS started_us, a.run_id IN (SELECT run_id FROM serving) AS serves,
+    min(a.queue) AS queue, min(a.labels) AS labels, min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
     CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks
 FROM allocation_now a JOIN run_keys k USING (run_id) LEFT JOIN nodes n USING (node)
 GROUP BY a.run_id, k.rid;
 
 CREATE OR REPLACE TEMP TABLE run_ends AS
-SELECT a.run_id, arg_max(a.exit_status, (a.attempt, a.until_ms)) AS exit_status, min(a.submitted_at) AS submitted_at,
+SELECT a.run_id, arg_max(a.exit_status, (a.until_ms, a.attempt)) AS exit_status, min(a.submitted_at) AS submitted_at,
     min(a.from_ms) * 1000 AS started_at, CASE WHEN count(*) FILTER (a.ended_at IS NULL) = 0 THEN max(a.ended_at) END AS ended_at,
     CASE WHEN count(DISTINCT i.sku) = 1 THEN min(i.sku) END AS sku, count(DISTINCT a.attempt) AS attempts
 FROM allocation_now a LEFT JOIN (SELECT DISTINCT gpu_uuid, sku FROM owned_rows) i USING (gpu_uuid) GROUP BY a.run_id

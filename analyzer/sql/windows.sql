@@ -72,7 +72,8 @@ SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING
 CREATE OR REPLACE TEMP TABLE process_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest, avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
-FROM process_samples JOIN run_keys k USING (run_id) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
+FROM process_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
@@ -80,7 +81,8 @@ SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     (avg(round(1000 * cores_allotted)::BIGINT) * count(DISTINCT node))::BIGINT AS cores_milli,
     (sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at), 1))::BIGINT AS cpu_throttled,
     avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
-FROM run_samples JOIN run_keys k USING (run_id) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
+FROM run_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE dip_windows AS
 SELECT s.rid, d.from_ms // 600000 * 600000 AS window_ms, count(*) AS dips, count(*) FILTER (d.refilled) AS refills

@@ -47,9 +47,8 @@ def examine(session: "Session", settings: Settings) -> list[Check]:
 
 
 def as_json(checks: list[Check]) -> dict[str, object]:
-    """Return the checks for --json."""
+    """Return the checks as JSON's types."""
     return {
-        "version": 1,
         "right": all(check.is_right for check in checks),
         "checks": [asdict(check) | {"right": check.is_right} for check in checks],
     }

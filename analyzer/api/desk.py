@@ -1,0 +1,176 @@
+"""One request's way to the ledger: who asks, which state of it, one snapshot, and nothing made that is known."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from analyzer.api.cursor import Key, Place, read, written
+from analyzer.api.faults import BusyError
+from analyzer.api.generation import Generations, Kept
+from analyzer.api.model import VERSION, Document
+from analyzer.api.scope import Scope, confine
+from analyzer.api.when import period_of
+from analyzer.config import Settings
+from analyzer.errors import LedgerError
+from analyzer.findings import Finding
+from analyzer.period import Period
+from analyzer.placement.recommendation import Recommendation
+from analyzer.reading import Judges, Reader
+from collector.store.session import Session
+
+HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
+NOT_MODIFIED = 304
+AT_ONCE = 8
+PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The ledger as one request sees it: `session` is confined to what may be seen, within one snapshot."""
+
+    reader: Reader
+    whole: Reader  # of all teams: its findings and advice pass through `findings` and `advice` alone
+    scope: Scope
+    generation: str
+    query: str
+    kept: Kept
+
+    @property
+    def session(self) -> Session:
+        """What may be seen."""
+        return self.reader.session
+
+    @property
+    def currency(self) -> str:
+        """The ledger's one currency."""
+        return self.reader.settings.currency
+
+    def head(self) -> dict[str, Any]:
+        """Return what every document begins with."""
+        return {"version": VERSION, "generation": self.generation, "currency": self.currency}
+
+    def place(self, cursor: str | None, kinds: tuple[type, ...]) -> Place | None:
+        """Return where a cursor of this listing leads."""
+        return None if cursor is None else read(cursor, self.query, kinds)
+
+    def next(self, key: Key, period: Period | None) -> str:
+        """Return the cursor of the page that begins after this key."""
+        return written(self.query, Place(key, period))
+
+    def period(self, since: str | None, until: str | None) -> Period:
+        """Return the period that is meant; without a word, the last complete week that the ledger knows.
+
+        Raises:
+            LedgerError: the ledger is empty, or there is no such period.
+        """
+        if since is None and until is None:
+            return self.reader.period(None)
+        first, last = self.session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours")
+        if first is None:
+            raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+        return period_of(self.reader.calendar, since, until, first, last)
+
+    def findings(self, period: Period) -> list[Finding]:
+        """Return the findings of a period that may be seen; the whole list is made once a generation."""
+        return [finding for finding in self._all_findings(period) if self.scope.sees(finding)]
+
+    def advice(self, period: Period) -> list[Recommendation]:
+        """Return the recommendations of a period that may be seen."""
+        made = self.kept.get(
+            ("advice", self.generation, period.start, period.end),
+            lambda: self.whole.advice(self._all_findings(period), period),
+        )
+        return [advice for advice in made if self.scope.sees(advice)]
+
+    def of_run(self, run_id: str, period: Period) -> list[Finding]:
+        """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""
+        found = self.whole.judges.findings(self.whole.session, period.start, period.end, run_id)
+        return [finding for finding in found if run_id in finding.run_ids and self.scope.sees(finding)]
+
+    def advice_for(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return what is recommended against these findings, most saved first."""
+        return self.whole.advice(found, period)
+
+    def _all_findings(self, period: Period) -> list[Finding]:
+        key = ("findings", self.generation, period.start, period.end)
+        return self.kept.get(key, lambda: self.whole.findings(period))
+
+
+class Desk:
+    """Answers the requests of one site."""
+
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        settings: Settings,
+        judges: Judges | None = None,
+        *,
+        at_once: int = AT_ONCE,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._open = open_session
+        self._settings = settings
+        self._judges = judges or Judges.own()
+        self._generations = Generations(settings)
+        self._kept = Kept()
+        self._turns = threading.BoundedSemaphore(at_once)
+        self._patience = patience_seconds
+
+    def answer(self, request: Request, make: Callable[[Reading], Document], *, follows_ledger: bool = True) -> Response:
+        """Return the document, or 304 where who asks has it; what does not change with the ledger has no ETag."""
+        scope = Scope.of(request.scope)
+        with self._turn(), self._open() as whole:
+            generation = self._generations.of(whole)
+            tag = {"ETag": _tag(generation, request, scope)} if follows_ledger else {}
+            if follows_ledger and _has(request.headers, tag["ETag"]):
+                return Response(status_code=NOT_MODIFIED, headers=HEADERS | tag)
+            with self._seen(whole, scope) as own, own.transaction():
+                readers = (Reader(own, self._settings, self._judges), Reader(whole, self._settings, self._judges))
+                document = make(Reading(*readers, scope, generation, _query(request, scope), self._kept))
+        body = document.model_dump_json(exclude_unset=True)
+        return Response(body, media_type="application/json", headers=HEADERS | tag)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until few enough read the ledger: each of them takes of the memory that DuckDB has."""
+        if not self._turns.acquire(timeout=self._patience):
+            raise BusyError("as many read the ledger as may at once: come again in a moment")
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    @contextmanager
+    def _seen(self, whole: Session, scope: Scope) -> Iterator[Session]:
+        """Yield what may be seen: everything, or a session of its own that sees less."""
+        if scope.teams is None:
+            yield whole
+            return
+        with self._open() as own:
+            confine(own, scope)
+            yield own
+
+
+def _tag(generation: str, request: Request, scope: Scope) -> str:
+    what = f"{generation} {scope} {request.url.path} {request.url.query}"
+    return f'W/"{hashlib.sha256(what.encode()).hexdigest()[:24]}"'
+
+
+def _has(headers: Mapping[str, str], tag: str) -> bool:
+    """Whether If-None-Match names this state; weakly, as RFC 9110 has it for reading."""
+    named = {part.strip().removeprefix("W/") for part in headers.get("if-none-match", "").split(",")}
+    return tag.removeprefix("W/") in named
+
+
+def _query(request: Request, scope: Scope) -> str:
+    """Return what a cursor is bound to: the listing, what is asked of it and who may see what; not how much at once."""
+    asked = sorted(
+        (name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "limit")
+    )
+    return repr((request.url.path, asked, scope.teams))

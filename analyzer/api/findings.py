@@ -1,0 +1,114 @@
+"""GET /v1/findings and /v1/findings/{id}: what was avoidable. Findings share no GPU-second and sum to what is."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.api.asking import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
+from analyzer.api.desk import Desk, Reading
+from analyzer.api.finding_item import FindingItem, finding_items
+from analyzer.api.model import Coverage, Document, Listing, Span
+from analyzer.errors import LedgerError
+from analyzer.findings import Finding
+from analyzer.report.coverage import hours
+from analyzer.report.run import find_run
+
+FindingId = Annotated[str, Path(pattern="^f-[a-z2-9]{4}$", description="As in the list: f-7kq2.")]
+
+
+class FindingsAsked(Spanned, Paged):
+    """Which findings of a period."""
+
+    team: Texts = Field([])
+    run: Text | Opt = Field(None, description="Those that name this run.")
+    state: Annotated[list[State], Field(max_length=VALUES_MAX)] = Field([])
+    cause: Annotated[list[Cause], Field(max_length=VALUES_MAX)] = Field([])
+    confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
+    still_open: bool | Opt = None
+    suspicions: bool = Field(False, description="List suspicions too, which claim nothing.")
+
+
+class FindingPage(Listing):
+    """Findings of a period, the dearest first, suspicions last."""
+
+    period: Span
+    hours: Coverage
+    items: list[FindingItem]
+
+
+class FindingDocument(Document):
+    """One finding."""
+
+    period: Span
+    finding: FindingItem
+    recommendation_ids: list[str]
+
+
+def finding_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/findings", response_model=FindingPage, responses=READS, tags=["findings"])
+    def findings(request: Request, asked: Annotated[FindingsAsked, Query()]) -> Response:
+        """What was avoidable in a period, by who lost it and why."""
+        return desk.answer(request, lambda reading: finding_page(reading, asked))
+
+    @router.get("/findings/{finding_id}", response_model=FindingDocument, responses=READS, tags=["findings"])
+    def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
+        """One finding of a period: what was seen, and what would prove it wrong."""
+        return desk.answer(request, lambda reading: finding_document(reading, finding_id, asked))
+
+    return router
+
+
+def finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
+    """Return one page of findings."""
+    place = reading.place(asked.cursor, (bool, int, int, str))
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    run_id = None if asked.run is None else find_run(reading.session, asked.run)
+    found = [finding for finding in reading.findings(period) if _is_wanted(finding, asked, run_id)]
+    after = [finding for finding in found if place is None or _key(finding) > place.key]
+    shown = after[: asked.limit]
+    return FindingPage(
+        **reading.head(),
+        next_cursor=reading.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
+        period=Span.of(period),
+        hours=Coverage.of(hours(reading.session, period)),
+        items=finding_items(found, shown, reading.currency),
+    )
+
+
+def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
+    return (
+        (asked.suspicions or not finding.suspicion)
+        and (not asked.team or finding.team in asked.team)
+        and (run_id is None or run_id in finding.run_ids)
+        and (not asked.state or finding.state in asked.state)
+        and (not asked.cause or finding.cause in asked.cause)
+        and (not asked.confidence or finding.confidence in asked.confidence)
+        and (asked.still_open is None or finding.still_open is asked.still_open)
+    )
+
+
+def _key(finding: Finding) -> tuple[bool, int, int, str]:
+    return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
+
+
+def finding_document(reading: Reading, finding_id: str, asked: Spanned) -> FindingDocument:
+    """Return one finding.
+
+    Raises:
+        LedgerError: the period has none of this id.
+    """
+    period = reading.period(asked.since, asked.until)
+    found = [finding for finding in reading.findings(period) if finding.id == finding_id]
+    if not found:
+        raise LedgerError(f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another")
+    return FindingDocument(
+        **reading.head(),
+        period=Span.of(period),
+        finding=finding_items(found, found, reading.currency)[0],
+        recommendation_ids=[advice.id for advice in reading.advice(period) if finding_id in advice.finding_ids],
+    )

@@ -1,0 +1,85 @@
+"""Which state of the ledger an answer was made from, so that nothing is made twice and nobody reads half of two."""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from analyzer.config import Settings
+    from collector.store.session import Session
+
+T = TypeVar("T")
+KEPT = 8  # computed readings of whole periods: as many as people look at in a day
+
+# A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and
+# the prices that it was made from.
+_CONTENT = """
+SELECT (SELECT (count(*), bit_xor(hash(hour, status, input_digest))) FROM ledger_hours),
+    (SELECT (count(*), bit_xor(hash(r))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments)
+"""
+
+
+class Generations:
+    """Names the ledger's present content. Between two passes of the analysis it costs one look at one row."""
+
+    def __init__(self, settings: "Settings") -> None:
+        self._settings = f"{settings!r} {_release()}"
+        self._lock = threading.Lock()
+        self._known: tuple[object, str] | None = None
+
+    def of(self, session: "Session") -> str:
+        """Return the generation; it must be asked of a session that sees everything."""
+        last_pass = session.rows("SELECT * FROM analysis")
+        with self._lock:
+            if self._known is not None and self._known[0] == last_pass:
+                return self._known[1]
+        content = repr((session.row(_CONTENT), self._settings))
+        name = hashlib.sha256(content.encode()).hexdigest()[:16]
+        with self._lock:
+            self._known = (last_pass, name)
+        return name
+
+
+class Kept:
+    """Readings that were made before, the least recently asked for goes first.
+
+    Any number of threads may ask; of those that ask for the same, one makes it and the others wait for that.
+    """
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Future[object]] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the reading of this key, made where it is not kept; one that fails is not kept."""
+        with self._lock:
+            promised = self._kept.get(key)
+            mine = promised is None
+            if promised is None:
+                promised = self._kept[key] = Future()
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        if mine:
+            self._make(key, promised, make)
+        return promised.result()  # type: ignore[return-value]  # a key names what is of one type
+
+    def _make(self, key: Hashable, promised: "Future[object]", make: Callable[[], object]) -> None:
+        try:
+            promised.set_result(make())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, those who wait are told
+            with self._lock:
+                self._kept.pop(key, None)
+            promised.set_exception(error)
+
+
+def _release() -> str:
+    try:
+        return version("gpuledger")
+    except PackageNotFoundError:
+        return ""

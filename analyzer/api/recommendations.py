@@ -1,0 +1,168 @@
+"""GET /v1/recommendations and /v1/recommendations/{id}: what to change, what it saves, and the lines to paste."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.api.asking import READS, Paged, Spanned, Text, Texts
+from analyzer.api.desk import Desk, Reading
+from analyzer.api.faults import GoneError
+from analyzer.api.model import CostMicros, Document, Listing, Milliseconds, Model, Span
+from analyzer.errors import LedgerError
+from analyzer.placement.recommendation import Range, Recommendation
+
+AdviceId = Annotated[str, Path(pattern="^r-[a-z2-9]{4}$", description="As in the list: r-3mx8.")]
+FINDINGS_MAX = 50
+
+
+class AdviceAsked(Spanned, Paged):
+    """Which recommendations."""
+
+    team: Texts = Field([])
+    kind: Texts = Field([])
+    finding: Annotated[list[Text], Field(max_length=FINDINGS_MAX)] = Field([], description="Against these findings.")
+
+
+class SavedTime(Model):
+    """A prediction of GPU time, a week: one in five times less than p20, one in five times more than p80."""
+
+    p20: Milliseconds
+    p50: Milliseconds
+    p80: Milliseconds
+
+
+class SavedMoney(Model):
+    """A prediction of money, a week."""
+
+    p20: CostMicros
+    p50: CostMicros
+    p80: CostMicros
+
+
+class AdviceItem(Model):
+    """One concrete change. What it saves is predicted, and is never more than is at stake."""
+
+    id: str
+    finding_ids: list[str]
+    kind: str
+    subject: str
+    team: str | None
+    actor: str | None
+    title: str
+    from_: str = Field(serialization_alias="from")
+    to: str
+    why: str
+    saves_milliseconds: SavedTime
+    saves_micros: SavedMoney | None = Field(description="null where no price is known.")
+    cost_to_move: str
+    cost_to_move_micros: CostMicros | None
+    artefact: str = Field(description="The lines to paste.")
+    losers: str = Field(description="Who loses by it.")
+
+
+class AdvicePage(Listing):
+    """Recommendations against the findings of a period, those that save most first."""
+
+    period: Span
+    items: list[AdviceItem]
+
+
+class AdviceDocument(Document):
+    """One recommendation."""
+
+    period: Span
+    recommendation: AdviceItem
+
+
+def advice_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
+    def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
+        """What to move or change, and what each saves a week."""
+        return desk.answer(request, lambda reading: advice_page(reading, asked))
+
+    @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])
+    def recommendation(request: Request, advice_id: AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
+        """One recommendation, with the lines to paste."""
+        return desk.answer(request, lambda reading: advice_document(reading, advice_id, asked))
+
+    return router
+
+
+def advice_page(reading: Reading, asked: AdviceAsked) -> AdvicePage:
+    """Return one page of recommendations."""
+    place = reading.place(asked.cursor, (str,))
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    found = [advice for advice in reading.advice(period) if _is_wanted(advice, asked)]
+    begin = _after(found, place.key[0]) if place else 0
+    shown = found[begin : begin + asked.limit]
+    return AdvicePage(
+        **reading.head(),
+        next_cursor=reading.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
+        period=Span.of(period),
+        items=[_item(advice) for advice in shown],
+    )
+
+
+def _after(found: list[Recommendation], last: object) -> int:
+    """Return where the page begins.
+
+    Raises:
+        GoneError: what stood before it is no longer recommended.
+    """
+    for place, advice in enumerate(found, 1):
+        if advice.id == last:
+            return place
+    raise GoneError("the recommendations have changed: begin without a cursor")
+
+
+def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
+    return (
+        (not asked.team or advice.team in asked.team)
+        and (not asked.kind or advice.kind in asked.kind)
+        and (not asked.finding or not set(advice.finding_ids).isdisjoint(asked.finding))
+    )
+
+
+def advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceDocument:
+    """Return one recommendation.
+
+    Raises:
+        LedgerError: the period has none of this id.
+    """
+    period = reading.period(asked.since, asked.until)
+    found = next((advice for advice in reading.advice(period) if advice.id == advice_id), None)
+    if found is None:
+        raise LedgerError(
+            f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
+        )
+    return AdviceDocument(**reading.head(), period=Span.of(period), recommendation=_item(found))
+
+
+def _item(advice: Recommendation) -> AdviceItem:
+    return AdviceItem(
+        id=advice.id,
+        finding_ids=list(advice.finding_ids),
+        kind=advice.kind,
+        subject=advice.subject,
+        team=advice.team,
+        actor=advice.actor,
+        title=advice.title,
+        from_=advice.from_,
+        to=advice.to,
+        why=advice.why,
+        saves_milliseconds=SavedTime(**_quantiles(advice.saves_milliseconds)),
+        saves_micros=SavedMoney(**_quantiles(advice.saves_micros)) if advice.saves_micros else None,
+        cost_to_move=advice.cost_to_move,
+        cost_to_move_micros=advice.cost_to_move_micros,
+        artefact=advice.artefact,
+        losers=advice.losers,
+    )
+
+
+def _quantiles(predicted: Range) -> dict[str, int]:
+    return {"p20": predicted.p20, "p50": predicted.p50, "p80": predicted.p80}

@@ -1,0 +1,74 @@
+"""All of the API, put together."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from analyzer.api.adjustments import adjustment_routes
+from analyzer.api.costs import cost_routes
+from analyzer.api.desk import Desk
+from analyzer.api.faults import BusyError
+from analyzer.api.findings import finding_routes
+from analyzer.api.hours import hour_routes
+from analyzer.api.ledger import ledger_routes
+from analyzer.api.openapi import document
+from analyzer.api.profiles import profile_routes
+from analyzer.api.recommendations import advice_routes
+from analyzer.api.runs import one_run_routes, run_routes
+from analyzer.api.series import series_routes
+from analyzer.errors import ConfigError, LedgerError
+from collector.errors import StoreError
+from collector.problem import answer_with_problems, problem_response, sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from analyzer.config import Settings
+    from analyzer.reading import Judges
+    from collector.store.session import Session
+
+LOG = logging.getLogger(__name__)
+
+
+def add_api(
+    app: FastAPI, open_session: "Callable[[], Session]", settings: "Settings", judges: "Judges | None" = None
+) -> None:
+    """Add the API to an application, its document, and its way of refusing."""
+    app.include_router(api_routes(Desk(open_session, settings, judges)), prefix="/v1")
+
+    made: list[dict[str, Any]] = []  # once, when it is first asked for: all routes are there by then
+
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    def openapi() -> JSONResponse:
+        if not made:
+            made.append(document(app))
+        return JSONResponse(made[0])
+
+    answer_with_problems(app)
+    app.add_exception_handler(ConfigError, sentences(400))
+    app.add_exception_handler(LedgerError, sentences(404))
+    app.add_exception_handler(StoreError, _unreadable)
+    app.add_exception_handler(BusyError, _busy)
+
+
+def _unreadable(request: Request, error: Exception) -> Response:
+    """Say that the store cannot be read; what it said of its inside is for the log alone."""
+    LOG.error("%s could not be read: %s", request.url.path, error)
+    return problem_response(503, "the store cannot be read now; the server's log says why", {"Retry-After": "5"})
+
+
+def _busy(_: Request, error: Exception) -> Response:
+    return problem_response(503, str(error), {"Retry-After": "5"})
+
+
+def api_routes(desk: Desk) -> APIRouter:
+    """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
+    router = APIRouter()
+    for routes in (
+        run_routes, series_routes, profile_routes, ledger_routes, cost_routes, finding_routes, advice_routes,
+        adjustment_routes, hour_routes, one_run_routes,
+    ):  # fmt: skip
+        router.include_router(routes(desk))
+    return router

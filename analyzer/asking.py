@@ -1,0 +1,64 @@
+"""Ask a running server: one request, one answer, and a sentence where there is none."""
+
+import json
+import os
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from typing import Any
+
+from analyzer.errors import ConfigError, LedgerError
+
+TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
+ANSWER_BYTES = 64 * 2**20
+ANSWER_SECONDS = 60
+
+
+def asked(server: str, path: str, body: dict[str, object] | None = None) -> str:
+    """Return a server's answer to a GET, or to the POST of a body.
+
+    Raises:
+        ConfigError: the address is none.
+        LedgerError: the server cannot be reached, or refuses.
+    """
+    url = f"{server.rstrip('/')}{path}"
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"--server {server} is no address like http://127.0.0.1:8470")
+    request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())  # noqa: S310 - checked
+    request.add_header("Content-Type", "application/json")
+    if token := os.environ.get(TOKEN):
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310 - the same
+            return str(answer.read(ANSWER_BYTES).decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            said = _detail(error.read(4096).decode(errors="replace"))
+        hint = f"; put it into {TOKEN}" if error.code == HTTPStatus.UNAUTHORIZED else ""
+        raise LedgerError(f"{server} answers {error.code}: {said}{hint}") from error
+    except OSError as error:
+        why = getattr(error, "reason", error)  # of an URLError the system's own words
+        raise LedgerError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
+
+
+def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
+    """Return the JSON object that a server answers with.
+
+    Raises:
+        ConfigError, LedgerError: as asked() does; also where the answer is no JSON object.
+    """
+    answer = asked(server, path, body)
+    try:
+        said = json.loads(answer)
+    except ValueError as error:
+        raise LedgerError(f"{server}{path} does not answer as gpuledger does") from error
+    if not isinstance(said, dict):
+        raise LedgerError(f"{server}{path} does not answer as gpuledger does")
+    return said
+
+
+def _detail(body: str) -> str:
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, TypeError, KeyError):  # a proxy's words, not ours
+        return body.strip()

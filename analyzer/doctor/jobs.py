@@ -1,0 +1,53 @@
+"""The jobs that keep the ledger and the store: which failed, and which have not run for long."""
+
+from collections.abc import Iterator
+
+from analyzer.doctor.line import Line, Section
+from analyzer.doctor.sight import Sight
+from analyzer.doctor.words import DAY, SECOND_US, count, span
+from collector.errors import StoreError
+from collector.upkeep.turns import JobState, states
+
+OLD_ANALYSIS_SECONDS = DAY
+LATE_SECONDS = 2 * DAY  # every job is due within a day
+
+
+def jobs(sight: Sight) -> Section:
+    """Return the lines on jobs."""
+    return Section("JOBS", (*_analysis(sight), *_upkeep(sight)))
+
+
+def _analysis(sight: Sight) -> Iterator[Line]:
+    if sight.live is not None and sight.live.analysis_error is not None:
+        yield Line("bad", f"the last analysis failed: {sight.live.analysis_error}", "the server's log says more")
+    rows = sight.session.rows("SELECT analysed_at FROM analysis")
+    if not rows:
+        yield Line("note", "nothing has been analysed yet", "gpuledger serve does so, or gpuledger analyze")
+        return
+    age = max(0.0, (sight.now_us - rows[0][0]) / SECOND_US)
+    old = age > OLD_ANALYSIS_SECONDS
+    remedy = "see whether a server runs on this store" if old else ""
+    yield Line("note" if old else "ok", f"the ledger was brought up to date {span(age)} ago", remedy)
+
+
+def _upkeep(sight: Sight) -> Iterator[Line]:
+    try:
+        known = states(sight.session)
+    except StoreError:
+        known = {}
+    if not known:
+        yield Line("note", "no job of the upkeep has run on this store yet")
+        return
+    wrong = list(_wrong(sight, known))
+    yield from wrong
+    if not wrong:
+        yield Line("ok", f"{count(len(known), 'job')} of the upkeep went well")
+
+
+def _wrong(sight: Sight, known: dict[str, JobState]) -> Iterator[Line]:
+    for name, state in sorted(known.items()):
+        if state.outcome == "failed":
+            yield Line("bad", f"{name} failed: {state.said}", "it is tried again; the server's log says more")
+        elif state.succeeded_at and sight.now_us - state.succeeded_at > LATE_SECONDS * SECOND_US:
+            ago = span((sight.now_us - state.succeeded_at) / SECOND_US)
+            yield Line("bad", f"{name} last went well {ago} ago", "see whether a server runs on this store")

@@ -1,0 +1,39 @@
+"""What the doctor sees from where it stands: a store, its settings, and of a running server what only that knows."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from analyzer.config import Settings
+from collector.config import CollectorConfig
+
+if TYPE_CHECKING:
+    from collector.registry import Key
+    from collector.store.database import Store
+    from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a running server says of itself since it began."""
+
+    analysis_error: str | None = None
+    seal_error: str | None = None
+    ignored: dict[str, int] = field(default_factory=dict)  # what newer agents send beyond us: columns, tables
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look. `keys` is None where the registry was not reached, `live` where no server was asked."""
+
+    store: "Store"
+    session: "Session"
+    settings: Settings
+    config: CollectorConfig
+    now_us: int
+    keys: "tuple[Key, ...] | None" = None
+    live: Live | None = None
+
+    @property
+    def receipts(self) -> str:
+        """The table of receipts that has the newest: the hot file's, else the lake's."""
+        return f"{self.store.hot}.receipts" if self.store.hot is not None else "lake.main.receipts"

@@ -1,0 +1,107 @@
+"""The page of the fleet, made beside the requests: when the ledger has changed, and never by a scrape."""
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from analyzer.api.generation import Generations
+from analyzer.errors import AnalyzerError
+from analyzer.fleet_metrics.families import PREFIX, families
+from analyzer.fleet_metrics.reading import read_fleet
+from collector.errors import CollectorError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from analyzer.reading import Reader
+
+LOG = logging.getLogger(__name__)
+EVERY_SECONDS = 15.0
+STOPPING_SECONDS = 5.0
+
+
+class FleetPage:
+    """One site's page. `read` opens a reader, which is closed here."""
+
+    def __init__(self, read: "Callable[[], Reader]", every_seconds: float = EVERY_SECONDS) -> None:
+        self._read = read
+        self._every = every_seconds
+        self._generations: Generations | None = None
+        self._generation: str | None = None
+        self._families: list[GaugeMetricFamily] = []
+        self._page = b""
+        self._failures = 0
+        self._failing = False
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fleet-page", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first page is made at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ending.set()
+        if self._thread.ident is not None:
+            self._thread.join(STOPPING_SECONDS)
+
+    def exposition(self) -> bytes:
+        """Return the newest page, as it was made."""
+        return self._page
+
+    def once(self) -> None:
+        """Make the page anew where the ledger has changed; where it cannot be read, keep the last and count it."""
+        try:
+            self._look()
+        except (AnalyzerError, CollectorError) as error:
+            if not self._failing:
+                LOG.error("/metrics shows the fleet as it was a while ago: %s", error)
+            self._failing = True
+            self._failures += 1
+        else:
+            self._failing = False
+        self._page = self._written()
+
+    def _look(self) -> None:
+        reader = self._read()
+        with reader.session:
+            if self._generations is None:
+                self._generations = Generations(reader.settings)
+            generation = self._generations.of(reader.session)
+            if generation == self._generation:
+                return
+            with reader.session.transaction():
+                reading = read_fleet(reader)
+            self._families = [] if reading is None else list(families(reading))
+            self._generation = generation
+
+    def _written(self) -> bytes:
+        registry = CollectorRegistry(auto_describe=False)
+        about = "Readings of the ledger for this page that failed; it then shows what was so before."
+        failures = CounterMetricFamily(f"{PREFIX}_read_failures", about, self._failures)
+        looked = GaugeMetricFamily(
+            f"{PREFIX}_read_timestamp_seconds", "When the ledger was last looked at.", time.time()
+        )
+        registry.register(_Fixed([*self._families, failures, looked]))
+        return generate_latest(registry)
+
+    def _run(self) -> None:
+        while True:
+            self.once()
+            if self._ending.wait(self._every):
+                return
+
+
+class _Fixed:
+    """Families that are there already, as prometheus_client wants to be given them."""
+
+    def __init__(self, made: list[CounterMetricFamily | GaugeMetricFamily]) -> None:
+        self._made = made
+
+    def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
+        """Return them."""
+        return self._made
