@@ -17,8 +17,7 @@ GROUP = 64  # batches in one commit
 
 def fill(store: Store, fleet: Fleet) -> int:
     """Land every batch of the fleet and return how many rows of gpu_samples there were."""
-    with store.session() as session:
-        landing = Landing(session)
+    with Landing(store) as landing, store.session() as session:
         arriving = _decoded(fleet)
         while group := list(islice(arriving, GROUP)):
             landing.land(group)
