@@ -1,36 +1,47 @@
-# make wheel && docker build --target agent  -t gpuledger-agent  .
-# make wheel && docker build --target server -t gpuledger-server .
+# make wheel && docker build --target agent  -t gpuledger-agent:0.1.0  .
+# make wheel && docker build --target server -t gpuledger-server:0.1.0 .
 # Any base with Python 3.11 or newer, venv and pip will do: --build-arg BASE=...
 ARG BASE=docker.io/library/python:3.12-slim-bookworm
 
-FROM ${BASE} AS build
-COPY requirements-agent.lock requirements-server.lock dist/gpuledger-*-py3-none-any.whl /build/
-RUN for role in agent server; do \
-        python3 -m venv "/opt/gpuledger-$role" \
-        && "/opt/gpuledger-$role/bin/python" -m pip install --no-cache-dir --no-deps --require-hashes -r "/build/requirements-$role.lock" \
-        && "/opt/gpuledger-$role/bin/python" -m pip install --no-cache-dir --no-deps --no-index /build/gpuledger-*.whl \
-        || exit 1; \
-    done
+# An environment for each role, without pip or anything else that only installing needs.
+FROM ${BASE} AS agent-build
+COPY requirements-kubernetes.lock /build/requirements.lock
+COPY dist/gpuledger-*-py3-none-any.whl /build/
+RUN python3 -m venv --without-pip /opt/gpuledger \
+    && python3 -m pip --python /opt/gpuledger/bin/python install --no-cache-dir --no-deps --require-hashes -r /build/requirements.lock \
+    && python3 -m pip --python /opt/gpuledger/bin/python install --no-cache-dir --no-deps --no-index /build/gpuledger-*.whl \
+    && find /opt/gpuledger -type d -name tests -prune -exec rm -r {} +
+
+FROM ${BASE} AS server-build
+COPY requirements-server.lock /build/requirements.lock
+COPY dist/gpuledger-*-py3-none-any.whl /build/
+RUN python3 -m venv --without-pip /opt/gpuledger \
+    && python3 -m pip --python /opt/gpuledger/bin/python install --no-cache-dir --no-deps --require-hashes -r /build/requirements.lock \
+    && python3 -m pip --python /opt/gpuledger/bin/python install --no-cache-dir --no-deps --no-index /build/gpuledger-*.whl \
+    && find /opt/gpuledger -type d -name tests -prune -exec rm -r {} +
 
 FROM ${BASE} AS role
-RUN mkdir -p /etc/gpuledger /var/lib/gpuledger && chown 10001:10001 /var/lib/gpuledger
+RUN mkdir -p /etc/gpuledger /var/lib/gpuledger /run/gpuledger && chown 10001:10001 /var/lib/gpuledger /run/gpuledger
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 10001:10001
 WORKDIR /var/lib/gpuledger
 VOLUME /var/lib/gpuledger
 
-# The GPU host's side: run it with the NVIDIA container runtime, pid: host, and /etc/gpuledger mounted.
-# It calls out to its collector and to nothing else.
+# The GPU host's side, for the NVIDIA container runtime; it reads /etc/gpuledger/gpuledger.toml where that is mounted.
+# It calls out to its collector and to nothing else. gRPC is in it for the kubelet.
 FROM role AS agent
-COPY --from=build /opt/gpuledger-agent /opt/gpuledger-agent
-ENTRYPOINT ["/opt/gpuledger-agent/bin/gpuledger"]
-CMD ["agent", "--config", "/etc/gpuledger/gpuledger.toml"]
+COPY --from=agent-build /opt/gpuledger /opt/gpuledger
+ENTRYPOINT ["/opt/gpuledger/bin/gpuledger"]
+CMD ["agent"]
 
-# Collector, analyzer and pages. Everything it serves is in the image: it calls out to nothing.
+# Collector, analyzer and pages. Everything it serves and every extension of DuckDB is in the image: it calls out to nothing
+# but a lake, a scheduler or a Prometheus that its settings name. It writes to its volume alone: --read-only will do.
 FROM role AS server
-COPY --from=build /opt/gpuledger-server /opt/gpuledger-server
+COPY --from=server-build /opt/gpuledger /opt/gpuledger
 EXPOSE 8470
-HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
-    CMD ["/opt/gpuledger-server/bin/python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8470/healthz', timeout=4)"]
-ENTRYPOINT ["/opt/gpuledger-server/bin/gpuledger"]
+# What waits is written and sealed before the end: docker stop --time 90.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=6s --start-period=60s --retries=3 \
+    CMD ["/opt/gpuledger/bin/python", "-m", "collector.probe", "/etc/gpuledger/gpuledger.toml"]
+ENTRYPOINT ["/opt/gpuledger/bin/gpuledger"]
 CMD ["serve", "--config", "/etc/gpuledger/gpuledger.toml"]

@@ -7,11 +7,13 @@ MADE := .venv/.made
 ARGS ?=
 export PYTHON
 
-.PHONY: help demo test services wheel lock docs picture bench-truth bench-analyzer bench-agent bench-ingest bench-hostile clean
+.PHONY: help demo test soak services wheel lock docs picture bench-truth bench-analyzer bench-agent bench-ingest bench-tsdb bench-agents \
+	bench-faults bench-fuzz clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make services | wheel | lock | docs | bench-truth | bench-analyzer | bench-agent | bench-ingest | bench-hostile | clean"
+	@echo "make soak | services | wheel | lock | docs | clean | bench-truth | bench-analyzer | bench-agent | bench-ingest |"
+	@echo "     bench-tsdb | bench-agents | bench-faults | bench-fuzz"
 
 $(MADE): requirements.lock pyproject.toml
 	@python=$$(.ci/python) && $$python -m venv .venv
@@ -29,11 +31,19 @@ test: $(MADE)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n auto $(ARGS)
 
-# What the tests need beside Python: a compiler for the fake driver, a browser for the pages, systemd to check the units.
-services:
-	@.ci/apt gcc libc6-dev chromium fonts-dejavu-core systemd
+# What takes minutes: real processes that are killed, cut off and restored, over and over.
+soak: $(MADE)
+	$(BIN)/python -m pytest -q -n 2 -m soak $(ARGS)
 
-bench-truth bench-analyzer bench-agent bench-ingest bench-hostile: bench-%: $(MADE)
+# What the tests need beside Python: a compiler for the fake driver, a browser for the pages, systemd to check the units,
+# promtool for what is scraped, openssl for certificates, network namespaces for flows, a Slurm of several hosts, and
+# PostgreSQL for a fleet's catalogue, VictoriaMetrics to ask and to compare with. Each test starts its own.
+services:
+	@.ci/apt gcc libc6-dev chromium fonts-dejavu-core systemd prometheus openssl iproute2 util-linux mount strace \
+	  postgresql victoria-metrics \
+	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
+
+bench-truth bench-analyzer bench-agent bench-ingest bench-tsdb bench-agents bench-faults bench-fuzz: bench-%: $(MADE)
 	@$(BIN)/python bench/bench_$*.py $(ARGS)
 
 docs: $(MADE)
@@ -53,8 +63,9 @@ COMPILE := uv pip compile --quiet pyproject.toml --universal --python-version 3.
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 lock:
 	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS)
-	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock
+	$(COMPILE) --extra fleet --constraint requirements.lock --output-file requirements-server.lock
 	$(COMPILE) --constraint requirements.lock --output-file requirements-agent.lock
+	$(COMPILE) --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
 from agent.errors import AgentError
 from agent.errors import ConfigError as AgentConfigError
+from agent.version import installed_version
 from analyzer.errors import AnalyzerError
 from analyzer.errors import ConfigError as AnalyzerConfigError
 from collector.errors import CollectorError
@@ -45,6 +45,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("agent", "agent.cli:agent", "sample this host, keep what cannot be sent, serve /metrics"),
         Command("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
         Command("import", "collector.cli:import_", "bring telemetry from Parquet, CSV or Arrow files"),
+        Command(
+            "import prometheus", "analyzer.onboarding.cli:import_prometheus", "last month's ledger, nothing installed"
+        ),
+        Command("import slurm", "collector.importing.cli:import_slurm", "who held which GPUs, from Slurm's accounting"),
     ),
     "read": (
         Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording"),
@@ -60,8 +64,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
     "keep it right": (
+        Command("access", "collector.access.cli:access", "keys of hosts, people and programs; who read what"),
         Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),
         Command("doctor", "analyzer.cli:doctor", "check the ledger's invariants on a store"),
+        Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
+        Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
+        Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),
+        Command("doctor agent", "agent.doctor.cli:doctor", "what this host can measure, and what leaves it"),
     ),
 }
 
@@ -72,7 +81,7 @@ def overview() -> str:
     """Return what `gpuledger --help` prints."""
     lines = ["usage: gpuledger COMMAND [ARGUMENTS]", "", "Every GPU-second of a fleet, accounted for."]
     for title, commands in GROUPS.items():
-        lines += ["", title, *(f"  {command.name:<10} {command.help}" for command in commands)]
+        lines += ["", title, *(f"  {command.name:<18} {command.help}" for command in commands)]
     lines += [
         "",
         "gpuledger COMMAND --help says more. Exit codes: 1 a check failed, 2 wrong",
@@ -84,23 +93,17 @@ def overview() -> str:
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the world failed."""
     arguments = sys.argv[1:] if argv is None else argv
-    name = arguments[0] if arguments else "--help"
+    words = 2 if " ".join(arguments[:2]) in commands else 1  # doctor agent needs less installed than doctor
+    name = " ".join(arguments[:words]) or "--help"
     if name in ("-h", "--help", "help"):
         print(overview())
         return 0 if arguments else USAGE
     if name == "--version":
-        print(f"gpuledger {_version()}")
+        print(f"gpuledger {installed_version() or '(a checkout that is not installed)'}")
         return 0
     if name not in commands:
         return _fail(f"there is no command {name!r}{_nearest(name, commands)} gpuledger --help lists them", USAGE)
-    return _call(commands[name], arguments[1:])
-
-
-def _version() -> str:
-    try:
-        return version("gpuledger")
-    except PackageNotFoundError:
-        return "(a checkout that is not installed)"
+    return _call(commands[name], arguments[words:])
 
 
 def _call(command: Command, arguments: list[str]) -> int:

@@ -5,33 +5,33 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 
-from analyzer.analysis import analyze
+from analyzer.analysis import Analysis, analyze
+from analyzer.api.routes import add_api
 from analyzer.config import Settings
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.doctor.sight import Live
+from analyzer.fleet_metrics.snapshot import FleetPage
 from analyzer.reading import Judges, Reader
-from analyzer.reading import Request as Reading
-from collector.access import TokenGate
+from collector.access.gate import Gate
+from collector.access.opening import access_of
 from collector.app import create_app
 from collector.config import CollectorConfig
-from collector.errors import StoreError
+from collector.health import Readiness, add_health, opened
+from collector.store.books import mirror
 from collector.store.database import Store
+from collector.tenancy.opening import tenant_of
 from collector.writer import Writer
 from dashboards.assets import assets
 from dashboards.job import AnalysisJob
-from dashboards.pages import SECURITY, Pages
+from dashboards.operations import add_doctor
+from dashboards.pages import Pages
+from dashboards.readings import reading_routes
 
 Only = Literal["collector", "analyzer"]
 ANALYZE_SECONDS = 300.0
-_TYPES = {
-    "json": "application/json",
-    "text": "text/plain; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-    "markdown": "text/markdown; charset=utf-8",
-    "svg": "image/svg+xml",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,18 @@ class ServerConfig:
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
     """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
-    app = create_app(config.collector, store, Writer(store, config.collector)) if config.collects else _bare(config)
-    job = AnalysisJob(
-        lambda now: analyze(store, config.settings, now_us=now), config.analyze_seconds or ANALYZE_SECONDS
-    )
+    collector = config.collector
+    app = _collecting(collector, store) if config.collects else _bare(collector, store)
+    sealer = app.state.sealer if config.collects else None
+
+    def pass_over(now: int) -> Analysis:
+        if sealer is not None:
+            sealer.once()  # so that the ledger speaks of what has just arrived
+        done = analyze(store, config.settings, now_us=now)
+        mirror(store)
+        return done
+
+    job = AnalysisJob(pass_over, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
@@ -57,21 +65,47 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     def reader() -> Reader:
         return Reader(store.session(), config.settings, judges or Judges.own())
 
-    app.include_router(assets())
-    app.include_router(Pages(reader, lambda: job.last).router())
-    _add_readings(app, reader)
+    page = FleetPage(reader)
+    run_beside(app, page.start, page.stop)
+    _add_metrics(app, page)
+    app.include_router(assets(), include_in_schema=False)
+    app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
+    app.include_router(reading_routes(reader))
+    add_api(app, store.session, config.settings, judges)
+    add_doctor(app, collector, config.settings, store, lambda: _live(app, job))
     return app
 
 
-def _bare(config: ServerConfig) -> FastAPI:
+def _live(app: FastAPI, job: AnalysisJob) -> Live:
+    """Return what only this process knows of the analysis, of sealing and of what agents send beyond us."""
+    writer, sealer = getattr(app.state, "writer", None), getattr(app.state, "sealer", None)
+    ignored = {} if writer is None else writer.metrics.ignored_counts()
+    return Live(job.last.error, None if sealer is None else sealer.failing, ignored)
+
+
+def _collecting(config: CollectorConfig, store: Store) -> FastAPI:
+    return create_app(config, store, Writer(store, config, tenant=tenant_of(config, store)))
+
+
+def _bare(config: CollectorConfig, store: Store) -> FastAPI:
     app = FastAPI(title="gpuledger", docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(TokenGate, tokens=config.collector.tokens)
-
-    @app.get("/healthz")
-    async def healthz() -> JSONResponse:
-        return JSONResponse({"healthy": True})
-
+    access = access_of(config, store.path)
+    app.add_middleware(Gate, access=access)
+    app.state.access = access
+    run_beside(app, access.start, access.stop)
+    add_health(app, lambda: True, Readiness([lambda: opened(store)]))
     return app
+
+
+def _add_metrics(app: FastAPI, page: FleetPage) -> None:
+    """Let /metrics tell of the fleet too; an analyzer alone tells of nothing else."""
+    if (writer := getattr(app.state, "writer", None)) is not None:
+        writer.metrics.join(page.exposition)
+        return
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    def metrics() -> Response:
+        return Response(page.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
 def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:
@@ -88,24 +122,3 @@ def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None])
                 end()
 
     app.router.lifespan_context = both
-
-
-def _add_readings(app: FastAPI, reader: Callable[[], Reader]) -> None:
-    @app.get("/v1/read")
-    def read(request: Request) -> Response:
-        asked = Reading.of(request.query_params)
-        opened = reader()
-        with opened.session:
-            answer = opened.answer(asked)
-        kind = HTMLResponse if asked.format == "html" else Response
-        return kind(answer, media_type=_TYPES[asked.format], headers=SECURITY)
-
-    for kind, status in ((ConfigError, 400), (LedgerError, 404), (StoreError, 503)):
-        app.add_exception_handler(kind, _sentence(status))
-
-
-def _sentence(status: int) -> Callable[[Request, Exception], Response]:
-    def answer(_: Request, error: Exception) -> Response:
-        return PlainTextResponse(f"{error}\n", status_code=status)
-
-    return answer

@@ -12,9 +12,9 @@ from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.report.paper import paint
 from collector.cli import add_settings, config_of
+from collector.opening import open_store
 from collector.server import listen
 from collector.server import serve as collect_only
-from collector.store.database import Store
 from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server, run_beside
 from dashboards.demo import DemoConfig, Shown
 from dashboards.demo import demo as build_demo
@@ -46,10 +46,11 @@ def serve(argv: list[str]) -> int:
         collect_only(config)
         return OK
     settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
-    with Store.open(config.store, memory_limit=config.memory_limit, threads=config.threads) as store:
+    with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
         app = create_server(server, store)
-        where = f"gpuledger: the page is at http://{config.listen}/"
+        scheme = "https" if config.tls_certificate else "http"
+        where = f"gpuledger: the page is at {scheme}://{config.listen}/"
         run_beside(app, lambda: print(where, file=sys.stderr, flush=True), lambda: None)
         listen(app, config)
     return OK

@@ -14,6 +14,13 @@ settings.register_profile("house", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("house")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_outside_the_test() -> None:
+    """Agents of tests leave no file and no socket where an installed one has them; a test sets its own."""
+    for setting in ("STATE", "KEY_FILE", "PROGRESS", "CONTROL"):
+        os.environ.setdefault(f"GPULEDGER_AGENT_{setting}", "")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --update-golden: write what came out over what was expected, to be read as a diff."""
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what comes out")
@@ -51,7 +58,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _skipped(reporter: pytest.TerminalReporter | None) -> int:
-    """Return how many tests were skipped where none may be, else 0; workers have no reporter."""
+    """Return how many tests were skipped where none may be, else 0; workers have no reporter.
+
+    What apt cannot bring in a version that will do is optional, and its tests say so.
+    """
     if reporter is None or os.environ.get("GPULEDGER_NO_SKIP") != "1":
         return 0
-    return len(reporter.stats.get("skipped", []))
+    return sum("optional: " not in str(report.longrepr) for report in reporter.stats.get("skipped", []))

@@ -23,9 +23,11 @@ MAY_IMPORT = {
 DOORS = {
     "pynvml": ("agent/nvml/", "agent/nvml.py"),
     "duckdb": ("collector/store/",),
+    "sqlalchemy": ("collector/registry/",),
+    "psycopg": ("collector/registry/",),
     "numpy": ("agent/simulated/",),
     "agent.simulated": ("agent/simulated/",),  # nothing else of the agent may come to need it
-    "fastapi": ("collector/", "dashboards/"),
+    "fastapi": ("collector/", "dashboards/", "analyzer/api/"),  # the API is readings, typed: it lives with them
     "jinja2": ("analyzer/report/", "dashboards/"),
     "plotly": ("analyzer/report/", "dashboards/"),
     "rich": ("analyzer/", "dashboards/"),

@@ -59,14 +59,23 @@ def test_a_gpu_host_needs_five_packages() -> None:
     assert set(locked("requirements-agent.lock")) == AGENT_NEEDS
 
 
-@pytest.mark.parametrize("name", ["requirements-agent.lock", "requirements-server.lock"])
+def test_beside_a_kubelet_it_needs_two_more() -> None:
+    """gRPC is a large library: a host without a kubelet has no use for it."""
+    assert set(locked("requirements-kubernetes.lock")) == AGENT_NEEDS | {"grpcio", "typing-extensions"}
+
+
+@pytest.mark.parametrize(
+    "name", ["requirements-agent.lock", "requirements-kubernetes.lock", "requirements-server.lock"]
+)
 def test_a_roles_lock_is_a_part_of_the_whole(name: str) -> None:
     """What is tested is what is installed, to the version."""
     whole = locked("requirements.lock")
     assert {name: pins for name, pins in locked(name).items() if not pins <= whole.get(name, set())} == {}
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-agent.lock", "requirements-server.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "requirements-agent.lock", "requirements-kubernetes.lock", "requirements-server.lock"]
+)
 def test_a_lock_pins_and_names_no_index(name: str) -> None:
     """Each file is known by its hash, wherever it comes from."""
     text = (ROOT / name).read_text()

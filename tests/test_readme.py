@@ -48,7 +48,12 @@ def settings_table(package: str) -> str:
 
 
 def _default(key: Field[Any]) -> str:
-    return "" if key.default in (None, (), "", MISSING) else f"`{key.default}`"
+    """Return a default as TOML writes it."""
+    if key.default in (None, (), "", MISSING):
+        return ""
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    return f"`{list(key.default)}`" if isinstance(key.default, tuple) else f"`{key.default}`"
 
 
 def agrees(name: str, wanted: str, update: bool) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from collector.notify import STOPPING_MICROSECONDS
+from collector.server import STOPPING_SECONDS
+
 SYSTEMD = Path(__file__).parent.parent / "systemd"
 ANALYZE = shutil.which("systemd-analyze")
 
@@ -29,7 +32,8 @@ def unit(name: str, directory: Path, drop_in: str | None = None) -> Path:
     [
         ("gpuledger-agent.service", None, 17),
         ("gpuledger-agent.service", "50-process-io.conf", 20),
-        ("gpuledger-server.service", None, 15),
+        ("gpuledger-serve.service", None, 11),
+        ("gpuledger-serve.service", "50-credentials.conf", 11),
     ],
 )
 def test_exposure_stays_low(tmp_path: Path, name: str, drop_in: str | None, most: int) -> None:
@@ -41,17 +45,24 @@ def test_exposure_stays_low(tmp_path: Path, name: str, drop_in: str | None, most
 
 
 @needs_systemd
-@pytest.mark.parametrize("name", ["gpuledger-agent.service", "gpuledger-server.service"])
-def test_systemd_knows_every_key(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "drop_in"),
+    [
+        ("gpuledger-agent.service", None),
+        ("gpuledger-serve.service", None),
+        ("gpuledger-serve.service", "50-credentials.conf"),
+    ],
+)
+def test_systemd_knows_every_key(tmp_path: Path, name: str, drop_in: str | None) -> None:
     """A misspelt hardening key is only a warning to systemd, and no hardening."""
-    ran = subprocess.run(
-        [str(ANALYZE), "verify", "--man=no", str(unit(name, tmp_path))], capture_output=True, text=True, timeout=60
-    )
+    command = [str(ANALYZE), "verify", "--man=no", str(unit(name, tmp_path, drop_in))]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
+    assert "Unknown key" not in ran.stderr
     assert [line for line in ran.stderr.splitlines() if name in line] == []
 
 
-@pytest.mark.parametrize("name", ["gpuledger-agent.service", "gpuledger-server.service"])
+@pytest.mark.parametrize("name", ["gpuledger-agent.service", "gpuledger-serve.service"])
 def test_a_daemon_is_nobody_in_particular(name: str) -> None:
     """It runs as its own user without any capability, and wrong settings are not retried for ever."""
     lines = (SYSTEMD / name).read_text().splitlines()
@@ -63,3 +74,15 @@ def test_a_daemon_is_nobody_in_particular(name: str) -> None:
         "RestartPreventExitStatus=2",
     ):
         assert wanted in lines
+
+
+def test_the_server_is_given_the_time_that_it_asks_for() -> None:
+    """It says when it is ready and when it ends; what it asks for at the end is what the unit allows anyway."""
+    settings = dict(
+        line.split("=", 1)
+        for line in (SYSTEMD / "gpuledger-serve.service").read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    )
+    assert (settings["Type"], settings["NotifyAccess"]) == ("notify", "main")
+    assert int(settings["TimeoutStopSec"]) * 1_000_000 == STOPPING_MICROSECONDS
+    assert int(settings["TimeoutStopSec"]) > STOPPING_SECONDS

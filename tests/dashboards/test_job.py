@@ -1,8 +1,12 @@
 """What runs beside the server: the analysis and the kept pages."""
 
+import pytest
+
 from analyzer.analysis import Analysis
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
+from analyzer.reading import Request
+from analyzer.report.cli import ask
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
@@ -59,6 +63,17 @@ def test_pages_ask_for_the_token_too() -> None:
                 assert client.get("/").status_code == 401
                 assert client.get("/v1/read?what=week").status_code == 401
                 assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 404
+
+
+def test_a_missing_token_is_a_sentence_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--server against a server with tokens is the first thing tried; JSON in a sentence is no sentence."""
+    monkeypatch.delenv("GPULEDGER_TOKEN", raising=False)
+    with Store.open(None) as store:
+        config = ServerConfig(CollectorConfig(tokens=(TOKEN,)), Settings(), None, collects=False)
+        with served(create_server(config, store)) as client, pytest.raises(LedgerError) as refused:
+            ask(str(client.base_url), Request("week"))
+    assert "answers 401: this collector asks for a token; " in str(refused.value)
+    assert str(refused.value).endswith("; put it into GPULEDGER_TOKEN")
 
 
 def test_the_analyzer_alone_takes_no_batches() -> None:

@@ -114,7 +114,7 @@ def test_the_address_carries_the_week(client: httpx.Client) -> None:
         ("/findings/f-none", 404),
         ("/static/secret.txt", 404),
         ("/static/..%2Fapp.py", 404),
-        ("/v1/read?what=nothing", 400),
+        ("/v1/read?what=nothing", 422),
         ("/v1/read?what=explain&subject=f-none", 404),
     ],
 )

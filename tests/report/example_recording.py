@@ -13,8 +13,13 @@ BEAT = 5 * SECOND
 GPUS = 4
 
 
-def write_recording(path: Path, minutes: int, waiting: bool, *, ended: bool = True, gpus: int = GPUS) -> Path:
-    """Write a recording of so many minutes; a waiting run stands still for two of every five beats."""
+def write_recording(
+    path: Path, minutes: int, waiting: bool, *, ended: bool = True, gpus: int = GPUS, says: Row | None = None
+) -> Path:
+    """Write a recording of so many minutes; a waiting run stands still for two of every five beats.
+
+    `says` is what the run tells of itself.
+    """
     end = START + minutes * 60 * SECOND
     no_gpu = "" if gpus else "libnvidia-ml.so.1 is not installed"
     header = RecordingHeader(VERSION, RUN, "box", "python train.py", START, gpus, no_gpu, 5.0, 5.0)
@@ -22,6 +27,8 @@ def write_recording(path: Path, minutes: int, waiting: bool, *, ended: bool = Tr
         writer = RecordingWriter(file, header)
         writer.batch(_batch(1, end, {"inventory": _inventory(gpus), "allocations": _allocations(gpus, None)}))
         writer.batch(_batch(2, end, _samples(minutes, waiting, gpus)))
+        if says is not None:
+            writer.batch(_batch(4, end, {"progress": [{**_interval(START, SECOND), "run_id": RUN, **says}]}))
         if ended:
             writer.batch(_batch(3, end, {"allocations": _allocations(gpus, end)}))
             writer.end(RecordingEnd(end, 0, 900.0, 2**30, 0.012 * minutes * 60, 46_000_000))

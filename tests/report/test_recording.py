@@ -14,6 +14,7 @@ from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
+from analyzer.report.run_text import head_pairs
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import week_text
 from tests.report.example_recording import write_recording
@@ -47,6 +48,15 @@ def test_after_the_change(recordings: Path, golden: Callable[[str, str], None]) 
 def test_without_a_gpu_the_host_is_told(recordings: Path, golden: Callable[[str, str], None]) -> None:
     """A laptop without a GPU is where many try it first: it says what it saw, and what it could not."""
     golden("report/recording_no_gpu.txt", recording_text(recording_report(recordings / "no_gpu.json", None), Paper()))
+
+
+def test_a_run_that_tells_its_steps_finds_them_again(tmp_path: Path) -> None:
+    """Who asked for --steps-from, or copied the ten lines, wants to see that they were heard."""
+    path = write_recording(tmp_path / "run.json", 20, waiting=False, says={"steps": 1200, "tokens": 8_380_000})
+    told = recording_report(path, None)
+    assert "1,200 steps, 8.38 million tokens (said by the run)" in recording_text(told, Paper())
+    assert told.run is not None
+    assert ("1,200 steps (said by the run)", "") in head_pairs(told.run)
 
 
 def test_what_a_killed_watcher_left_counts(recordings: Path) -> None:

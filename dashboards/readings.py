@@ -1,0 +1,78 @@
+"""GET /v1/read: the reports of the command line, from a running server; `--server URL` asks here."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from analyzer.api.asking import Spanned, Text, refusals
+from analyzer.api.model import iso
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.reading import Format, Reader, What
+from analyzer.reading import Request as Reading
+from dashboards.pages import SECURITY
+
+MOST = 10_000
+_TYPES = {
+    "json": "application/json",
+    "text": "text/plain; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "markdown": "text/markdown; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The report, as `format` asks for it.",
+        "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _TYPES.values()},
+    },
+    **refusals(401, 403, 404, 422, 429, 500, 503),
+}
+_ANSWERS[200]["content"]["application/json"] = {"schema": {"type": "object"}}  # docs/json.md
+
+
+class ReadAsked(Spanned):
+    """One report: what, of whom, of when, and how it is written."""
+
+    what: What
+    subject: Text | SkipJsonSchema[None] = Field(None, description="Of run, explain and show.")
+    format: Format = "text"
+    width: int = Field(80, ge=1, le=MOST)
+    ascii: bool = False
+    top: Annotated[int, Field(ge=1, le=MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
+    everything: bool = Field(False, description="List suspicions too.")
+
+
+def reading_routes(read: Callable[[], Reader]) -> APIRouter:
+    """Return the route; `read` opens a reader on the store."""
+    router = APIRouter()
+
+    @router.get("/v1/read", response_class=Response, responses=_ANSWERS, tags=["reports"])
+    def report(asked: Annotated[ReadAsked, Query()]) -> Response:
+        """A report as the command line prints it."""
+        opened = read()
+        with opened.session:
+            answer = _answer(opened, asked)
+        return Response(answer, media_type=_TYPES[asked.format], headers=SECURITY)
+
+    return router
+
+
+def _answer(reader: Reader, asked: ReadAsked) -> str:
+    """Return the report.
+
+    Raises:
+        LedgerError: the ledger has no such thing, or the calendar no such day.
+    """
+    words = asked.model_dump()
+    if asked.since is None and asked.until is not None:
+        (first,) = reader.session.row("SELECT min(hour) FROM ledger_hours")
+        words["since"] = None if first is None else iso(first)
+    try:
+        return reader.answer(Reading(**words))
+    except ConfigError as error:  # the words can be read, and mean nothing
+        raise LedgerError(str(error)) from error
+    except (OverflowError, ValueError) as error:
+        raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
