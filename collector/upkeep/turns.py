@@ -2,9 +2,9 @@
 
 Only one job of one collector runs at a time. Two that delete the same rows would have to conflict, and DuckLake lets
 both commit where one deletes few rows and the other many (its issue 1215): an hour that is rolled up again while its
-day is compacted would be there twice. Who takes a turn therefore also writes one row that all share, `ALL`, and it is there
-from the beginning, since deleting nothing conflicts with nobody (issue 1393). A collector that dies within a turn has
-said how long it would take at most; after that another may take one.
+day is compacted would be there twice. Who takes a turn therefore also writes one row that all share, `ALL`, and it is
+there from the beginning, since deleting nothing conflicts with nobody (issue 1393). A collector that dies within a turn
+has said how long it would take at most; after that another may take one.
 """
 
 from dataclasses import dataclass
