@@ -6,6 +6,8 @@ are replaced in `lake.books`, in one transaction of the lake: a reader sees a wh
 
 from typing import TYPE_CHECKING
 
+from collector.store.lake import delete
+
 if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
@@ -64,7 +66,7 @@ def mirror(store: "Store") -> int:
         days = [day for (day,) in session.rows(_DIFFERENT.format(hot=store.hot, day_us=_DAY_US))]
         for table, dated in DATED.items() if days else ():
             where = " OR ".join(f"{dated} BETWEEN {day} AND {day + _DAY_US - 1}" for day in days) if dated else "true"
-            session.execute(f"DELETE FROM lake.books.{table} WHERE {where}")
+            delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
             session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {store.hot}.{table} WHERE {where}")
     return len(days)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NAME = "lake"
 # Rows of a commit that are fewer than this go into the catalogue, not into a Parquet file of their own.
 INLINED_ROWS = 500
+_INLINING = "ducklake_default_data_inlining_row_limit"
 _BUSY_MS = 10_000  # readers and writers of a SQLite catalogue wait for one another instead of failing (spikes.md, B3)
 
 
@@ -74,14 +75,35 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
         _make_folders(settings)
     elif settings.file is not None and not settings.file.exists():
         raise StoreError(f"there is no lake at {settings.file}; gpuledger serve makes it")
-    options = [f"DATA_PATH '{_quoted(settings.data)}'", f"DATA_INLINING_ROW_LIMIT {INLINED_ROWS}"]
+    options = [f"DATA_PATH '{_quoted(settings.data)}'"]
     if settings.file is not None:
         options += ["META_JOURNAL_MODE 'WAL'", f"META_BUSY_TIMEOUT {_BUSY_MS}"]
     if read_only:
         options.append("READ_ONLY")
+    session.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
     session.execute(f"ATTACH 'ducklake:{_quoted(settings.catalogue)}' AS {NAME} ({', '.join(options)})")
     if not read_only:
         make_tables(session)
+
+
+def delete(session: "Session", statement: str) -> None:
+    """Run a DELETE whose rows others may be reading; the caller holds the store's turn.
+
+    Of few rows DuckLake notes in the catalogue that they are gone, in a table that it makes and drops as it needs it: a
+    reader whose snapshot is older looks for that table in vain and fails. A file that names them is there or is not.
+
+    Raises:
+        StoreError: the store refused; the transaction is over.
+    """
+    with session.another() as settings:
+        known = settings.rows("SELECT 1 FROM duckdb_settings() WHERE name = ?", [_INLINING])
+        try:
+            if known:
+                settings.execute(f"SET GLOBAL {_INLINING} = 0")
+            session.execute(statement)
+        finally:
+            if known:
+                settings.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
 
 
 def _extensions(settings: LakeSettings) -> tuple[str, ...]:

@@ -29,6 +29,10 @@ class Session:
         """Give the cursor back."""
         self._cursor.close()
 
+    def another(self) -> "Session":
+        """Return a cursor on the same store that takes no part in this one's transaction."""
+        return Session(self._cursor.cursor())
+
     def execute(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> None:
         """Run one statement for its effect."""
         try:

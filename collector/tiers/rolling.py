@@ -7,6 +7,7 @@ transaction. Who reads meanwhile sees the one or the other.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from collector.store.lake import delete
 from collector.tiers.measures import BIN, histogram
 from collector.tiers.pieces import Span, overlaps, pieces
 from collector.tiers.tables import HOUR_US, MINUTE_US, TIERED, Tiered, tiered
@@ -34,7 +35,7 @@ def _roll(session: "Session", table: Tiered, hours: Span) -> int:
     minute_tier, hour_tier = table.name("minutes"), table.name("hours")
     for tier in (minute_tier, hour_tier):
         if session.rows(f"SELECT 1 FROM {tier} WHERE {begins_in(hours)} LIMIT 1"):
-            session.execute(f"DELETE FROM {tier} WHERE {begins_in(hours)}")
+            delete(session, f"DELETE FROM {tier} WHERE {begins_in(hours)}")
     (samples,) = session.row(f"SELECT count(*) FROM {table.source.name} WHERE {hours.where()}")
     if not samples:
         return 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collector.store.lake import delete
 from collector.tiers.tables import HOUR_US
 from collector.upkeep.lake_files import LakeFile, files, inlined, paths, scattered
 from collector.upkeep.layout import DAY_US, Layout, layouts, tier_of
@@ -158,5 +159,5 @@ def _rewrite(store: "Store", window: Window) -> int:
         listed = ", ".join("'" + there[file.name].replace("'", "''") + "'" for file in window.files)
         where = f"filename IN ({listed}) AND {layout.clock} >= {window.start} AND {layout.clock} < {window.end}"
         session.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE {where} ORDER BY {layout.order}")
-        session.execute(f"DELETE FROM {table} WHERE {where}")
+        delete(session, f"DELETE FROM {table} WHERE {where}")
     return len(window.files)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collector.store.lake import delete
 from collector.tiers import due
 from collector.tiers.tables import HOUR_US, TIERED
 from collector.upkeep.lake_files import LakeFile, files
@@ -136,7 +137,7 @@ def _drop_one(session: "Session", table: str, cut: int, reason: str, now_us: int
     if table in _MEMORIES:
         _remember(session, *_MEMORIES[table], cut)
     (rows,) = session.row(f"SELECT count(*) FROM {table} WHERE started_at < {cut}")
-    session.execute(f"DELETE FROM {table} WHERE started_at < {cut}")
+    delete(session, f"DELETE FROM {table} WHERE started_at < {cut}")
     session.execute("INSERT INTO retention VALUES (?, ?, ?, ?, ?)", [table, cut, rows, reason, now_us])
     return int(rows)
 
@@ -147,7 +148,7 @@ def _remember(session: "Session", memory: str, query: str, merge: str, cut: int)
     session.execute(
         f"CREATE OR REPLACE TEMP TABLE so_far AS {merge} FROM (SELECT * FROM {memory} UNION ALL {told}) GROUP BY ALL"
     )
-    session.execute(f"DELETE FROM {memory}")
+    delete(session, f"DELETE FROM {memory}")
     session.execute(f"INSERT INTO {memory} SELECT * FROM so_far ORDER BY ALL")
     session.execute("DROP TABLE so_far")
 

@@ -92,15 +92,18 @@ def test_a_full_queue_makes_it_unready_until_it_is_written(config: CollectorConf
     """Batches that come now are told to come later; a balancer can do better than that."""
 
     class Held(Writer):
-        gate = threading.Event()
+        gate, holds = threading.Event(), threading.Event()
 
         def _commit(self, *given: Any) -> None:
-            self.gate.wait(60)
+            self.holds.set()
+            self.gate.wait(120)
             super()._commit(*given)
 
     with running(config, Held) as collector:
         senders = [threading.Thread(target=collector.client.post, args=(body(number),)) for number in range(3)]
-        for sender in senders:
+        senders[0].start()
+        assert Held.holds.wait(60)  # it is being written; the two that come now wait together
+        for sender in senders[1:]:
             sender.start()
         _until(lambda: collector.writer.waiting[0] == 2)
         assert unready(collector) == ["queue"]

@@ -184,10 +184,13 @@ class Cluster:
     def requeue(self, job: int) -> None:
         """Send a running job back, and wait until it runs again, which Slurm would put off for two minutes.
 
-        It sets that time once more when the old processes are gone, so that we set ours until it holds.
+        It sets that time once more when the old processes are gone, so that we set ours until it holds. A host takes a
+        job that begins in the second in which it was killed for the one that was killed.
         """
         self.run("scontrol", "requeue", str(job))
         self.wait_for(PENDING=[job])
+        self.wait(lambda: "completing" not in self.run("sinfo", "-h", "-o", "%T"), f"job {job} to be gone")
+        time.sleep(2)
 
         def runs() -> bool:
             state = self.states().get(str(job))

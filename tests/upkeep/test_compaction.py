@@ -107,6 +107,18 @@ def test_what_is_sealed_meanwhile_stays(tmp_path: Path) -> None:
         assert one(store, "SELECT count(*), count(DISTINCT gpu_uuid) FROM gpu_samples") == (4 * 250 * 3 + 200, 4)
 
 
+def test_a_reader_keeps_what_it_saw(tmp_path: Path) -> None:
+    """An analysis reads for minutes in one transaction; DuckLake's tables of deletions come and go under it."""
+    with site(tmp_path) as store:
+        _fill(store, days=1)
+        with store.session() as session, session.transaction():
+            assert session.row("SELECT count(*) FROM gpu_samples") == (4 * 250 * 3,)
+            take(store, rows(DAY, 200, batch=77 * BATCH, gpus=["GPU-late"]), 77 * BATCH)
+            _compact(store, DAY + 3 * DAY_US)
+            assert session.row("SELECT count(*) FROM gpu_samples") == (4 * 250 * 3,)
+        assert one(store, "SELECT count(*) FROM gpu_samples") == (4 * 250 * 3 + 200,)
+
+
 def test_of_two_who_compact_one_is_told_to_come_later(tmp_path: Path) -> None:
     """Two collectors take the same day at once: the day must not be there twice."""
     with site(tmp_path) as store, Store.open(tmp_path / "other.duckdb", lake=store.lake) as other:
