@@ -7,13 +7,13 @@ MADE := .venv/.made
 ARGS ?=
 export PYTHON
 
-.PHONY: help demo test soak services wheel lock docs picture bench-truth bench-analyzer bench-agent bench-ingest bench-tsdb bench-agents \
-	bench-faults bench-fuzz clean
+BENCHES := $(addprefix bench-,truth analyzer agent ingest decode tsdb agents query faults fuzz sizes)
+.PHONY: help demo test soak services wheel lock docs picture clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make soak | services | wheel | lock | docs | clean | bench-truth | bench-analyzer | bench-agent | bench-ingest |"
-	@echo "     bench-tsdb | bench-agents | bench-faults | bench-fuzz"
+	@echo "make soak | services | wheel | lock | docs | clean"
+	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
 $(MADE): requirements.lock pyproject.toml
 	@python=$$(.ci/python) && $$python -m venv .venv
@@ -43,7 +43,7 @@ services:
 	  postgresql victoria-metrics \
 	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
-bench-truth bench-analyzer bench-agent bench-ingest bench-tsdb bench-agents bench-faults bench-fuzz: bench-%: $(MADE)
+$(BENCHES): bench-%: $(MADE)
 	@$(BIN)/python bench/bench_$*.py $(ARGS)
 
 docs: $(MADE)

@@ -7,6 +7,7 @@ are replaced in `lake.books`, in one transaction of the lake: a reader sees a wh
 from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
+from collector.store.lake_schema import made
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -36,7 +37,15 @@ WHERE (h.status, h.input_digest) IS DISTINCT FROM (b.status, b.input_digest) ORD
 
 
 def make_tables(session: "Session") -> None:
-    """Make in the lake what is missing of the hot file's books: tables and columns, without keys."""
+    """Make in the lake what is missing of the hot file's books: tables and columns, without keys.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    made(session, _add_missing)
+
+
+def _add_missing(session: "Session") -> None:
     session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
     there: dict[str, set[str]] = {}
     for table, column in session.rows(

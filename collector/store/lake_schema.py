@@ -4,6 +4,7 @@ A lake has no migrations of its own. Several collectors, of several releases, at
 and columns that it knows and that are not there, and leaves alone what it does not know. Columns are only ever added.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.wire.contract import SCHEMA_VERSION
@@ -54,7 +55,16 @@ def sort_key(table: str) -> str:
 
 
 def make_tables(session: "Session") -> None:
-    """Make what is missing. Two who do it at once conflict; the loser looks again.
+    """Make what is missing.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    made(session, _add_missing)
+
+
+def made(session: "Session", add_missing: Callable[["Session"], None]) -> None:
+    """Let something be added in one transaction. Two who do it at once conflict; the loser looks again.
 
     Raises:
         StoreError: the catalogue refuses.
@@ -62,7 +72,7 @@ def make_tables(session: "Session") -> None:
     for left in reversed(range(_TRIES)):
         try:
             with session.transaction():
-                _add_missing(session)
+                add_missing(session)
             return
         except StoreError:
             if not left:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
 from collector.tiers.tables import HOUR_US
-from collector.upkeep.lake_files import LakeFile, files, inlined, paths, scattered
+from collector.upkeep.lake_files import LakeFile, files, flush, paths, scattered
 from collector.upkeep.layout import DAY_US, Layout, layouts, tier_of
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.writing import writing
@@ -48,7 +48,7 @@ def merge_recent(store: "Store", deadline: float, now_us: int) -> Outcome:
     Raises:
         StoreError: the lake refused a span; those before it are kept.
     """
-    _flush(store)
+    flush(store)
     today = now_us // DAY_US * DAY_US
     found = _windows(store, lambda layout: HOUR_US if _is_sealed(layout) else DAY_US)
     due = [
@@ -72,7 +72,7 @@ def compact(store: "Store", deadline: float, now_us: int) -> Outcome:
     Raises:
         StoreError: the lake refused a span; those before it are kept.
     """
-    _flush(store)
+    flush(store)
     found = _windows(store, lambda layout: layout.span_us)
     due = [
         window
@@ -83,15 +83,6 @@ def compact(store: "Store", deadline: float, now_us: int) -> Outcome:
     if not outcome.again:
         _merge_small(store, [window.layout.table for window in due])
     return outcome
-
-
-def _flush(store: "Store") -> None:
-    """Write what small commits left in the catalogue into files."""
-    with store.turn, store.session() as session:
-        for schema, table in inlined(session):
-            session.rows(
-                f"CALL ducklake_flush_inlined_data('lake', table_name => '{table}', schema_name => '{schema}')"
-            )
 
 
 def _merge_small(store: "Store", compacted: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collector.store.database import Store
     from collector.store.session import Session
 
 _CATALOGUE = "__ducklake_metadata_lake"  # as DuckLake attaches it, whatever keeps it
@@ -80,6 +81,21 @@ def inlined(session: "Session") -> list[tuple[str, str]]:
         if session.rows(f'SELECT 1 FROM {_CATALOGUE}."{kept_in}" LIMIT 1')
     ]
     return list(dict.fromkeys(held))
+
+
+def flush(store: "Store") -> None:
+    """Write what small commits left in the catalogue into files.
+
+    Table by table, where there is anything: of all at once DuckLake asks every table that there is.
+
+    Raises:
+        StoreError: the lake refused.
+    """
+    with store.turn, store.session() as session:
+        for schema, table in inlined(session):
+            session.rows(
+                f"CALL ducklake_flush_inlined_data('lake', table_name => '{table}', schema_name => '{schema}')"
+            )
 
 
 def scattered(session: "Session", most: int) -> list[tuple[str, str]]:

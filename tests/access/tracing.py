@@ -36,7 +36,7 @@ class Traced:
         if subprocess.run(["strace", "-o", str(folder / "try"), "true"], capture_output=True).returncode:
             pytest.skip("optional: strace may trace nothing here")
         self._file = folder / "trace"
-        tracing = ["strace", "-f", "-qq", "-s", "200", "-e", f"trace={CALLS}", "-o", str(self._file)]
+        tracing = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "200", "-e", f"trace={CALLS}", "-o", str(self._file)]
         self._log = (folder / "log").open("wb")
         self.process = subprocess.Popen(
             [*tracing, *line], env=dict(environment), cwd=cwd, stdout=self._log, stderr=self._log

@@ -20,7 +20,6 @@ from tests.agent.batches import rows_of
 from tests.agent.receiver import Receiver, Reply
 
 ROOT = Path(__file__).parent.parent.parent
-KILLS = 20
 HEAVY = ("pyarrow", "duckdb", "fastapi", "plotly", "numpy", "pandas", "rich", "uvicorn")
 TIMEOUT = 60.0
 
@@ -75,7 +74,8 @@ def until_it_measures(agent: subprocess.Popen[bytes]) -> str:
     return words
 
 
-def test_killed_twenty_times_nothing_is_lost_and_nothing_counts_twice(agents: Agents) -> None:
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.soak)])
+def test_killed_again_and_again_nothing_is_lost_and_nothing_counts_twice(agents: Agents, kills: int) -> None:
     """Power cuts, OOM kills, impatient operators: a sequence is one body for ever, and the sequence has no hole.
 
     The receiver is hard of hearing: every third answer is lost on its way, so that batches come twice.
@@ -86,7 +86,7 @@ def test_killed_twenty_times_nothing_is_lost_and_nothing_counts_twice(agents: Ag
             return None if len(receiver.bodies) % 3 == 0 else receiver.accept(body)
 
         receiver.answer = deaf
-        for kill in range(KILLS):
+        for kill in range(kills):
             agent = agents.start(receiver.url)
             wait_for(receiver, len(receiver.bodies) + 1 + kill % 3)
             agent.kill()

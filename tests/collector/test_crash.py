@@ -11,7 +11,6 @@ from collector.store.database import Store
 from tests.collector.batches import body, gpu_rows
 from tests.collector.serving import Client, CollectorProcess
 
-KILLS = 20
 ROWS = 3
 
 
@@ -46,7 +45,8 @@ class Sender:
         return answer.status == 200
 
 
-def test_every_acknowledged_batch_is_there_once_after_twenty_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.soak)])
+def test_every_acknowledged_batch_is_there_once_after_kills(tmp_path: Path, kills: int) -> None:
     """The agent's promise to forget what was acknowledged rests on this alone."""
     collector = CollectorProcess(tmp_path / "store.duckdb")
     senders = [Sender(collector.client, f"stream-{number}") for number in range(4)]
@@ -54,7 +54,7 @@ def test_every_acknowledged_batch_is_there_once_after_twenty_kills(tmp_path: Pat
     collector.start()
     for thread in threads:
         thread.start()
-    for kill in range(KILLS):
+    for kill in range(kills):
         _until_more_are_acknowledged(senders, 4 + kill % 5)
         collector.kill()
         collector.start()

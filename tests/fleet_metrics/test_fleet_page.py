@@ -43,10 +43,20 @@ def values(family: Metric) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in family.samples}
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, Settings]]:
+    """The small site, analysed a day later, so that its hours are settled; nobody changes it."""
+    yield from _settled(tmp_path_factory.mktemp("small"))
+
+
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[tuple[Fleet, Settings]]:
-    """The small site, analysed a day later: its hours are settled."""
-    fleet, chosen = small_site(), settings(tmp_path)
+def own(tmp_path: Path) -> Iterator[tuple[Fleet, Settings]]:
+    """The same, to be changed."""
+    yield from _settled(tmp_path)
+
+
+def _settled(folder: Path) -> Iterator[tuple[Fleet, Settings]]:
+    fleet, chosen = small_site(), settings(folder)
     fleet.sample("z0", "z0g0", MONDAY + 2 * HOUR, MONDAY + 4 * HOUR)  # so that the hours before are complete
     fleet.analyze(now=LATER, settings=chosen)
     yield fleet, chosen
@@ -148,9 +158,9 @@ def test_an_empty_ledger_has_a_page() -> None:
         assert set(found) == {"gpuledger_fleet_read_failures", "gpuledger_fleet_read_timestamp_seconds"}
 
 
-def test_the_page_is_made_anew_when_the_ledger_changes(small: tuple[Fleet, Settings]) -> None:
+def test_the_page_is_made_anew_when_the_ledger_changes(own: tuple[Fleet, Settings]) -> None:
     """And not else: a look at one row is all that a quiet ledger costs."""
-    fleet, chosen = small
+    fleet, chosen = own
     made = page(fleet.store, chosen)
     before = families(made)["gpuledger_fleet_known_until_timestamp_seconds"].samples[0].value
     fleet.sample("z0", "z0g0", MONDAY + 4 * HOUR, MONDAY + 6 * HOUR)
@@ -161,9 +171,9 @@ def test_the_page_is_made_anew_when_the_ledger_changes(small: tuple[Fleet, Setti
     assert families(made)["gpuledger_fleet_known_until_timestamp_seconds"].samples[0].value == before + 7200
 
 
-def test_a_store_that_does_not_answer_leaves_the_page_as_it_was(small: tuple[Fleet, Settings]) -> None:
+def test_a_store_that_does_not_answer_leaves_the_page_as_it_was(own: tuple[Fleet, Settings]) -> None:
     """Old figures that say how old they are beat no figures; the failures are counted."""
-    fleet, chosen = small
+    fleet, chosen = own
     made = page(fleet.store, chosen)
     before = families(made)["gpuledger_fleet_week_gpu_seconds"].samples
     with fleet.store.session() as session:

@@ -300,7 +300,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("delay", [0.3, *(pytest.param(delay, marks=pytest.mark.soak) for delay in (0.05, 0.6, 0.9))])
 def test_a_backup_that_is_killed_leaves_the_old_ones_whole(tmp_path: Path, folder: Path, delay: float) -> None:
     """Whatever it was doing; the next one clears away what it left, and the store is as it was."""
     with Site(tmp_path / "store.duckdb") as site:

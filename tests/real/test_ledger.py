@@ -41,7 +41,9 @@ def _ledger(path: Path, settings: Settings) -> tuple[dict[tuple[str, str | None,
             return {(state, cause, why): ms for state, cause, why, ms in rows}, findings(session, 0, LATER)
 
 
-@pytest.mark.parametrize(("cluster", "gpus", "idle"), [("vcTJs", 48, 9_648), ("vcSoL", 32, 12_475)])
+@pytest.mark.parametrize(
+    ("cluster", "gpus", "idle"), [("vcTJs", 48, 9_648), pytest.param("vcSoL", 32, 12_475, marks=pytest.mark.soak)]
+)
 def test_what_nobody_holds_is_what_the_trace_calls_idle(tmp_path: Path, cluster: str, gpus: int, idle: int) -> None:
     """Two real clusters, a month by the minute: unallocated is the trace's own count of idle GPU-hours."""
     tables = helios(cluster, gpus)

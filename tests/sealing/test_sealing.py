@@ -18,8 +18,6 @@ from collector.store.database import Store
 from collector.store.lake import beside
 from tests.collector.batches import NOW, body, gpu_rows
 
-KILLS = 8
-
 
 def batch(sequence: int, rows: int = 2, stream: str = "stream") -> Batch:
     """Return a validated batch."""
@@ -156,10 +154,11 @@ with lake_store(Path(sys.argv[1])) as store:
 """
 
 
-def test_killed_at_any_moment_it_counts_everything_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.soak)])
+def test_killed_at_any_moment_it_counts_everything_once(tmp_path: Path, kills: int) -> None:
     """Between two files no transaction holds: the marker decides, and what was answered is found exactly once."""
     answered = -1
-    for kill in range(KILLS):
+    for kill in range(kills):
         with subprocess.Popen(
             [sys.executable, "-c", SEALING, str(tmp_path), str(answered + 1)], stdout=subprocess.PIPE, text=True
         ) as process:

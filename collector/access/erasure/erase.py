@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from collector.access.erasure.lake_bytes import purge, settle, tidy_catalogue
+from collector.access.erasure.lake_bytes import purge, tidy_catalogue
 from collector.access.erasure.names import Place, Replacement, places
 from collector.errors import StoreError
 from collector.opening import open_store
@@ -20,6 +20,7 @@ from collector.sealing.seal import seal
 from collector.store.lake import found_beside
 from collector.store.rewriting import rewrite
 from collector.tenancy.opening import tenant_of
+from collector.upkeep.lake_files import flush
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
@@ -103,7 +104,7 @@ def _replaced(store: "Store", replacement: Replacement) -> dict[str, int]:
         hot = _places(session, store.hot)
         rows = _change(session, hot, replacement)
         if store.lake is not None:
-            settle(store)
+            flush(store)
             with store.turn:
                 rows |= _change(session, places(session, "lake"), replacement)
     return rows

@@ -5,22 +5,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
+from collector.upkeep.lake_files import flush
 
 if TYPE_CHECKING:
     from collector.access.erasure.names import Replacement
     from collector.store.database import Store
 
 _CATALOGUE = "__ducklake_metadata_lake"  # as DuckLake attaches it, whatever keeps it
-
-
-def settle(store: "Store") -> None:
-    """Move rows that lie in the catalogue itself into files, so that changing them leaves nothing there.
-
-    Raises:
-        StoreError: the lake refused.
-    """
-    with store.turn, store.session() as session:
-        session.rows("CALL ducklake_flush_inlined_data('lake')")
 
 
 def purge(store: "Store", replacement: "Replacement") -> int:
@@ -31,7 +22,7 @@ def purge(store: "Store", replacement: "Replacement") -> int:
     Raises:
         StoreError: the lake refused; to run it again is safe.
     """
-    settle(store)
+    flush(store)
     with store.turn, store.session() as session:
         session.rows("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)")
         session.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
