@@ -5,6 +5,7 @@ pinned here, and DuckDB checks its own signature on it. A site that builds or mi
 """
 
 import hashlib
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,5 +81,12 @@ def _pinned(platform: str, name: str) -> Path:
 
 
 def _sha256(path: Path) -> str:
+    there = path.stat()
+    return _hashed(path, there.st_mtime_ns, there.st_size, there.st_ino)
+
+
+@cache
+def _hashed(path: Path, *_: int) -> str:
+    """Return a file's hash, read once for as long as the file is the same."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

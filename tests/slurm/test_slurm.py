@@ -289,6 +289,7 @@ def test_the_prolog_of_the_documentation_tells_who_holds_what(slurm: Cluster, ga
     slurm.wait(lambda: not any((directory / number).exists() for number in numbers), "the epilog")
 
 
+@pytest.mark.soak
 def test_a_job_that_runs_out_of_time_is_told_so(slurm: Cluster, watched: Watched) -> None:
     """Slurm counts limits in minutes and looks every half, so the job was sent off before all others."""
     slurm.wait_for(TIMEOUT=[slurm.hopeless])

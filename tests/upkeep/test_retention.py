@@ -36,7 +36,7 @@ def _drop(store: Store, keeping: Keeping = KEEPING, now: int = NOW) -> Dropped:
     return told[0]
 
 
-@pytest.mark.parametrize("lake", [True, False])
+@pytest.mark.parametrize("lake", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_days_over_their_age_go_and_it_is_written_down(tmp_path: Path, lake: bool) -> None:
     """Who asks later must know that there were samples, and not take their absence for silence."""
     with site(tmp_path, lake=lake) as store:
