@@ -34,13 +34,12 @@ SHAPES = {
     "one beat of 8 GPUs, six tables, 25 rows": {"gpu_samples": 8, "host_samples": 1, "disk_samples": 2}
     | {"network_samples": 2, "process_samples": 8, "run_samples": 4},
 }
-BEFORE = "8a387bb~1"  # the last commit that looked at every column by itself
 
 
 def main() -> None:
     """Measure each shape, print a line of each and keep them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--against", default=BEFORE, metavar="REV", help="a commit; 'none' measures ours alone")
+    parser.add_argument("--against", metavar="REV", help="measure a commit beside ours, by turns")
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": machine(), "against": options.against, "shapes": {}}
     with _earlier(options.against) as earlier:
@@ -128,9 +127,9 @@ async def _request(body: bytes) -> float:
 
 
 @contextmanager
-def _earlier(commit: str) -> Iterator[ModuleType | None]:
+def _earlier(commit: str | None) -> Iterator[ModuleType | None]:
     """Load collector.decode of an earlier commit beside ours."""
-    if commit == "none":
+    if commit is None:
         yield None
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -73,9 +73,10 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
 
     # The framework's own documentation pages load scripts from another host, so they are off.
     app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(Gate, access=access)
+    ingest = Ingest(config, writer)
+    app.add_middleware(Gate, access=access, direct={"/v1/batches": ingest})
     app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
-    app.router.routes.append(Route("/v1/batches", Ingest(config, writer), methods=["POST"]))
+    app.router.routes.append(Route("/v1/batches", ingest, methods=["POST"]))
     app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))
     app.state.store = store
     app.state.writer = writer

@@ -4,7 +4,9 @@ No header but Authorization says who somebody is: what a proxy adds (X-Forwarded
 read, so nobody gains anything by sending it.
 """
 
+from collections.abc import Mapping
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
@@ -26,9 +28,12 @@ _AUDITED = (Right.READ, Right.CHANGE)
 class Gate:
     """Answers 401 to who shows nothing that is known, 403 to who may not; the others pass as `scope["principal"]`."""
 
-    def __init__(self, app: "ASGIApp", access: "Access") -> None:
+    def __init__(
+        self, app: "ASGIApp", access: "Access", direct: Mapping[str, "ASGIApp"] = MappingProxyType({})
+    ) -> None:
         self._app = app
         self._access = access
+        self._direct = direct  # by path: what is posted so often that a framework's routing would be felt
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Pass the request on, or answer it."""
@@ -44,7 +49,8 @@ class Gate:
             self._access.usage.note("refused", refusal.who, scope["method"], endpoint.path)
             await _refusal(refusal)(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
+        await (direct or self._app)(scope, receive, send)
 
     async def _admitted(self, scope: "Scope", endpoint: Endpoint) -> Principal:
         headers = dict(scope["headers"])

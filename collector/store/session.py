@@ -63,16 +63,14 @@ class Session:
 
         With `replace`, a row takes the place of the one that has its key; with `order_by`, rows are written so sorted.
         """
-        columns = ", ".join(rows.column_names)
+        arriving = rows  # DuckDB finds it by its name here. As a registered view it would be held until the commit.
+        columns = ", ".join(arriving.column_names)
         insert = f"INSERT {'OR REPLACE ' if replace else ''}INTO {table} ({columns})"
         order = f" ORDER BY {order_by}" if order_by else ""
-        self._cursor.register("arriving", rows)
         try:
             self._cursor.execute(f"{insert} SELECT {columns} FROM arriving{order}")
         except duckdb.Error as error:
             raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
-        finally:
-            self._cursor.unregister("arriving")
 
     def load(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, replace: bool = False
