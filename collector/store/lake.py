@@ -76,6 +76,8 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
     elif settings.file is not None and not settings.file.exists():
         raise StoreError(f"there is no lake at {settings.file}; gpuledger serve makes it")
     options = [f"DATA_PATH '{_quoted(settings.data)}'"]
+    if settings.folder is not None and settings.file is not None and settings.folder.parent == settings.file.parent:
+        options.append("OVERRIDE_DATA_PATH true")  # all of it lies in one folder, which may have been moved or copied
     if settings.file is not None:
         options += ["META_JOURNAL_MODE 'WAL'", f"META_BUSY_TIMEOUT {_BUSY_MS}"]
     if read_only:

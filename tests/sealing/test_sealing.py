@@ -90,6 +90,16 @@ def test_a_store_that_had_no_lake_brings_its_rows_along(tmp_path: Path) -> None:
         assert count(store, f"SELECT count(*) FROM {store.hot}.gpu_samples") == (0,)
 
 
+def test_a_store_that_was_moved_is_the_same_store(tmp_path: Path) -> None:
+    """All of it lies side by side, and may be copied, or put on a larger disk, without a word to anybody."""
+    with lake_store(tmp_path) as store:
+        Landing(store).land([batch(1, rows=3)])
+        seal(store, Mark.of(store))
+    moved = tmp_path.rename(tmp_path.with_name("elsewhere"))
+    with Store.open(next(moved.glob("*.duckdb"))) as store:
+        assert count(store, "SELECT count(*) FROM gpu_samples") == (3,)
+
+
 def test_a_seal_that_fails_takes_nothing_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lake's transaction is all or nothing, and only its end moves the mark."""
     mark = Mark.of(store)
