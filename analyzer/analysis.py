@@ -92,6 +92,7 @@ def _find_lost_work(session: "Session", days: list[int], limits: Thresholds) -> 
         span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
         run_sql(session, "failed_samples.sql", **span)
         _find_checkpoints(session, span["from_us"], span["until_us"], limits)
+        run_sql(session, "watched.sql")
         session.execute("DROP TABLE of_interest")
     run_sql(session, "lost_from.sql")
 
@@ -125,6 +126,7 @@ def _book_day(session: "Session", day_ms: int, bucket_ms: int, facts: dict[str, 
     )
     count_work(session, from_ms, until_ms, bucket_ms, limits)
     judge_day(session, day_ms, facts, limits)
+    run_sql(session, "unwatched.sql", **span)
     run_sql(session, "booking.sql", bucket_ms=bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
 
 

@@ -114,8 +114,6 @@ def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
     with store.session() as session:
         result = _result(session, asked, settings)
     asked.tell(["", *screen.sentence(asked.paper, result)])
-    if result.lost_ms and not told.sees_checkpoints:
-        asked.tell(screen.most_lost(asked.paper, result))
     if result.unexplained_ms and not explains_input(told):
         asked.tell([_AGENT])
 
@@ -219,7 +217,7 @@ def _result(session: "Session", asked: Asked, settings: Settings) -> screen.Resu
     classes = {(one.state, one.cause): one.klass for one in BOOKINGS}
     is_priced = bool(rows) and not any(unpriced for *_, unpriced in rows)
     wasted = [row for row in rows if row[0] in avoidable and classes[row[0], row[1]] == "avoidable"]
-    unexplained, lost = ([row for row in rows if row[0] == state] for state in ("unexplained", "lost_work"))
+    unexplained = [row for row in rows if row[0] == "unexplained"]
 
     def cost(listed: Sequence[tuple[object, ...]]) -> int | None:
         return sum(int(str(row[3])) for row in listed) if is_priced else None
@@ -230,9 +228,7 @@ def _result(session: "Session", asked: Asked, settings: Settings) -> screen.Resu
         milliseconds=sum(row[2] for row in rows),
         avoidable_ms=sum(row[2] for row in wasted),
         unexplained_ms=sum(row[2] for row in unexplained),
-        lost_ms=sum(row[2] for row in lost),
         cost=cost(rows),
         avoidable=cost(wasted),
         unexplained=cost(unexplained),
-        lost=cost(lost),
     )

@@ -22,11 +22,9 @@ class Result:
     milliseconds: int
     avoidable_ms: int
     unexplained_ms: int
-    lost_ms: int
     cost: int | None
     avoidable: int | None
     unexplained: int | None
-    lost: int | None
 
 
 def line(paper: Paper, label: str, text: str) -> list[str]:
@@ -76,13 +74,6 @@ def sentence(paper: Paper, result: Result) -> list[str]:
         f"{_amount(result, result.unexplained, result.unexplained_ms)} unexplained.",
         "",
     )
-
-
-def most_lost(paper: Paper, result: Result) -> list[str]:
-    """Return what to think of the work of runs that failed, where nobody could see what they had saved."""
-    amount = _amount(result, result.lost, result.lost_ms)
-    text = f"Of the avoidable, {amount} is the work of runs that failed, all of it: what they had saved is not seen."
-    return paper.wrap(text, "")
 
 
 def plain_duration(seconds: float) -> str:

@@ -93,12 +93,8 @@ def _yes(is_told: bool) -> Answer:
 
 
 def _lost(told: Told, seen: bool) -> Capability:
-    """What was saved is lost to nobody: without a sight of checkpoints, a run that failed lost all it did."""
-    if not seen or not told.endings:
-        return Capability("work lost", "no")
-    if told.sees_checkpoints:
-        return Capability("work lost", "yes")
-    return Capability("work lost", "some", "at the most, since no checkpoint is seen")
+    """What was saved is lost to nobody: without a sight of checkpoints nobody knows what a run that failed lost."""
+    return Capability("work lost", _yes(seen and told.endings > 0 and told.sees_checkpoints))
 
 
 def _throttling(told: Told) -> Capability:

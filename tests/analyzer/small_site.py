@@ -114,6 +114,8 @@ def _holding(fleet: Fleet) -> None:
         (gpu,) = _host(fleet, f"h{number}")
         fleet.hold(f"slurm/alpha/{name}", f"h{number}", [gpu], T, END, name=name, **more)
         fleet.sample(f"h{number}", gpu, T, T + HOUR, memory_used_bytes=10**10, **values)
+        if more:
+            fleet.write(f"h{number}", T, END)
         later = IDLE if name == "notebook" else values
         fleet.sample(f"h{number}", gpu, T + HOUR, END, memory_used_bytes=10**10, **later)
     gpus = _host(fleet, "h9", gpus=2)

@@ -26,6 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, Sett
     fleet.sample("n1", "G1", T, T + 2 * HOUR, every=5 * MINUTE)
     fleet.sample("n1", "G1", T + 2 * HOUR, T + 4 * HOUR, every=5 * MINUTE, **IDLE)
     fleet.sample("n1", "G2", T, T + 4 * HOUR, every=5 * MINUTE, **IDLE)
+    fleet.write("n1", T, T + 4 * HOUR)
     fleet.analyze(settings=prices)
     yield fleet, prices
     fleet.store.close()

@@ -14,6 +14,7 @@ def test_a_correction_is_dated_and_sums_to_no_time(tmp_path: Path) -> None:
     fleet.own("n1", ["g0"])
     fleet.hold("slurm/alpha/late", "n1", ["g0"], MONDAY, MONDAY + HOUR)
     fleet.sample("n1", "g0", MONDAY, MONDAY + 2 * HOUR)
+    fleet.write("n1", MONDAY, MONDAY + 2 * HOUR)
     fleet.analyze(now=MONDAY + 10 * DAY, settings=chosen)
     fleet.hold("slurm/alpha/late", "n1", ["g0"], MONDAY, MONDAY + HOUR, exit_status="failed")
     later = MONDAY + 11 * DAY

@@ -169,6 +169,7 @@ def test_a_run_that_the_cluster_itself_told_of_is_the_same_run(site: Site, clien
 def test_the_ledger_knows_a_retry_from_the_first_attempt(site: Site, client: Client) -> None:
     """A pod that failed and the one that took its place are attempts of one run, and only the first lost its work."""
     site.watch({f"n1-{index}": [(2.1, 9)] for index in range(2)})
+    site.fleet.write("n1", T, T + DAY)
     told(site, client)
     site.fleet.analyze()
     run = "kubernetes/prod/ml.cronjob:nightly@1762000000"

@@ -14,10 +14,23 @@ def generate(fleet: Fleet, seed: int, hosts: int) -> None:
     """Add hosts whose every row is drawn by the seed; one host is a fleet of its own, with one to three GPUs."""
     draw = random.Random(seed)
     rows: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("ownership", "inventory", "gpu_samples", "allocations", "node_states", "process_samples")
+        name: []
+        for name in (
+            "ownership",
+            "inventory",
+            "gpu_samples",
+            "allocations",
+            "node_states",
+            "process_samples",
+            "disk_samples",
+        )
     }
     for host in range(hosts):
         _host(draw, f"s{seed}n{host}", rows)
+        if host % 2:  # of the others nobody knows whether anything was saved
+            written = {"node": f"s{seed}n{host}", "device": "nvme0n1", "written_bytes": 0}
+            spans = range(MONDAY, MONDAY + 2 * SPAN, 5 * MINUTE)
+            rows["disk_samples"] += [written | {"started_at": at, "ended_at": at + MINUTE} for at in spans]
     for table, values in rows.items():
         if values:
             fleet.add(table, values)

@@ -105,6 +105,7 @@ def test_a_week_closes_by_the_clock() -> None:
     fleet.own("n1", ["G1"])
     fleet.hold(RUN, "n1", ["G1"], T)
     fleet.sample("n1", "G1", T, T + 2 * HOUR)
+    fleet.write("n1", T, T + 2 * HOUR)
     fleet.analyze(now=T + 3 * HOUR)
     before = fleet.rows()
     fleet.analyze(now=T + 10 * DAY)

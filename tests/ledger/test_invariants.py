@@ -241,6 +241,7 @@ def test_late_failure_becomes_an_adjustment_of_a_closed_week() -> None:
     sunday = T + 6 * DAY
     fleet.hold(RUN, "n1", ["G1"], sunday)
     fleet.sample("n1", "G1", sunday, sunday + 2 * HOUR)
+    fleet.write("n1", sunday, sunday + 2 * HOUR)
     later = T + 10 * DAY
     fleet.analyze(now=later)
     closed = fleet.rows()

@@ -214,10 +214,23 @@ def test_failed_work_is_lost_but_idle_time_stays_idle() -> None:
     fleet.hold(RUN, "n1", ["G1"], T, T + 2 * HOUR, exit_status="failed")
     fleet.sample("n1", "G1", T, T + HOUR)
     fleet.sample("n1", "G1", T + HOUR, T + 2 * HOUR, **IDLE)
+    fleet.write("n1", T, T + 2 * HOUR)
     fleet.analyze()
     assert fleet.states() == {("lost_work", "failed"): 3_600_000, ("held_idle", "abandoned"): 3_600_000}
     with fleet.store.session() as session:
         assert session.rows("SELECT DISTINCT would_be FROM ledger WHERE state = 'lost_work'") == [("productive",)]
+
+
+def test_where_no_checkpoint_could_have_been_seen_nobody_knows_what_was_lost() -> None:
+    """A month of DCGM's figures says nothing of disks: booking each failed run whole was thirty times too much."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + 2 * HOUR, exit_status="failed")
+    fleet.sample("n1", "G1", T, T + 2 * HOUR)
+    fleet.analyze()
+    assert fleet.states() == {("productive", "compute"): 7_200_000}
+    with fleet.store.session() as session:
+        said = session.rows("SELECT subject, missing FROM not_evaluated WHERE rule = 'work lost'")
+    assert said == [(RUN, "what its hosts wrote to disk, or its own word of checkpoints")]
 
 
 def test_a_cancelled_run_lost_nothing() -> None:

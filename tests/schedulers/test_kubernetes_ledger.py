@@ -36,8 +36,9 @@ def named(fleet: Fleet, *names: str, run: str = RUN, member: str = "ml/trainer-0
 
 
 def seen(fleet: Fleet, name: str, gpu: str, start: int, end: int | None = None) -> None:
-    """Say what an agent sees in cgroups."""
+    """Say what an agent sees in cgroups, and of the host's disk."""
     fleet.hold(name, "n1", [gpu], start, end, scheduler="cgroup", name=None)
+    fleet.write("n1", start, end or start + HOUR)
 
 
 def held(fleet: Fleet) -> dict[str | None, int]:
