@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
+# Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
+LONG = ("slurm", "access", "operations", "upkeep", "fleet", "collector", "ledger", "real", "api", "tiers", "prometheus")
 
 # Tests share their cores with other work: a slow example is no finding.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +26,13 @@ def _nothing_outside_the_test() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --update-golden: write what came out over what was expected, to be read as a diff."""
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what comes out")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long; within a file nothing changes its place."""
+    here = Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
 
 
 @pytest.fixture
