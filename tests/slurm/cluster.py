@@ -210,9 +210,9 @@ class Cluster:
         wanted = {str(job): state for state, ids in jobs.items() for job in ids}
         self.wait(lambda: wanted.items() <= self.states().items(), f"jobs to be {jobs}")
 
-    def wait(self, until: Callable[[], bool], what: str) -> None:
+    def wait(self, until: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until something holds; fail loudly where it never does."""
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < end, f"waited in vain for {what}\n{self._logs()}"
             time.sleep(0.1)

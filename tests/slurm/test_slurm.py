@@ -19,7 +19,7 @@ from collector.schedulers.slurm.reader import Form, SlurmReader
 from collector.schedulers.slurm.source import open_slurm
 from collector.store.database import Store
 from collector.writer import Writer
-from tests.slurm.cluster import GPUS, NODES, Cluster
+from tests.slurm.cluster import GPUS, NODES, PATIENCE_SECONDS, Cluster
 
 EVERY_SECONDS = 30.0
 Row = dict[str, Any]
@@ -291,7 +291,7 @@ def test_the_prolog_of_the_documentation_tells_who_holds_what(slurm: Cluster, ga
 
 @pytest.mark.soak
 def test_a_job_that_runs_out_of_time_is_told_so(slurm: Cluster, watched: Watched) -> None:
-    """Slurm counts limits in minutes and looks every half, so the job was sent off before all others."""
-    slurm.wait_for(TIMEOUT=[slurm.hopeless])
+    """Slurm counts limits in minutes, looks every half, and gives a job time to end: some two minutes."""
+    slurm.wait(lambda: slurm.states()[str(slurm.hopeless)] == "TIMEOUT", "the limit of a minute", 4 * PATIENCE_SECONDS)
     watched.poll()
     assert [row["exit_status"] for row in watched.rows(slurm.hopeless) if row["started_at"]] == ["timeout"]
