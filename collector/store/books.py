@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
 from collector.store.lake_schema import made
+from collector.store.missing import add_missing, columns_there
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -47,18 +48,7 @@ def make_tables(session: "Session") -> None:
 
 def _add_missing(session: "Session") -> None:
     session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
-    there: dict[str, set[str]] = {}
-    for table, column in session.rows(
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'lake' AND schema_name = 'books'"
-    ):
-        there.setdefault(table, set()).add(column)
-    for table, columns in _columns(session).items():
-        if table not in there:
-            session.execute(f"CREATE TABLE lake.books.{table} ({', '.join(columns)})")
-            continue
-        for column in columns:
-            if column.split()[0] not in there[table]:
-                session.execute(f"ALTER TABLE lake.books.{table} ADD COLUMN {column}")
+    add_missing(session, "lake.books", _columns(session), columns_there(session, "lake", "books"))
 
 
 def mirror(store: "Store") -> int:

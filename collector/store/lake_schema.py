@@ -11,6 +11,7 @@ from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
 from collector.errors import StoreError
 from collector.store.ddl import column_sql
+from collector.store.missing import add_missing, columns_there
 from collector.tiers.schema import EXPIRED
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def make_tables(session: "Session") -> None:
     made(session, _add_missing)
 
 
-def made(session: "Session", add_missing: Callable[["Session"], None]) -> None:
+def made(session: "Session", step: Callable[["Session"], None]) -> None:
     """Let something be added in one transaction. Two who do it at once conflict; the loser looks again.
 
     Raises:
@@ -72,7 +73,7 @@ def made(session: "Session", add_missing: Callable[["Session"], None]) -> None:
     for left in reversed(range(_TRIES)):
         try:
             with session.transaction():
-                add_missing(session)
+                step(session)
             return
         except StoreError:
             if not left:
@@ -80,18 +81,8 @@ def made(session: "Session", add_missing: Callable[["Session"], None]) -> None:
 
 
 def _add_missing(session: "Session") -> None:
-    found: dict[str, set[str]] = {}
-    for table, column in session.rows(
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'lake' AND schema_name = 'main'"
-    ):
-        found.setdefault(table, set()).add(column)
-    if not found:
+    there = columns_there(session, "lake", "main")
+    if not there:
         for name, value in _SETTINGS.items():
             session.execute(f"CALL lake.set_option('{name}', '{value}')")
-    for table, columns in declared().items():
-        if table not in found:
-            session.execute(f"CREATE TABLE lake.main.{table} ({', '.join(columns)})")
-            continue
-        for column in columns:
-            if column.split()[0] not in found[table]:
-                session.execute(f"ALTER TABLE lake.main.{table} ADD COLUMN {column}")
+    add_missing(session, "lake.main", declared(), there)

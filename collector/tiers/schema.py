@@ -6,6 +6,7 @@ that nobody keeps up (`gpuledger run`, a file that is only read) has none of the
 
 from typing import TYPE_CHECKING
 
+from collector.store.missing import add_missing, columns_there
 from collector.tiers.tables import tier_tables
 
 if TYPE_CHECKING:
@@ -63,18 +64,7 @@ def make_tables(store: "Store") -> None:
     where = place(store)
     database = where.removesuffix(".main").strip('"')
     with store.session() as session:
-        found: dict[str, set[str]] = {}
-        for table, column in session.rows(
-            "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = ? AND schema_name = 'main'",
-            [database],
-        ):
-            found.setdefault(table, set()).add(column)
+        there = columns_there(session, database, "main")
         with session.transaction():
-            for table, columns in declared().items():
-                if table not in found:
-                    session.execute(f"CREATE TABLE {where}.{table} ({', '.join(columns)})")
-                    if table == "upkeep":
-                        session.execute(f"INSERT INTO {where}.upkeep (job) VALUES ('*')")  # turns.ALL
-                for column in columns if table in found else ():
-                    if column.split()[0] not in found[table]:
-                        session.execute(f"ALTER TABLE {where}.{table} ADD COLUMN {column.removesuffix(' NOT NULL')}")
+            if "upkeep" in add_missing(session, where, declared(), there):
+                session.execute(f"INSERT INTO {where}.upkeep (job) VALUES ('*')")  # turns.ALL
