@@ -15,6 +15,7 @@ from collector.access.enrol import Enrol
 from collector.access.gate import Gate
 from collector.access.opening import access_of
 from collector.backup.routes import add_backups
+from collector.entrance import Entrance
 from collector.health import add_health, is_alive, of_collector
 from collector.ingest import Ingest
 from collector.problem import answer_with_problems
@@ -46,6 +47,8 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
     sealer = sealer_of(config, store, writer)
     prometheus = remote_write.RemoteWrite(config, store, writer)
 
+    ingest = Ingest(config, writer)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         access.start()
@@ -64,6 +67,7 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
             for each in beside:
                 each.stop()
             prometheus.stop()
+            await ingest.stop()
             writer.close()
             if sealer is not None:
                 sealer.stop()
@@ -73,8 +77,8 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
 
     # The framework's own documentation pages load scripts from another host, so they are off.
     app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    ingest = Ingest(config, writer)
-    app.add_middleware(Gate, access=access, direct={"/v1/batches": ingest})
+    app.add_middleware(Gate, access=access)
+    app.state.entrance = Entrance(app, {"/v1/batches": Gate(ingest, access)})
     app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
     app.router.routes.append(Route("/v1/batches", ingest, methods=["POST"]))
     app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))

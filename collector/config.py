@@ -69,6 +69,10 @@ class CollectorConfig:
             "how long a scrape that comes in several requests of remote write waits for the rest of it", 0.0
         ),
     )
+    decoders: int = field(
+        default=1,
+        metadata=_about("how many processes decode batches while many come; 0: the server's own does it", 0),
+    )
     queue_batches: int = field(
         default=4096, metadata=_about("how many batches may wait to be written; further ones are told to come later", 1)
     )

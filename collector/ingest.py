@@ -18,6 +18,8 @@ from collector.access.own_node import may_write
 from collector.answers import Answers, unknown_yet
 from collector.body import Arriving
 from collector.decode import Batch, opened, read
+from collector.decoding.decoders import Decoders, command
+from collector.decoding.verdict import Question
 from collector.errors import BatchError
 from collector.limits import SenderLimits, spread
 from collector.problem import PROBLEM_TYPE, problem
@@ -34,6 +36,7 @@ RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second
 COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; sending again is always safe
 OFF_THE_LOOP_BYTES = 256 * 2**10  # larger bodies take milliseconds to decode, which others would have to wait for
 LARGE_AT_ONCE = 2  # such bodies that are unpacked at the same time, each into some `unpacked_bytes`
+MANY = 32  # requests at the same time, from which on another process decodes
 TOLD_REASONS = 3
 _EPOCH = EPOCH_HEADER.lower().encode()
 
@@ -51,12 +54,19 @@ class Ingest:
         )
         self._keeps_bodies = writer.keeps_bodies
         self._large = ThreadPoolExecutor(LARGE_AT_ONCE, "decode")
+        self._decoders = Decoders(
+            config.decoders if self._keeps_bodies else 0,
+            command(config.unpacked_bytes, config.rows),
+            self._metrics.decoder_ends.inc,
+        )
+        self._open = 0  # requests
         self._answers: Answers | None = None
         self._metrics.watch("arriving_bytes", "Bytes of batches on their way in.", lambda: self._arriving.held)
         self._metrics.watch("limited_senders", "Agents whose rate is remembered.", lambda: len(self._limits))
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer one request."""
+        self._open += 1
         try:
             batch, receipt = await self._taken(scope, receive)
         except BatchError as refusal:
@@ -65,6 +75,12 @@ class Ingest:
         else:
             self._metrics.batches.labels("repeated" if receipt.repeated else "accepted").inc()
             await _answer(send, 200, b"application/json", _told(batch, receipt))
+        finally:
+            self._open -= 1
+
+    async def stop(self) -> None:
+        """End the processes that help; who is waiting for one has been answered."""
+        await self._decoders.stop()
 
     async def _taken(self, scope: "Scope", receive: "Receive") -> tuple[Batch, "Receipt"]:
         headers = dict(scope["headers"])
@@ -89,7 +105,10 @@ class Ingest:
 
     async def _decoded(self, body: bytes, principal: "Principal | None") -> Batch:
         """Return the batch, once it is known that its sender may send it, and so much."""
-        if len(body) < OFF_THE_LOOP_BYTES:
+        batch = await self._found_fine(body, principal) if self._open >= MANY and self._decoders.can_help else None
+        if batch is not None:
+            self._limits.spend((principal and principal.node) or batch.header.agent, len(body))
+        elif len(body) < OFF_THE_LOOP_BYTES:
             batch = self._opened(body, principal)
         else:
             batch = await asyncio.get_running_loop().run_in_executor(self._large, self._opened, body, principal)
@@ -97,6 +116,13 @@ class Ingest:
             self._metrics.ignored.labels("column").inc(batch.ignored_columns)
             self._metrics.ignored.labels("table").inc(batch.ignored_tables)
         return batch
+
+    async def _found_fine(self, body: bytes, principal: "Principal | None") -> Batch | None:
+        """Return the batch if another process finds nothing wrong with it."""
+        if len(body) >= OFF_THE_LOOP_BYTES:
+            return None
+        node = principal.node if principal else None
+        return await self._decoders.decoded(Question(body, time.time_ns() // 1000, node))
 
     def _opened(self, body: bytes, principal: "Principal | None") -> Batch:
         sealed = opened(body, self._config.unpacked_bytes)

@@ -47,6 +47,11 @@ class Metrics:
             "Rows put aside of which nothing is kept any more but their count.",
             registry=self.registry,
         )
+        self.decoder_ends = Counter(
+            "gpuledger_collector_decoder_ends",
+            "Processes that decode batches and ended without being told to.",
+            registry=self.registry,
+        )
         self._add_commits()
         self._add_schedulers()
         self.sealing = SealCounts(self.registry)

@@ -4,9 +4,8 @@ No header but Authorization says who somebody is: what a proxy adds (X-Forwarded
 read, so nobody gains anything by sending it.
 """
 
-from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
@@ -28,12 +27,9 @@ _AUDITED = (Right.READ, Right.CHANGE)
 class Gate:
     """Answers 401 to who shows nothing that is known, 403 to who may not; the others pass as `scope["principal"]`."""
 
-    def __init__(
-        self, app: "ASGIApp", access: "Access", direct: Mapping[str, "ASGIApp"] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, app: "ASGIApp", access: "Access") -> None:
         self._app = app
         self._access = access
-        self._direct = direct  # by path: what is posted so often that a framework's routing would be felt
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Pass the request on, or answer it."""
@@ -49,8 +45,7 @@ class Gate:
             self._access.usage.note("refused", refusal.who, scope["method"], endpoint.path)
             await _refusal(refusal)(scope, receive, send)
             return
-        direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
-        await (direct or self._app)(scope, receive, send)
+        await self._app(scope, receive, send)
 
     async def _admitted(self, scope: "Scope", endpoint: Endpoint) -> Principal:
         headers = dict(scope["headers"])
@@ -115,6 +110,7 @@ def _named_loopback(host: bytes) -> None:
         )
 
 
+@lru_cache(maxsize=256)  # an agent says the same with every batch
 def is_loopback(host: str) -> bool:
     """Return whether a host of an address is this machine alone."""
     try:

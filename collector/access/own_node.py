@@ -24,20 +24,23 @@ def may_write(principal: "Principal | None", batch: "Batch") -> None:
     """
     if principal is None or principal.node is None:
         return
-    if batch.header.agent != principal.node:
-        raise _refused(principal, f"the agent of {batch.header.agent!r}")
-    node = pa.scalar(principal.node)
+    if (what := foreign_part(principal.node, batch)) is not None:
+        raise BatchError(
+            403, "node", f"the key {principal.id} is of the host {principal.node!r}, and the batch has {what}"
+        )
+
+
+def foreign_part(node: str, batch: "Batch") -> str | None:
+    """Return what of a batch is of another host than this; None where all is of it."""
+    if batch.header.agent != node:
+        return f"the agent of {batch.header.agent!r}"
+    sought = pa.scalar(node)
     for name, rows in batch.tables.items():
-        if name in _PLACED and not _all_of(rows, node):
-            raise _refused(principal, f"rows of {name} that are of another host")
+        if name in _PLACED and not _all_of(rows, sought):
+            return f"rows of {name} that are of another host"
+    return None
 
 
 def _all_of(rows: pa.RecordBatch, node: "pa.StringScalar") -> bool:
     same = pc.equal(rows.column("node"), node)
     return bool(same.true_count == rows.num_rows)
-
-
-def _refused(principal: "Principal", what: str) -> BatchError:
-    return BatchError(
-        403, "node", f"the key {principal.id} is of the host {principal.node!r}, and the batch has {what}"
-    )

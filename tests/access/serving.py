@@ -70,7 +70,12 @@ def answering(
 ) -> Iterator[None]:
     """Run an application on a socket that listens."""
     settings = uvicorn.Config(
-        app, log_level="error", access_log=False, ws="none", ssl_certfile=certificate, ssl_keyfile=key
+        getattr(app.state, "entrance", app),
+        log_level="error",
+        access_log=False,
+        ws="none",
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
     )
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -20,6 +20,7 @@ import uvicorn
 from agent.wire.envelope import CONTENT_TYPE
 from collector.app import create_app
 from collector.config import CollectorConfig
+from collector.opening import open_store
 from collector.store.database import Store
 from collector.writer import Writer
 
@@ -80,12 +81,13 @@ class Running:
 
 
 @contextmanager
-def running(config: CollectorConfig, writer_type: type[Writer] = Writer) -> Iterator[Running]:
-    """Serve a collector from a thread."""
-    with Store.open(config.store) as store, socket.create_server(("127.0.0.1", 0)) as listener:
+def running(config: CollectorConfig, writer_type: type[Writer] = Writer, *, lake: bool = False) -> Iterator[Running]:
+    """Serve a collector from a thread, with a lake or as most tests have it, without."""
+    opened = open_store(config) if lake else Store.open(config.store)
+    with opened as store, socket.create_server(("127.0.0.1", 0)) as listener:
         writer = writer_type(store, config)
         app = create_app(config, store, writer)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, ws="none"))
+        server = uvicorn.Server(uvicorn.Config(app.state.entrance, log_level="error", access_log=False, ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
