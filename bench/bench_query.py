@@ -106,7 +106,8 @@ def _asked(folder: Path, week: Week) -> dict[str, object]:
 
 
 def _week(session: Session, week: Week, kept: Kept) -> int:
-    found = series(session, gpus_of_run(session, "slurm/b/1"), COLUMNS, MONDAY_US, week.until_us, kept=kept)
+    with session.transaction():  # as the API asks
+        found = series(session, gpus_of_run(session, "slurm/b/1"), COLUMNS, MONDAY_US, week.until_us, kept=kept)
     assert all(len(each.mean) <= MAX_POINTS and not each.mean.null_count for each in found)
     return len(found)
 

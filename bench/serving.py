@@ -23,9 +23,10 @@ def collector(store: Path, settings: Mapping[str, str] | None = None) -> Collect
 
 @dataclass(slots=True)
 class Watch:
-    """A process, looked at every second from a thread: its memory over time, its threads' processor time by name.
+    """A process and its children, looked at every second from a thread: memory over time, processor time by thread.
 
-    A thread that ends between two looks loses its last second; those of a collector live as long as it does.
+    A thread that ends between two looks loses its last second; those of a collector live as long as it does. Pages that
+    a child shares with its parent count twice in the memory.
     """
 
     pid: int
@@ -70,9 +71,13 @@ class Watch:
 
     def _look(self) -> None:
         try:
-            self.rss_bytes.append(psutil.Process(self.pid).memory_info().rss)
-            for task in Path(f"/proc/{self.pid}/task").iterdir():
-                self._threads[int(task.name)] = _named_seconds(task, self.pid)
+            parent = psutil.Process(self.pid)
+            family = [parent, *parent.children()]
+            self.rss_bytes.append(sum(one.memory_info().rss for one in family))
+            for one in family:
+                for task in Path(f"/proc/{one.pid}/task").iterdir():
+                    name, seconds = _named_seconds(task, self.pid)
+                    self._threads[int(task.name)] = (name if one is parent else "decoder", seconds)
         except (psutil.Error, OSError):  # it is between two lives
             return
 

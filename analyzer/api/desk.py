@@ -125,12 +125,12 @@ class Desk:
     def answer(self, request: Request, make: Callable[[Reading], Document], *, follows_ledger: bool = True) -> Response:
         """Return the document, or 304 where who asks has it; what does not change with the ledger has no ETag."""
         scope = Scope.of(request.scope)
-        with self._turn(), self._open() as whole:
+        with self._turn(), self._open() as whole, whole.transaction():
             generation = self._generations.of(whole)
             tag = {"ETag": _tag(generation, request, scope)} if follows_ledger else {}
             if follows_ledger and _has(request.headers, tag["ETag"]):
                 return Response(status_code=NOT_MODIFIED, headers=HEADERS | tag)
-            with self._seen(whole, scope) as own, own.transaction():
+            with self._seen(whole, scope) as own:
                 readers = (Reader(own, self._settings, self._judges), Reader(whole, self._settings, self._judges))
                 document = make(Reading(*readers, scope, generation, _query(request, scope), self._kept))
         body = document.model_dump_json(exclude_unset=True)
@@ -154,7 +154,8 @@ class Desk:
             return
         with self._open() as own:
             confine(own, scope)
-            yield own
+            with own.transaction():
+                yield own
 
 
 def _tag(generation: str, request: Request, scope: Scope) -> str:
