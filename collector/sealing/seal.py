@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
@@ -29,22 +29,28 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 ROWS_AT_ONCE = 122_880  # held in memory at a time, and a row group of Parquet: about 60 MB of the widest table
+ALL = 2**62  # rows
 _BODIES_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What one sealing did. `broken` counts batches that could no longer be read; they are logged and left out."""
+    """What one sealing did. `broken` counts batches that could no longer be read; they are logged and left out.
+
+    `more` says that it stopped at the rows that it was to seal at most, and others wait.
+    """
 
     batches: int = 0
     rows: int = 0
     broken: int = 0
+    more: bool = False
 
 
-def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None) -> Sealed:
-    """Seal everything that is committed into the store's lake. Only one thread of one process may do so.
+def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows: int = ALL) -> Sealed:
+    """Seal what is committed into the store's lake, oldest first. Only one thread of one process may do so.
 
-    A `tenant` seals only what is of its streams still, and keeps others from taking them until it is done.
+    It seals whole batches, at least one, and none that begins beyond `most_rows`. A `tenant` seals only what is of its
+    streams still, and keeps others from taking them until it is done.
 
     Raises:
         StoreError: the lake refused, and took nothing; or it has taken all, and the hot file still holds it, which the
@@ -52,11 +58,11 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None) -> Sealed
     """
     forget(store, mark)
     with store.turn, store.session() as session:
-        upto = _newest(session, store)
+        upto, newest = _reach(session, store, mark.upto, most_rows)
         if upto <= mark.upto:
             return Sealed()
         with _owned(store, mark, upto, tenant), session.transaction():
-            sealed = _Pass(session, store, mark.upto, upto).run()
+            sealed = replace(_Pass(session, store, mark.upto, upto).run(), more=upto < newest)
             now = time.time_ns() // 1000
             session.execute("INSERT INTO lake.main.markers VALUES (?, ?, ?)", [mark.collector, upto, now])
             sync(store.lake.folder if store.lake else None)  # or the catalogue may name files that a power cut emptied
@@ -93,9 +99,17 @@ def _owned(store: "Store", mark: "Mark", upto: int, tenant: "Tenant | None") -> 
             yield
 
 
-def _newest(session: "Session", store: "Store") -> int:
-    (upto,) = session.row(f"SELECT coalesce(max(batch), 0) FROM {store.hot}.receipts")
-    return int(upto)
+def _reach(session: "Session", store: "Store", after: int, most_rows: int) -> tuple[int, int]:
+    """Return the last batch to seal now, and the last that is there; 0 where there is none."""
+    upto, newest = session.row(
+        f"""
+        SELECT coalesce(max(batch) FILTER (before < ?), 0), coalesce(max(batch), 0) FROM (
+            SELECT batch, sum(row_count) OVER (ORDER BY batch) - row_count AS before
+            FROM {store.hot}.receipts WHERE batch > ?)
+        """,
+        [most_rows, after],
+    )
+    return int(upto), int(newest)
 
 
 class _Pass:

@@ -1,6 +1,7 @@
 """The thread that seals: every so often, and sooner where much has come."""
 
 import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 LONGEST_WAIT_SECONDS = 300.0  # between tries, however long the lake has been away
-STOPPING_SECONDS = 60.0  # for the sealing that is under way
+MOST_ROWS = 2_000_000  # of one sealing, some ten seconds: what has gathered behind a lake that was away takes several
+STOPPING_SECONDS = 45.0  # in which further sealings may begin
+PATIENCE_SECONDS = 90.0  # for the one that is under way then
 
 
 class Sealer:
@@ -41,6 +44,7 @@ class Sealer:
         self._failures = 0
         self._wake = threading.Event()
         self._ending = False
+        self._until = math.inf
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="sealer", daemon=True)
         self.failing: str | None = None
@@ -52,10 +56,11 @@ class Sealer:
 
     def stop(self) -> None:
         """Seal what is there and end; what is not sealed lies in the hot file and is sealed after the next start."""
+        self._until = time.monotonic() + STOPPING_SECONDS
         self._ending = True
         self._wake.set()
         if self._thread.ident is not None:
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(PATIENCE_SECONDS)
 
     def committed(self, rows: int) -> None:
         """Note that rows have been committed; called by the writer."""
@@ -64,12 +69,12 @@ class Sealer:
             self._wake.set()
 
     def once(self) -> Sealed | None:
-        """Seal now; None where it failed, which is counted, logged once and told by `failing`."""
+        """Seal now, so much and no more; None where it failed, which is counted, logged once and told by `failing`."""
         with self._lock:
             began = time.monotonic()
             self._waiting_rows = 0
             try:
-                sealed = seal(self._store, self._mark, self._tenant)
+                sealed = seal(self._store, self._mark, self._tenant, MOST_ROWS)
             except (StoreError, RegistryError) as error:
                 self._failed(str(error))
                 return None
@@ -82,7 +87,8 @@ class Sealer:
             self._wake.wait(min(self._every * 2**self._failures, LONGEST_WAIT_SECONDS))
             self._wake.clear()
             ending = self._ending  # asked before: a stop that comes during a sealing is followed by one more
-            self.once()
+            while (sealed := self.once()) is not None and sealed.more and time.monotonic() < self._until:
+                pass
 
     def _failed(self, sentence: str) -> None:
         self._failures = min(self._failures + 1, 16)

@@ -100,6 +100,22 @@ def test_a_store_that_was_moved_is_the_same_store(tmp_path: Path) -> None:
         assert count(store, "SELECT count(*) FROM gpu_samples") == (3,)
 
 
+def test_much_is_sealed_in_several_passes(store: Store) -> None:
+    """A lake that was away for a day must not need one transaction as large as the day, nor a stop wait for it."""
+    mark = Mark.of(store)
+    with Landing(store, mark) as landing:
+        landing.land([batch(sequence, rows) for sequence, rows in enumerate((2, 3, 50, 2, 2))])
+        passes = [seal(store, mark, most_rows=4) for _ in range(4)]
+        assert [(sealed.batches, sealed.rows, sealed.more) for sealed in passes] == [
+            (2, 5, True),
+            (1, 50, True),
+            (2, 4, False),
+            (0, 0, False),
+        ]
+        assert landing.land([batch(5)])[0] == Receipt(5, sealed_through=4, repeated=False)
+    assert count(store, "SELECT count(*), count(DISTINCT batch) FROM gpu_samples") == (59, 5)
+
+
 def test_a_seal_that_fails_takes_nothing_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lake's transaction is all or nothing, and only its end moves the mark."""
     mark = Mark.of(store)

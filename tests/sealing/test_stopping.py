@@ -3,9 +3,12 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from collector.decode import decode
 from collector.landing import Landing
 from collector.metrics import Metrics
+from collector.sealing import sealer as sealing
 from collector.sealing.mark import Mark
 from collector.sealing.seal import Sealed
 from collector.sealing.sealer import Sealer
@@ -47,3 +50,22 @@ def test_what_came_during_the_last_sealing_is_sealed_too(tmp_path: Path) -> None
         stopping.join(60)
         with store.session() as session:
             assert session.row("SELECT count(*) FROM lake.main.receipts") == (1,)
+
+
+@pytest.mark.parametrize(("seconds", "sealed"), [(60.0, 20), (-1.0, 1)])
+def test_a_stop_seals_in_passes_while_there_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, sealed: int
+) -> None:
+    """What is not sealed lies safely in the hot file; a supervisor that waits in vain would kill."""
+    monkeypatch.setattr(sealing, "MOST_ROWS", 1)
+    monkeypatch.setattr(sealing, "STOPPING_SECONDS", seconds)
+    path = tmp_path / "store.duckdb"
+    with Store.open(path, lake=beside(path)) as store:
+        mark = Mark.of(store)
+        sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=10**9)
+        sealer.start()
+        with Landing(store, mark) as landing:
+            landing.land([decode(body(sequence), NOW) for sequence in range(20)])
+        sealer.stop()
+        with store.session() as session:
+            assert session.row("SELECT count(*) FROM lake.main.receipts") == (sealed,)
