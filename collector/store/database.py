@@ -16,6 +16,10 @@ from collector.store.session import Session
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
+HOT = "hot"  # the name of the hot file within
+# A checkpoint writes every group of rows anew that it finds changed: with DuckDB's 122,880 rows that is all arrivals
+# since the last sealing, some ten times as many bytes as came. Scans of the ledger do not mind (bench/README.md).
+ARRIVING_GROUP_ROWS = 8_192
 _METADATA_IN_USE = "SELECT block_id FROM pragma_metadata_info(?) WHERE total_blocks > free_blocks"
 
 
@@ -40,10 +44,8 @@ class Store:
         self.path = path
         self.lake = lake
         self.turn = threading.RLock()
-        (name,) = connection.execute("SELECT current_database()").fetchall()[0]
-        self._hot_name = name
         self._safety = Safety(path) if path is not None and hot and writes else None
-        self.hot = '"' + name.replace('"', '""') + '".main' if hot else None
+        self.hot = f"{HOT if path is not None else 'memory'}.main" if hot else None
 
     @classmethod
     def open(
@@ -71,6 +73,8 @@ class Store:
             "autoload_known_extensions": "false",
             "preserve_insertion_order": "false",
         }
+        if path is not None:
+            config["temp_directory"] = f"{path}.tmp"
         if lake is None and path is not None:
             lake = found_beside(path)
         if read_only and (path is None or not path.exists()) and lake is None:
@@ -103,6 +107,8 @@ class Store:
         session = Session(self._connection.cursor(), self._settle)
         if self.lake is not None:
             session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
+        elif self.hot is not None:
+            session.execute(f"USE {self.hot}")
         return session
 
     def hot_session(self) -> Session:
@@ -113,7 +119,9 @@ class Store:
         """
         if self.hot is None:
             raise StoreError(f"the store {self.path} is in use; only its lake can be read")
-        return Session(self._connection.cursor(), self._settle)
+        session = Session(self._connection.cursor(), self._settle)
+        session.execute(f"USE {self.hot}")
+        return session
 
     @property
     def trouble(self) -> str | None:
@@ -124,14 +132,14 @@ class Store:
         """Do after a transaction what DuckDB leaves to luck (power.py); nothing is raised, since it is committed."""
         if self._safety is not None and self._safety.settle():
             with suppress(StoreError):  # it is tried again after the next transaction
-                self._safety.copy([block for (block,) in session.rows(_METADATA_IN_USE, [self._hot_name])])
+                self._safety.copy([block for (block,) in session.rows(_METADATA_IN_USE, [HOT])])
 
     def _bring_up_to_date(self, read_only: bool) -> None:
         if self.hot is not None:
             with self.hot_session() as session:
                 (require_current if read_only else migrate)(session)
         if self.lake is not None:
-            with Session(self._connection.cursor()) as session:
+            with self.hot_session() if self.hot is not None else Session(self._connection.cursor()) as session:
                 attach(session, self.lake, read_only=read_only or self.hot is None)
                 if not read_only:
                     books.make_tables(session)
@@ -172,14 +180,22 @@ def _connected(
 ) -> tuple[duckdb.DuckDBPyConnection, bool]:
     """Return a connection and whether it has the hot file; without that a reader's stands on nothing but the lake."""
     alone = read_only and lake is not None
-    if alone and (path is None or not path.exists()):
-        return duckdb.connect(":memory:", config=config), False
+    connection = duckdb.connect(":memory:", config=config)
+    if path is None or (alone and not path.exists()):
+        return connection, path is None
+    options = ["READ_ONLY"] if read_only else [f"ROW_GROUP_SIZE {ARRIVING_GROUP_ROWS}"] if lake is not None else []
     try:
-        return duckdb.connect(str(path) if path else ":memory:", read_only=read_only, config=config), True
+        connection.execute(f"ATTACH '{_quoted(path)}' AS {HOT} {f'({options[0]})' if options else ''}")
     except duckdb.Error as error:
-        if not alone or "lock on file" not in str(error):
-            raise
-    return duckdb.connect(":memory:", config=config), False
+        if alone and "lock on file" in str(error):
+            return connection, False
+        connection.close()
+        raise
+    return connection, True
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 def _opening_failed(path: Path | None, error: str) -> str:
@@ -188,7 +204,7 @@ def _opening_failed(path: Path | None, error: str) -> str:
         holder = re.search(r"PID (\d+)", error)
         by = f"process {holder[1]}" if holder else "another process"
         return f"the store {path} is in use by {by}; ask it with --server URL, or stop it first"
-    if "different configuration" in error:
+    if "already attached" in error:
         return f"the store {path} is already open in this process; use that one"
     said = "it is no DuckDB file" if "in-memory database" in error else error.splitlines()[0]
     return f"cannot open the store {path}: {said}"
