@@ -182,7 +182,7 @@ def _connected(
     alone = read_only and lake is not None
     connection = duckdb.connect(":memory:", config=config)
     if path is None or (alone and not path.exists()):
-        return connection, path is None
+        return connection, not alone
     options = ["READ_ONLY"] if read_only else [f"ROW_GROUP_SIZE {ARRIVING_GROUP_ROWS}"] if lake is not None else []
     try:
         connection.execute(f"ATTACH '{_quoted(path)}' AS {HOT} {f'({options[0]})' if options else ''}")
