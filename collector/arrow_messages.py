@@ -69,7 +69,8 @@ def read_message(table: Table, message: memoryview, schema_version: int) -> Mess
 
 def message_schema(table: Table, message: pyarrow.ipc.Message, schema_version: int) -> pa.Schema:
     """Return the schema of the columns that we know of a message which was validated before."""
-    sent, _ = _layout(table, message)
+    metadata = memoryview(message.metadata)
+    sent, _ = _vector(metadata, _slot(metadata, _record_batch(metadata), _BATCH_NODES))
     return arrow_schema(table, sent - _columns_beyond(table, sent, schema_version))
 
 
@@ -93,12 +94,16 @@ def _widths(table: str) -> tuple[int, int]:
 def _layout(table: Table, message: pyarrow.ipc.Message) -> tuple[int, tuple[int, ...]]:
     """Return the columns and the buffers of a message, and refuse what would unpack to more than was declared."""
     metadata = memoryview(message.metadata)
-    batch = _follow(metadata, _slot(metadata, _follow(metadata, 0), _MESSAGE_HEADER))
+    batch = _record_batch(metadata)
     if _slot(metadata, batch, _BATCH_COMPRESSION):
         raise _refused(table, "is compressed within; only the whole batch may be, so that its size is known first")
     nodes, _ = _vector(metadata, _slot(metadata, batch, _BATCH_NODES))
     count, start = _vector(metadata, _slot(metadata, batch, _BATCH_BUFFERS))
     return nodes, struct.unpack_from(f"<{2 * count}q", metadata, start)
+
+
+def _record_batch(metadata: memoryview) -> int:
+    return _follow(metadata, _slot(metadata, _follow(metadata, 0), _MESSAGE_HEADER))
 
 
 def _vector(metadata: memoryview, slot: int) -> tuple[int, int]:
