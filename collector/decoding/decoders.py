@@ -16,7 +16,7 @@ from collector.decode import Batch
 from collector.decoding.verdict import Question, asked, understood
 from collector.errors import BatchError
 
-GROUP = 64  # bodies in one question
+GROUP = 16  # bodies in one question
 PATIENCE_SECONDS = 30.0  # for the answer to one; a body that may be asked about takes milliseconds
 PAUSE_SECONDS = 10.0  # after a process that could not be started
 _SOCKET_BYTES = 2**20  # so that a group is written at once
