@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 WHOLE = "GPU-00000001-0000-0000-0000-000000000000"
 SMALL, LARGE = "MIG-00000000-0000-0000-0000-000000000001", "MIG-00000000-0000-0000-0000-000000000003"
 
+TRIES = 3  # a reading goes without a witness that is late, which on a busy machine the stand-in may be
+
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -51,9 +53,14 @@ def allocations(library: Path, at: Path, kubelet: StandIn) -> dict[str, Any]:
     )
     command = [sys.executable, str(ROOT / "gpuledger.py"), "agent", "--once", "--json", "--config", f"{at}/agent.toml"]
     driver = {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario.path)}
-    done = subprocess.run(command, env=os.environ | driver, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return {row["gpu_uuid"]: row for row in json.loads(done.stdout)["tables"]["allocations"]}
+    for _ in range(TRIES):
+        done = subprocess.run(command, env=os.environ | driver, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        if found := json.loads(done.stdout)["tables"].get("allocations"):
+            break
+    else:
+        raise AssertionError(f"no GPU is held in {TRIES} readings: {done.stdout}")
+    return {row["gpu_uuid"]: row for row in found}
 
 
 def test_every_witness_names_the_drivers_gpus(library: Path, tmp_path: Path, kubelet: StandIn) -> None:
