@@ -105,11 +105,8 @@ class Ingest:
 
     async def _decoded(self, body: bytes, principal: "Principal | None") -> Batch:
         """Return the batch, once it is known that its sender may send it, and so much."""
-        batch = await self._found_fine(body, principal) if self._open >= MANY and self._decoders.can_help else None
-        if batch is not None:
-            self._limits.spend((principal and principal.node) or batch.header.agent, len(body))
-        elif len(body) < OFF_THE_LOOP_BYTES:
-            batch = self._opened(body, principal)
+        if len(body) < OFF_THE_LOOP_BYTES:
+            batch = await self._found_fine(body, principal) or self._opened(body, principal)
         else:
             batch = await asyncio.get_running_loop().run_in_executor(self._large, self._opened, body, principal)
         if batch.ignored_columns or batch.ignored_tables:
@@ -118,11 +115,14 @@ class Ingest:
         return batch
 
     async def _found_fine(self, body: bytes, principal: "Principal | None") -> Batch | None:
-        """Return the batch if another process finds nothing wrong with it."""
-        if len(body) >= OFF_THE_LOOP_BYTES:
+        """Return the batch if many come, and another process finds nothing wrong with it."""
+        if self._open < MANY or not self._decoders.can_help:
             return None
         node = principal.node if principal else None
-        return await self._decoders.decoded(Question(body, time.time_ns() // 1000, node))
+        batch = await self._decoders.decoded(Question(body, time.time_ns() // 1000, node))
+        if batch is not None:
+            self._limits.spend(node or batch.header.agent, len(body))
+        return batch
 
     def _opened(self, body: bytes, principal: "Principal | None") -> Batch:
         sealed = opened(body, self._config.unpacked_bytes)

@@ -69,7 +69,7 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
     except SystemExit as error:  # how uvicorn says that the address is taken
         raise ConfigError(f"cannot listen on {config.listen}; is a collector already running there?") from error
     server = SupervisedServer(settings, app.state.alive)
-    _let_collector_rest()
+    _look_for_rings_seldom()
     with socket, _signals_end(server), _hangup_renews(server, config):
         server.run(sockets=[socket])
     _leave_the_busy()
@@ -88,7 +88,7 @@ def _leave_the_busy() -> None:
         os._exit(0)
 
 
-def _let_collector_rest() -> None:
+def _look_for_rings_seldom() -> None:
     """Let Python look for rings of objects seldom, and not among those of the start, which stay.
 
     Every request makes some objects that live until its commit: with the usual thresholds an eighth of the event loop's

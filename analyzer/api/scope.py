@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from collector.store.literal import literal
+
 if TYPE_CHECKING:
     from analyzer.findings import Finding
     from analyzer.placement.recommendation import Recommendation
@@ -40,7 +42,7 @@ def confine(session: "Session", scope: Scope) -> None:
     """Let a session see the runs of these teams alone, whatever it asks; a table that names no run is empty to it."""
     if scope.teams is None:
         return
-    names = ", ".join(f"'{team.replace(chr(39), chr(39) * 2)}'" for team in scope.teams)
+    names = ", ".join(map(literal, scope.teams))
     tables = _tables(session)
     own = f"SELECT run_id FROM {tables['runs'][0]} WHERE team IN ({names})" if names else "SELECT NULL WHERE false"
     views = []

@@ -27,6 +27,7 @@ from collector.backup.layout import Layout
 from collector.backup.manifest import File, Manifest, described
 from collector.backup.reading import lake_rows
 from collector.errors import BackupError
+from collector.store.literal import literal
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -96,7 +97,7 @@ class Copy:
         hot = str(self._store.hot).removesuffix(".main")
         name = f"backup_{time.monotonic_ns()}"
         with self._store.hot_session() as session:
-            session.execute(f"ATTACH '{_quoted(self._there.store)}' AS {name} (READ_WRITE)")
+            session.execute(f"ATTACH {literal(self._there.store)} AS {name} (READ_WRITE)")
             try:
                 session.execute(f"COPY FROM DATABASE {hot} TO {name}")
                 session.execute(f"CHECKPOINT {name}")
@@ -193,7 +194,3 @@ def _release() -> str:
         return version("gpuledger")
     except PackageNotFoundError:
         return "(a checkout that is not installed)"
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

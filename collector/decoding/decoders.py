@@ -54,7 +54,7 @@ class Decoders:
     @property
     def can_help(self) -> bool:
         """Whether there is anybody to ask: there may be none by the settings, or none could be started just now."""
-        return self._count > 0 and (not self._paused_until or asyncio.get_running_loop().time() >= self._paused_until)
+        return self._count > 0 and asyncio.get_running_loop().time() >= self._paused_until
 
     async def decoded(self, question: Question) -> Batch | None:
         """Return the batch of a body, without its tables; None where somebody has to look what is wrong with it.
@@ -145,12 +145,8 @@ class _Line:
                 await self._questions.drain()
                 line = await self._answers.readline()
             return understood(line, questions)
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-        ) as error:  # it hung up, is silent, or says nonsense
-            self.end()
+        except (OSError, ValueError, TypeError) as error:
+            self.end()  # it hung up, is silent, or says nonsense
             raise _EndedError from error
 
     def end(self) -> None:

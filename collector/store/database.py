@@ -10,6 +10,7 @@ import duckdb
 from collector.errors import StoreError
 from collector.store import books
 from collector.store.lake import LakeSettings, attach, found_beside
+from collector.store.literal import literal
 from collector.store.migrations import migrate, require_current
 from collector.store.power import Safety, mend
 from collector.store.session import Session
@@ -104,11 +105,10 @@ class Store:
 
         Each thread needs its own. It reads all, and one transaction of it writes to the hot file or to the lake.
         """
+        if self.lake is None:
+            return self.hot_session()
         session = Session(self._connection.cursor(), self._settle)
-        if self.lake is not None:
-            session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
-        elif self.hot is not None:
-            session.execute(f"USE {self.hot}")
+        session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
         return session
 
     def hot_session(self) -> Session:
@@ -139,10 +139,11 @@ class Store:
             with self.hot_session() as session:
                 (require_current if read_only else migrate)(session)
         if self.lake is not None:
-            with self.hot_session() if self.hot is not None else Session(self._connection.cursor()) as session:
+            with Session(self._connection.cursor()) as session:
                 attach(session, self.lake, read_only=read_only or self.hot is None)
-                if not read_only:
-                    books.make_tables(session)
+        if self.lake is not None and not read_only:
+            with self.hot_session() as session:
+                books.make_tables(session)
 
     def size_bytes(self) -> int:
         """Return the bytes of the file and its log; 0 for a store in memory."""
@@ -183,19 +184,15 @@ def _connected(
     connection = duckdb.connect(":memory:", config=config)
     if path is None or (alone and not path.exists()):
         return connection, not alone
-    options = ["READ_ONLY"] if read_only else [f"ROW_GROUP_SIZE {ARRIVING_GROUP_ROWS}"] if lake is not None else []
+    arriving = f"(ROW_GROUP_SIZE {ARRIVING_GROUP_ROWS})" if lake is not None else ""
     try:
-        connection.execute(f"ATTACH '{_quoted(path)}' AS {HOT} {f'({options[0]})' if options else ''}")
+        connection.execute(f"ATTACH {literal(path)} AS {HOT} {'(READ_ONLY)' if read_only else arriving}")
     except duckdb.Error as error:
         if alone and "lock on file" in str(error):
             return connection, False
         connection.close()
         raise
     return connection, True
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
 
 
 def _opening_failed(path: Path | None, error: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
+from collector.store.literal import literal
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -50,8 +51,7 @@ def load(session: "Session", names: tuple[str, ...], folder: Path | None = None)
     (platform,) = session.row("PRAGMA platform")
     for name in names:
         path = _named(folder, name) if folder else _pinned(platform, name)
-        quoted = str(path).replace("'", "''")
-        session.execute(f"LOAD '{quoted}'")
+        session.execute(f"LOAD {literal(path)}")
 
 
 def _named(folder: Path, name: str) -> Path:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from collector.errors import StoreError
 from collector.store.extensions import load
 from collector.store.lake_schema import make_tables
+from collector.store.literal import literal
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -75,7 +76,7 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
         _make_folders(settings)
     elif settings.file is not None and not settings.file.exists():
         raise StoreError(f"there is no lake at {settings.file}; gpuledger serve makes it")
-    options = [f"DATA_PATH '{_quoted(settings.data)}'"]
+    options = [f"DATA_PATH {literal(settings.data)}"]
     if settings.folder is not None and settings.file is not None and settings.folder.parent == settings.file.parent:
         options.append("OVERRIDE_DATA_PATH true")  # all of it lies in one folder, which may have been moved or copied
     if settings.file is not None:
@@ -83,7 +84,7 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
     if read_only:
         options.append("READ_ONLY")
     session.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
-    session.execute(f"ATTACH 'ducklake:{_quoted(settings.catalogue)}' AS {NAME} ({', '.join(options)})")
+    session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
     if not read_only:
         make_tables(session)
 
@@ -125,13 +126,9 @@ def _make_folders(settings: LakeSettings) -> None:
 def _secret(s3: S3) -> str:
     """Return the statement that tells DuckDB how to reach the object store; nothing of it is kept on disk."""
     url = urlsplit(s3.endpoint)
-    parts = ["TYPE s3", f"KEY_ID '{_quoted(s3.key_id)}'", f"SECRET '{_quoted(s3.secret)}'"]
-    parts.append(f"REGION '{_quoted(s3.region)}'")
+    parts = ["TYPE s3", f"KEY_ID {literal(s3.key_id)}", f"SECRET {literal(s3.secret)}"]
+    parts.append(f"REGION {literal(s3.region)}")
     if s3.endpoint:
-        parts += [f"ENDPOINT '{_quoted(url.netloc)}'", "URL_STYLE 'path'"]
+        parts += [f"ENDPOINT {literal(url.netloc)}", "URL_STYLE 'path'"]
         parts.append(f"USE_SSL {'true' if url.scheme == 'https' else 'false'}")
     return f"CREATE OR REPLACE SECRET lake_data ({', '.join(parts)})"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")

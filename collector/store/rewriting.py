@@ -6,6 +6,7 @@ from pathlib import Path
 import duckdb
 
 from collector.errors import StoreError
+from collector.store.literal import literal
 
 ASIDE = ".rewriting"
 
@@ -24,7 +25,7 @@ def rewrite(path: Path, memory_limit: str = "1GB") -> None:
         connection = duckdb.connect(":memory:", config={"memory_limit": memory_limit})
         try:
             for name, file in (("old", path), ("new", aside)):
-                connection.execute(f"ATTACH '{str(file).replace(chr(39), chr(39) * 2)}' AS {name}")
+                connection.execute(f"ATTACH {literal(file)} AS {name}")
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
         finally:

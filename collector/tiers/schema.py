@@ -62,7 +62,7 @@ def make_tables(store: "Store") -> None:
         StoreError: the store refused; nothing was made.
     """
     where = place(store)
-    database = where.removesuffix(".main").strip('"')
+    database = where.removesuffix(".main")
     with store.session() as session:
         there = columns_there(session, database, "main")
         with session.transaction():

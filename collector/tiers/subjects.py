@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collector.store.literal import literal
 from collector.tiers.tables import Tiered, tiered
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def gpus_of_run(session: "Session", run_id: str, most: int = 1024) -> Subject:
 
 
 def _one_of(column: str, values: tuple[str, ...]) -> str:
-    quoted = ["'" + value.replace("'", "''") + "'" for value in values]
+    quoted = list(map(literal, values))
     if len(quoted) == 1:
         return f"{column} = {quoted[0]}"
     return f"{column} IN ({', '.join(quoted)})" if quoted else "false"

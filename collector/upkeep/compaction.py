@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
+from collector.store.literal import literal
 from collector.tiers.tables import HOUR_US
 from collector.upkeep.lake_files import LakeFile, files, flush, paths, scattered
 from collector.upkeep.layout import DAY_US, Layout, layouts, tier_of
@@ -147,7 +148,7 @@ def _rewrite(store: "Store", window: Window) -> int:
         there = paths(session, layout.table)
         if not all(file.name in there for file in window.files):
             return 0
-        listed = ", ".join("'" + there[file.name].replace("'", "''") + "'" for file in window.files)
+        listed = ", ".join(literal(there[file.name]) for file in window.files)
         where = f"filename IN ({listed}) AND {layout.clock} >= {window.start} AND {layout.clock} < {window.end}"
         session.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE {where} ORDER BY {layout.order}")
         delete(session, f"DELETE FROM {table} WHERE {where}")
