@@ -1,9 +1,11 @@
 """How many rows a second become durable, and sealed, over loopback: python bench/bench_ingest.py [--seconds 300].
 
-A real collector that seals while it takes batches, and a load generator of 256 connections that each send their next
-batch when the last was answered; both share this machine's cores. No batch is sent twice: bodies of thousands of
-agents are made before the clock starts, with the columns that an agent fills on a host of eight H100s (telemetry.py),
-and compressed as an agent does. Afterwards the lake is opened and counted: rows that are not there make no rate.
+A real collector that seals while it takes batches, and a load generator of 256 connections; both share this machine's
+cores. At first each connection sends its next batch when the last was answered, which tells the most that can be taken.
+Then batches are due at an even pace, a little beyond the bar, for as long as was asked, and sealing has to keep up. No
+batch is sent twice: bodies of thousands of agents are made before the clock starts, with the columns that an agent
+fills on a host of eight H100s (telemetry.py), and compressed as an agent does. Afterwards the lake is opened and
+counted: rows that are not there make no rate.
 """
 
 import argparse
@@ -15,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.bodies import Window
-from bench.ingest_result import SHAPES, Result, Shape, bars, result_of, table
+from bench.ingest_result import SHAPES, Result, Shape, bars, bound_of, result_of, table
 from bench.machine import keep, machine, told
 from bench.magazine import Order, make
 from bench.sealed import sealed_batches, wait_until_sealed
@@ -28,9 +30,10 @@ from collector.store.database import Store
 CONNECTIONS = 256
 AGENTS = 8192
 RECORDED_SECONDS = 3600
-CALIBRATION_SECONDS = 8.0
-CALIBRATION_BODIES = 24_000
-SPARE = 1.35  # bodies made beyond what the calibration says will be needed
+PEAK_SECONDS = 15.0
+PEAK_BODIES = 30_000
+BEYOND = 1.03  # the pace, in bars
+OF_PEAK = 0.5  # the pace where there is no bar
 
 
 def _windows(shape: Shape, simulation: Simulation) -> list[list[Window]]:
@@ -38,26 +41,29 @@ def _windows(shape: Shape, simulation: Simulation) -> list[list[Window]]:
 
 
 def measured(
-    shape: Shape, windows: list[list[Window]], seconds: float, connections: int, settings: dict[str, str]
+    shape: Shape, windows: list[list[Window]], seconds: float, settings: dict[str, str], asked_pace: float | None
 ) -> Result:
-    """Run one shape against a collector of its own."""
+    """Run one shape against collectors of its own; `asked_pace` is in GPU samples a second."""
     rows = windows[0][0].rows
     with tempfile.TemporaryDirectory(prefix="gpuledger-bench-") as name:
         directory = Path(name)
         now = time.time_ns() // 1000
-        with _Run(directory / "calibration.duckdb", settings) as run:
-            magazine = make(directory / "calibration", windows, Order(CALIBRATION_BODIES, AGENTS, now, generation=1))
-            rate = _rate(run.fire(iter(magazine), min(CALIBRATION_SECONDS, seconds), connections))
+        with _Run(directory / "peak.duckdb", settings) as run:
+            magazine = make(directory / "peak", windows, Order(PEAK_BODIES, AGENTS, now, generation=1))
+            most = run.fire(iter(magazine), min(PEAK_SECONDS, seconds)).rate
+            bound = bound_of(run.spent)
             magazine.close()
-        count = max(2 * connections, int(rate * seconds * SPARE))
-        print(f"  {rate:,.0f} bodies/s in a first look; making {count:,}", file=sys.stderr)
+        pace = (asked_pace or BEYOND * (shape.least or 0)) / rows["gpu_samples"] or OF_PEAK * most
+        count = int(pace * seconds) + CONNECTIONS
+        print(f"  {most:,.0f} bodies/s at most; making {count:,} for {pace:,.0f}/s", file=sys.stderr)
         magazine = make(directory / "bodies", windows, Order(count, AGENTS, now))
         with _Run(directory / "store.duckdb", settings) as run:
-            volley = run.fire(iter(magazine), seconds, connections)
+            volley = run.fire(iter(magazine), seconds, pace)
             meanwhile = sealed_batches(run.store)
             took, missing = wait_until_sealed(run.store, volley.accepted, rows)
             assert missing == 0, f"{missing} rows that were acknowledged are not sealed"
-        result = result_of(shape, volley, run.spent, rows, magazine.mean_bytes, connections, (meanwhile, took))
+        result = result_of(shape, volley, run.spent, rows, magazine.mean_bytes, (meanwhile, took))
+        result.peak_gpu_samples_per_second, result.bound = round(most * rows["gpu_samples"]), bound
         result.lake_bytes_per_row = _lake_bytes(run.store) / (volley.accepted * sum(rows.values()))
         magazine.close()
         return result
@@ -81,17 +87,13 @@ class _Run:
         else:
             self._collector.kill()
 
-    def fire(self, bodies: Iterator[bytes], seconds: float, connections: int) -> Volley:
+    def fire(self, bodies: Iterator[bytes], seconds: float, pace: float | None = None) -> Volley:
         watch = Watch(self._collector.pid)
         watch.start()
-        volley = fire(self._collector.port, bodies, seconds, connections)
+        volley = fire(self._collector.port, bodies, seconds, CONNECTIONS, pace)
         self.spent = watch.stop()
         assert not volley.refusal, f"the collector refused a body: {volley.refusal}"
         return volley
-
-
-def _rate(volley: Volley) -> float:
-    return volley.accepted / volley.seconds
 
 
 def _lake_bytes(path: Path) -> int:
@@ -106,7 +108,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0, help="for each shape")
     parser.add_argument("--shapes", default=",".join(shape.key for shape in SHAPES), help="which, by commas")
-    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--pace", type=float, help="GPU samples a second that are due; else a little beyond the bar")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the collector")
     parser.add_argument("--results", type=Path, help="where the figures are kept")
     asked = parser.parse_args()
@@ -115,7 +117,7 @@ def main() -> int:
     about, simulation, results = machine(), Simulation(), []
     for shape in shapes:
         print(shape.name, file=sys.stderr)
-        results.append(measured(shape, _windows(shape, simulation), asked.seconds, asked.connections, settings))
+        results.append(measured(shape, _windows(shape, simulation), asked.seconds, settings, asked.pace))
         print(table(results[-1:]).splitlines()[-1], flush=True)
     kept = bars(results, shapes)
     found = {"machine": about, "settings": settings, "results": [asdict(one) for one in results], "bars": kept}

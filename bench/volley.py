@@ -1,4 +1,4 @@
-"""A closed loop of connections that send what a magazine holds: each its next body when the last was answered."""
+"""Connections that send what a magazine holds, each its next body when the last was answered and the next is due."""
 
 import asyncio
 import resource
@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import uvloop
 
@@ -16,7 +17,7 @@ BUSY = (429, 503)
 
 @dataclass(slots=True)
 class Volley:
-    """What came of it. A wait is from a body's first sending until it was accepted, in seconds."""
+    """What came of it. A wait is from when a body was due until it was accepted, in seconds."""
 
     waits: list[float] = field(default_factory=list)
     answers: Counter[int] = field(default_factory=Counter)
@@ -30,28 +31,38 @@ class Volley:
         """Bodies that were accepted."""
         return len(self.waits)
 
+    @property
+    def rate(self) -> float:
+        """Accepted bodies a second."""
+        return self.accepted / self.seconds
 
-def fire(port: int, bodies: Iterator[bytes], seconds: float, connections: int) -> Volley:
-    """Send for so long, then wait for what is on its way."""
+
+def fire(port: int, bodies: Iterator[bytes], seconds: float, connections: int, pace: float | None = None) -> Volley:
+    """Send for so long, then wait for what is on its way.
+
+    `pace` is how many bodies are due in a second, whatever became of those before; without one a body is due as soon
+    as a connection has room for it.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_fire(port, bodies, seconds, connections))
+        return runner.run(_fire(port, bodies, seconds, connections, pace))
 
 
-async def _fire(port: int, bodies: Iterator[bytes], seconds: float, connections: int) -> Volley:
+async def _fire(port: int, bodies: Iterator[bytes], seconds: float, connections: int, pace: float | None) -> Volley:
     volley = Volley()
     began, cpu = time.monotonic(), _cpu_seconds()
     until = began + seconds
+    due_at = (time.monotonic() if pace is None else began + turn / pace for turn in count())
 
     async def one() -> None:
         line = Line(port)
-        while time.monotonic() < until and not volley.refusal:
+        while (due := next(due_at)) < until and not volley.refusal:
             body = next(bodies, None)
             if body is None:
                 volley.ran_out = True
                 break
-            sent = time.monotonic()
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
             if await _accepted(line, body, volley):
-                volley.waits.append(time.monotonic() - sent)
+                volley.waits.append(time.monotonic() - due)
         line.close()
 
     async with asyncio.TaskGroup() as tasks:
