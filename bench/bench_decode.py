@@ -43,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": machine(), "against": options.against, "shapes": {}}
     with _earlier(options.against) as earlier:
-        ours = importlib.import_module("collector.decode")
+        ours = importlib.import_module("collector.decoding.batch")
         for name, shape in SHAPES.items():
             body, sent_at = _body(shape)
             calls: dict[str, Callable[[], object]] = {"now": lambda: ours.decode(body, sent_at)}  # noqa: B023 - at once
@@ -128,7 +128,7 @@ async def _request(body: bytes) -> float:
 
 @contextmanager
 def _earlier(commit: str | None) -> Iterator[ModuleType | None]:
-    """Load collector.decode of an earlier commit beside ours."""
+    """Load the decoding of an earlier commit beside ours."""
     if commit is None:
         yield None
         return
@@ -147,7 +147,8 @@ def _loaded(folder: Path) -> ModuleType:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module("collector.decode")
+        moved = (folder / "collector/decoding/batch.py").exists()
+        return importlib.import_module("collector.decoding.batch" if moved else "collector.decode")
     finally:
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.split(".")[0] in ("agent", "collector")]:

@@ -16,7 +16,7 @@ from agent.simulated.site import Host
 from bench.bodies import SECOND, Window, speaker, window
 from bench.machine import keep, machine
 from bench.telemetry import BEATEN, SLOW, Simulation
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.landing import Landing
 from collector.sealing.mark import Mark
 from collector.sealing.seal import seal

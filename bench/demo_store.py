@@ -8,7 +8,7 @@ from agent.simulated.batches import batches
 from agent.simulated.fleet import Fleet
 from agent.simulated.send import encode_batch
 from agent.simulated.site import alpha_site
-from collector.decode import Batch, decode
+from collector.decoding.batch import Batch, decode
 from collector.landing import Landing
 from collector.store.database import Store
 

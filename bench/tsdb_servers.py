@@ -107,9 +107,15 @@ class VictoriaMetrics(Server):
         return round(self.metric('vm_rows{type="storage/'))
 
     def bytes_at_rest(self) -> int:
-        """Return the bytes on disk, index included, once all is flushed and merged."""
+        """Return the bytes on disk, index included, once all is flushed, and merged until that makes it no smaller."""
+        size = self._merged()
+        while (smaller := self._merged()) < size:
+            size = smaller
+        return size
+
+    def _merged(self) -> int:
         self.ask("/internal/force_flush")
-        self.ask("/internal/force_merge")
+        self.ask("/internal/force_merge")  # which begins it and does not wait
         until(lambda: not self.metric("vm_active_merges"), "VictoriaMetrics has merged", SETTLING_SECONDS)
         return _steady(self.directory / "data")
 

@@ -39,12 +39,12 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
     """
 
     access = access_of(config, store.path)
+    sealer = sealer_of(config, store, writer)
     beside: list[Poller | Pulse | Upkeep] = [
         *configured(config, store, writer),
         Pulse(store, writer.mark, writer.metrics),
-        Upkeep(store, config, writer.metrics),
+        Upkeep(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
     ]
-    sealer = sealer_of(config, store, writer)
     prometheus = remote_write.RemoteWrite(config, store, writer)
 
     ingest = Ingest(config, writer)

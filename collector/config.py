@@ -78,7 +78,8 @@ class CollectorConfig:
     )
     queue_bytes: int = field(default=256 * 2**20, metadata=_about("how much memory they may take", 1024))
     gather_seconds: float = field(
-        default=0.05, metadata=_about("the longest that the writer waits for a commit to be worth it", 0.0)
+        default=0.05,
+        metadata=_about("how long after the last commit began the writer waits for the next to be as large", 0.0),
     )
     group_rows: int = field(
         default=200_000, metadata=_about("the most rows in one commit, where one batch has not more", 1)

@@ -17,7 +17,7 @@ from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 from collector.access.own_node import may_write
 from collector.answers import Answers, unknown_yet
 from collector.body import Arriving
-from collector.decode import Batch, opened, read
+from collector.decoding.batch import Batch, opened, read
 from collector.decoding.decoders import Decoders, command
 from collector.decoding.verdict import Question
 from collector.errors import BatchError

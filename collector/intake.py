@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from collector.decode import Batch
+from collector.decoding.batch import Batch
 from collector.errors import BatchError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Intake:
         self._bytes = 0
         self._closed = False
         self._expected = 1  # deliveries in the next group: as many as there were in the last
+        self._taken_at = 0.0  # the last group
         self._changed = threading.Condition()
 
     def put(self, batch: Batch, epoch: int | None = None) -> Delivery:
@@ -56,7 +57,7 @@ class Intake:
         return delivery
 
     def take(self, gather_seconds: float, max_rows: int) -> list[Delivery]:
-        """Wait for deliveries and return a group of them, gathered for a moment; empty when closed and drained."""
+        """Wait for deliveries and return a group of them, so long after the last; empty when closed and drained."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             self._gather(gather_seconds)
@@ -67,7 +68,7 @@ class Intake:
                 rows += delivery.batch.row_count
                 self._bytes -= delivery.size
                 group.append(delivery)
-            self._expected = len(group)
+            self._expected, self._taken_at = len(group), time.monotonic()
             return group
 
     def close(self) -> None:
@@ -89,10 +90,11 @@ class Intake:
     def _gather(self, seconds: float) -> None:
         """Let a group grow to the size of the last: a commit costs nearly the same for one batch as for a hundred.
 
-        Senders answer an answer with their next batch, so as many are on their way as were answered last. Who waits
-        for more waits for nothing; what comes during a commit makes the next group larger by itself.
+        Senders answer an answer with their next batch, so as many are on their way as were answered last, and who waits
+        for more waits for nothing. Waited is only until so long after the last group was taken: if all were waited for,
+        all would be answered together, and either the decoding or the commits would always rest.
         """
-        until = time.monotonic() + seconds
+        until = self._taken_at + seconds
         wanted = min(self._expected, self._max_batches)
         while not self._closed and len(self._waiting) < wanted and (left := until - time.monotonic()) > 0:
             self._changed.wait(left)

@@ -22,7 +22,7 @@ from collector.streams import MAX_STREAMS, Key, StreamBook
 from collector.tenancy.disown import disown
 
 if TYPE_CHECKING:
-    from collector.decode import Batch
+    from collector.decoding.batch import Batch
     from collector.store.database import Store
 
 NEWEST = 2**63 - 1  # a batch that none comes after

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.envelope import Header, TablePart, seal
-from collector.decode import Batch
+from collector.decoding.batch import Batch
 
 
 def packed(

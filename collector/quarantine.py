@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collector.decode import Batch
+    from collector.decoding.batch import Batch
     from collector.store.session import Session
 
 MAX_ROWS = 10_000

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from collector.config import CollectorConfig
-    from collector.decode import Batch
+    from collector.decoding.batch import Batch
     from collector.store.database import Store
     from collector.tenancy.tenant import Tenant
 

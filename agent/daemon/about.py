@@ -116,6 +116,7 @@ def own_families(state: AgentState) -> Iterable[Metric]:
     if sender is not None:
         counts = sender.counts
         yield _counter("gpuledger_agent_delivered_batches_total", "Batches the collector has.", counts.delivered)
+        yield _counter("gpuledger_agent_rows_put_aside_total", "Rows it does not believe.", counts.rows_put_aside)
         yield _counter("gpuledger_agent_refused_batches_total", "Batches it will never take.", counts.refused)
         yield _counter("gpuledger_agent_send_failures_total", "Tries that ended without it.", counts.failures)
 

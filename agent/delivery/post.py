@@ -30,6 +30,7 @@ class Answer:
     """What was answered; what was not said is None. `server_time` is in microseconds, `date` that of the header.
 
     `reason` is the collector's word for a refusal: an answer without it is that of a proxy, or of something else.
+    `put_aside` is how many rows of an accepted batch are not believed, and `disbelief` why the first is not.
     """
 
     status: int
@@ -41,6 +42,8 @@ class Answer:
     retry_after: str | None = None
     location: str | None = None
     date: datetime | None = None
+    put_aside: int = 0
+    disbelief: str = ""
 
 
 class Link:
@@ -139,6 +142,7 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
     except (ValueError, RecursionError):
         said = None
     fields = said if isinstance(said, dict) else {}
+    reasons = fields.get("reasons")
     return Answer(
         status=response.status,
         error=str(fields.get("error") or response.reason)[:300],
@@ -149,6 +153,8 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
         retry_after=response.getheader("Retry-After"),
         location=response.getheader("Location"),
         date=http_date(response.getheader("Date")),
+        put_aside=max(0, _number(fields.get("quarantined")) or 0),
+        disbelief=str(reasons[0])[:300] if isinstance(reasons, list) and reasons else "",
     )
 
 

@@ -38,6 +38,7 @@ class SenderCounts:
     """What the sender did since the agent began. The offset is the collector's clock less ours, in seconds."""
 
     delivered: int = 0
+    rows_put_aside: int = 0
     refused: int = 0
     failures: int = 0
     streams_begun: int = 0
@@ -135,6 +136,7 @@ class Sender:
     def _judge(self, sequence: int, answer: Answer) -> float:
         if 200 <= answer.status < 300 and answer.sealed_through is not None:
             self._delivered(sequence, answer.sealed_through)
+            self._note_disbelief(answer)
             return 0.0
         if answer.status == 409 and answer.reason and self._begun != self._spool.stream:
             self._begin_stream(sequence)
@@ -197,6 +199,12 @@ class Sender:
             )
             self._spool.send_again()
         self._sealed_through = sealed
+
+    def _note_disbelief(self, answer: Answer) -> None:
+        """Count the rows that the collector does not believe; say so once, for a faulty driver says it every second."""
+        if answer.put_aside and not self.counts.rows_put_aside:
+            _LOG.warning("the collector does not believe a row: %s; further ones are only counted", answer.disbelief)
+        self.counts.rows_put_aside += answer.put_aside
 
     def _later(self, kind: str, trouble: str, asked: float | None = None) -> float:
         self._spool.release()

@@ -34,6 +34,7 @@ OWN_METRICS = {
     "gpuledger_agent_quarantined_total": "Files and batches set aside.",
     "gpuledger_agent_unwritten_batches_total": "Batches the disk refused; they wait in memory.",
     "gpuledger_agent_delivered_batches_total": "Batches the collector has.",
+    "gpuledger_agent_rows_put_aside_total": "Rows of delivered batches that the collector does not believe.",
     "gpuledger_agent_refused_batches_total": "Batches it will never take.",
     "gpuledger_agent_send_failures_total": "Tries that ended without it.",
 }

@@ -15,7 +15,7 @@ from analyzer.pricing.book import PriceBook
 from analyzer.reading import Reader
 from analyzer.report.host_side import HostSide, host_side
 from analyzer.report.run import RunReport
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.errors import BatchError
 from collector.landing import Landing
 from collector.store.database import Store

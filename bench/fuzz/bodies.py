@@ -14,7 +14,7 @@ from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
 from bench.fuzz.rows import true_rows
 from bench.fuzz.rubbish import JSON, bytes_of, eights, value
-from collector.arrow_messages import arrow_schema
+from collector.decoding.arrow_messages import arrow_schema
 
 BOMB_BYTES = 80 * 2**20
 LAYERS = ("frame bytes", "frame", "header", "flatbuffer", "buffers", "values", "content", "none")

@@ -23,7 +23,7 @@ from bench.fuzz.checks import rubbish
 from bench.fuzz.files import Files
 from bench.fuzz.writes import Writes
 from collector.config import CollectorConfig
-from collector.decode import Batch, decode
+from collector.decoding.batch import Batch, decode
 from collector.errors import BatchError, CollectorError, FileRefusedError
 from collector.importing.importer import import_file
 from collector.landing import Landing

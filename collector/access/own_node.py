@@ -10,7 +10,7 @@ from collector.errors import BatchError
 
 if TYPE_CHECKING:
     from collector.access.roles import Principal
-    from collector.decode import Batch
+    from collector.decoding.batch import Batch
 
 # run_aliases is of no host: an agent tells there under which names it knows a run.
 _PLACED = frozenset(name for name, table in TABLES.items() if any(column.name == "node" for column in table.columns))

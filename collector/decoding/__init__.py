@@ -1,1 +1,1 @@
-"""Batches decoded in a process of its own, while many come: the server's own has the store to write meanwhile."""
+"""From a body's bytes to a batch that may be trusted, here or in a process of its own while many come."""

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from collector.access.own_node import foreign_part
-from collector.decode import Batch, decode
+from collector.decoding.batch import Batch, decode
 from collector.decoding.verdict import answered, expected
 from collector.errors import BatchError
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collector.decode import Batch
+from collector.decoding.batch import Batch
 from collector.decoding.verdict import Question, asked, understood
 from collector.errors import BatchError
 

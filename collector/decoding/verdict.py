@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.wire.envelope import Header, TablePart
-from collector.decode import Batch
+from collector.decoding.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)

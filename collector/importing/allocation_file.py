@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from agent.wire.tables import ALLOCATIONS
+from collector.decoding.plausible import Clock, pc
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.claims import Claim, Ground
 from collector.importing.files import Skipped, pieces
@@ -21,7 +22,6 @@ from collector.importing.history import History
 from collector.importing.hosts import Hosts
 from collector.importing.importer import judged
 from collector.importing.shares import shares
-from collector.plausible import Clock, pc
 from collector.schedulers.slurm import gres, hostlist
 from collector.schedulers.slurm.job import ENDINGS
 

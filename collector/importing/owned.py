@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from agent.wire.tables import OWNERSHIP
-from collector.arrow_messages import arrow_schema
+from collector.decoding.arrow_messages import arrow_schema
 from collector.parcel import parcel
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
+from collector.decoding.plausible import Array
 from collector.errors import ServerError
-from collector.plausible import Array
 from collector.prometheus.answer import Answer, lines, matrix
 
 CHUNK_BYTES = 1 << 20

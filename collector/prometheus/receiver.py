@@ -19,8 +19,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collector.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.errors import BatchError
-from collector.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.prometheus.pending import Pending, Written, temporary
 from collector.prometheus.pivot import MILLISECOND
 from collector.prometheus.request import Sent, sent

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.decode import Batch
+from collector.decoding.batch import Batch
+from collector.decoding.plausible import Array
 from collector.packing import packed
-from collector.plausible import Array
 from collector.prometheus.derived import finish
 from collector.prometheus.labels import Subject
 from collector.prometheus.names import Slot

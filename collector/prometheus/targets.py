@@ -16,7 +16,7 @@ from collector.prometheus.pivot import plausible_step
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from collector.decode import Batch
+    from collector.decoding.batch import Batch
     from collector.landing import Receipt
     from collector.prometheus.pending import Pending
 

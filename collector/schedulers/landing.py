@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.arrow_messages import arrow_schema
+from collector.decoding.arrow_messages import arrow_schema
+from collector.decoding.plausible import Clock, faults, pc
 from collector.packing import packed
-from collector.plausible import Clock, faults, pc
 from collector.schedulers.poll import Poll
 
 if TYPE_CHECKING:

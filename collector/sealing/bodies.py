@@ -6,7 +6,7 @@ import pyarrow.ipc
 from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
-from collector.arrow_messages import message_schema
+from collector.decoding.arrow_messages import message_schema
 from collector.errors import BatchError
 
 MAX_BYTES = 2**31  # it was within the limit of its time, which may have been another

@@ -41,6 +41,7 @@ class Sealer:
         self._every = every_seconds
         self._most_rows = rows
         self._waiting_rows = 0
+        self._more = False
         self._failures = 0
         self._wake = threading.Event()
         self._ending = False
@@ -67,6 +68,11 @@ class Sealer:
         self._waiting_rows += rows
         if self._waiting_rows >= self._most_rows and not self._failures:
             self._wake.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is as much again to seal as one sealing takes, and nothing but time is in the way."""
+        return not self._failures and (self._more or self._waiting_rows >= self._most_rows)
 
     def once(self) -> Sealed | None:
         """Seal now, so much and no more; None where it failed, which is counted, logged once and told by `failing`."""
@@ -100,7 +106,7 @@ class Sealer:
     def _succeeded(self, sealed: Sealed, seconds: float) -> None:
         if self.failing is not None:
             LOG.warning("sealing works again")
-        self._failures, self.failing = 0, None
+        self._failures, self.failing, self._more = 0, None, sealed.more
         self.last_at = time.time()
         self._metrics.sealing.last.set(self.last_at)
         if sealed.batches:

@@ -29,6 +29,7 @@ LOOK_SECONDS = 30.0  # how often it is looked whether anything is due
 RETRY_SECONDS = 300.0  # after a failure
 AGAIN_SECONDS = 5.0  # after a turn that left some of its work
 STOPPING_SECONDS = 30.0
+LONGEST_LATER_SECONDS = 3600.0  # for which jobs let the sealing go first
 
 
 class Upkeep:
@@ -40,12 +41,15 @@ class Upkeep:
         config: "CollectorConfig",
         metrics: "Metrics",
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        sealing_is_behind: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._turn_seconds = config.job_seconds
         self._counters = Counters(metrics.registry)
         self._jobs = jobs(store, config, self._tell)
         self._now_us = now_us
+        self._sealing_is_behind = sealing_is_behind
+        self._later_since_us: int | None = None
         self._failing: set[str] = set()
         self._is_made = False
         self._ending = threading.Event()
@@ -80,7 +84,24 @@ class Upkeep:
         for job in self._jobs:
             self._show(known.get(job.name, JobState(job.name)))
         due = [job for job in self._jobs if known.get(job.name, JobState(job.name)).due_at <= self._now_us()]
-        return [job.name for job in due if not self._ending.is_set() and self._turn(job)]
+        return [job.name for job in due if not self._ending.is_set() and not self._later(job) and self._turn(job)]
+
+    def _later(self, job: Job) -> bool:
+        """Say whether a job lets the sealing go first, which it does for an hour at most.
+
+        Both write to the lake, one at a time, and want all cores. Minutes may come late; what is not sealed cannot be
+        asked for, and fills the hot file.
+        """
+        if not self._sealing_is_behind():
+            self._later_since_us = None
+            return False
+        now = self._now_us()
+        if self._later_since_us is None:
+            self._later_since_us = now
+        if now - self._later_since_us > LONGEST_LATER_SECONDS * SECOND_US:
+            return False
+        self._counters.runs.labels(job.name, "later").inc()
+        return True
 
     def _turn(self, job: Job) -> bool:
         """Give a job its turn, and say whether it went well."""

@@ -19,7 +19,7 @@ from collector.access.erasure.erase import Erased, erase, proves, pseudonym
 from collector.access.erasure.names import COLUMNS, Replacement
 from collector.access.opening import registry_of
 from collector.config import CollectorConfig
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.errors import ConfigError, StoreError
 from collector.opening import open_store
 from collector.registry import Entry, open_registry

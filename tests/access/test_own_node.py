@@ -6,7 +6,7 @@ import pytest
 
 from collector.access.own_node import may_write
 from collector.access.roles import LOOPBACK, Principal
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.errors import BatchError
 from tests.access.conftest import add_key, bearer
 from tests.access.serving import Site

@@ -200,6 +200,22 @@ def test_a_thread_of_its_own_delivers_and_stops(spool: Spool) -> None:
         assert sequences(receiver) == [0, 1, 2]
 
 
+def test_rows_that_are_not_believed_are_counted_and_said_once(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:
+    """The batch is accepted, so that nothing else would tell whoever runs the host that its driver talks nonsense."""
+    with Receiver() as receiver:
+
+        def doubt(body: bytes) -> Reply:
+            reply = receiver.accept(body)
+            return Reply(200, reply.body | {"quarantined": 2, "reasons": ["power_watts is 1e19"]})
+
+        receiver.answer = doubt
+        sending = sender(spool, receiver.url)
+        assert [sending.step(0) for _ in range(3)] == [0.0] * 3
+        assert (sending.counts.delivered, sending.counts.rows_put_aside) == (3, 6)
+    said = [record.message for record in caplog.records if "believe" in record.message]
+    assert said == ["the collector does not believe a row: power_watts is 1e19; further ones are only counted"]
+
+
 def test_trouble_is_logged_when_it_begins_and_when_it_ends(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:
     """An outage of a night is two lines, not two thousand."""
     replies = iter([Reply(503), Reply(503), Reply(503)])

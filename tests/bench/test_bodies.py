@@ -12,7 +12,7 @@ from agent.wire.tables import TABLES
 from bench.bodies import SECOND, speaker, window
 from bench.telemetry import BEATEN, GPUS, SLOW, UUID, Rows, Simulation
 from bench.tsdb_bodies import json_lines, remote_write, series
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.prometheus.messages import V1
 from collector.prometheus.request import sent
 

@@ -12,8 +12,8 @@ import zstandard
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
-from collector.arrow_messages import _follow, _slot, _vector, arrow_schema
-from collector.decode import Batch, decode
+from collector.decoding.arrow_messages import _follow, _slot, _vector, arrow_schema
+from collector.decoding.batch import Batch, decode
 from collector.errors import BatchError
 from collector.landing import Landing
 from collector.store.database import Store

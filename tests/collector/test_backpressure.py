@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collector.config import CollectorConfig
-from collector.decode import Batch, decode
+from collector.decoding.batch import Batch, decode
 from collector.errors import BatchError
 from collector.intake import Intake
 from collector.writer import Writer

@@ -19,9 +19,9 @@ import zstandard
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.envelope import CONTENT_TYPE
 from agent.wire.tables import TABLES
-from collector.arrow_messages import arrow_schema
 from collector.config import CollectorConfig
-from collector.decode import decode
+from collector.decoding.arrow_messages import arrow_schema
+from collector.decoding.batch import decode
 from collector.errors import BatchError
 from tests.collector.batches import NOW, body, gpu_rows, host_rows
 from tests.collector.hostile import compressed_message, message, mutant, numbered, packed, sealed, unpacked

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from collector.config import CollectorConfig
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.errors import BatchError
 from collector.landing import Landing, Receipt
 from collector.store.database import Store

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.config import CollectorConfig
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
 from collector.metrics import Metrics
 from collector.pulse import Pulse

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
-from collector.decode import Batch, decode
+from collector.decoding.batch import Batch, decode
 from collector.landing import Landing
 from collector.opening import open_store
 from collector.quarantine import keep

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from collector.config import CollectorConfig
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.errors import BatchError
 from collector.store.database import Store
 from collector.store.session import Session

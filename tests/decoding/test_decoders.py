@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from collector.decode import Batch, decode
 from collector.decoding import decoders
+from collector.decoding.batch import Batch, decode
 from collector.decoding.decoders import Decoders, command
 from collector.decoding.verdict import Question
 from collector.errors import BatchError

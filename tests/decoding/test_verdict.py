@@ -3,7 +3,7 @@
 from dataclasses import replace
 from io import BytesIO
 
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.decoding.decoder import answer_all
 from collector.decoding.verdict import Question, answered, asked, understood
 from tests.collector.batches import NOW, body, gpu_rows, host_rows

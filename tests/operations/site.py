@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.landing import Landing, Receipt
 from collector.sealing.mark import Mark
 from collector.sealing.seal import seal

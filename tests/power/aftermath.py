@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from collector.config import CollectorConfig
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.landing import Landing, Receipt
 from collector.opening import open_store
 from collector.sealing.mark import Mark

@@ -11,8 +11,8 @@ import pytest
 
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
+from collector.decoding.plausible import Clock, faults
 from collector.errors import BatchError, ServerError, StoreError
-from collector.plausible import Clock, faults
 from collector.prometheus.answer import lines, matrix
 from collector.prometheus.messages import V1
 from collector.prometheus.pending import Written

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.decode import Batch, decode
+from collector.decoding.batch import Batch, decode
 from collector.errors import StoreError
 from collector.landing import Landing, Receipt
 from collector.sealing import seal as sealing

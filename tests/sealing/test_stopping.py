@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.decode import decode
+from collector.decoding.batch import decode
 from collector.landing import Landing
 from collector.metrics import Metrics
 from collector.sealing import sealer as sealing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.decode import Batch
+from collector.decoding.batch import Batch
 from collector.errors import BatchError, RegistryError
 from collector.landing import Landing, Receipt
 from collector.registry import Registry, open_registry

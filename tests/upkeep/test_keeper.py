@@ -117,6 +117,22 @@ def test_two_jobs_of_two_collectors_do_not_meet(tmp_path: Path) -> None:
         assert take(store, "roll_up", DAY, HOUR_US)
 
 
+def test_jobs_let_the_sealing_catch_up_first_but_not_for_ever(tmp_path: Path) -> None:
+    """Both take turns at the lake, and minutes may come late; without any upkeep for days the disk would fill."""
+    clock, metrics, behind = Clock(DAY), Metrics(), [True]
+    with site(tmp_path, lake=False) as store:
+        upkeep = Upkeep(store, CONFIG, metrics, clock, lambda: behind[0])
+        assert upkeep.once() == []
+        clock.now_us += HOUR_US
+        assert upkeep.once() == []
+        clock.now_us += SECOND
+        assert upkeep.once() == JOBS
+        clock.now_us += 2 * HOUR_US
+        behind[0] = False
+        assert upkeep.once() == JOBS
+    assert 'gpuledger_upkeep_runs_total{job="roll_up",outcome="later"} 2.0' in _page(metrics)
+
+
 def test_a_job_that_fails_is_tried_again_and_the_others_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is told once, counted each time, and soon due again; when it works, that is told too."""
     clock, metrics = Clock(DAY), Metrics()

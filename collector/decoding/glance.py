@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
-from collector.arrow_messages import Message
-from collector.plausible import (
+from collector.decoding.arrow_messages import Message
+from collector.decoding.plausible import (
     EARLIEST,
     LONGEST_INTERVAL,
     LONGEST_TEXT,

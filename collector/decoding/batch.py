@@ -10,10 +10,10 @@ from agent.wire import EnvelopeError
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.envelope import Header, TablePart, declared_bytes, open_envelope, seal
 from agent.wire.tables import TABLES
-from collector.arrow_messages import Message, read_message
+from collector.decoding.arrow_messages import Message, read_message
+from collector.decoding.plausible import Clock
+from collector.decoding.sifting import Aside, sift
 from collector.errors import BatchError
-from collector.plausible import Clock
-from collector.sifting import Aside, sift
 
 MAX_UNPACKED_BYTES = 64 * 2**20
 MAX_ROWS = 1_000_000  # of one batch: an agent's hour is some ten thousand

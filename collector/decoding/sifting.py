@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
-from collector.arrow_messages import Message
-from collector.glance import all_fine, suspects
-from collector.plausible import Clock, Mask, Rule, faults, pc
+from collector.decoding.arrow_messages import Message
+from collector.decoding.glance import all_fine, suspects
+from collector.decoding.plausible import Clock, Mask, Rule, faults, pc
 
 TOLD_OF_A_TABLE = 10  # rows put aside that are kept with what they say; further ones are only counted
 LONGEST_VALUE = 200  # characters of a text that are kept
