@@ -1,10 +1,12 @@
-"""Roll hours up: their minutes from the samples, their lines of the hours from those minutes; whole, and in one piece.
+"""Roll hours up: their minutes from the samples, a portion at a time, and the hours from those minutes.
 
-Late samples have the hour rolled up again: what was there is deleted, what is known now takes its place, in the same
-transaction. Who reads meanwhile sees the one or the other.
+Late samples have the hour rolled up again: what was there is deleted, what is known now takes its place. An hour of
+many samples takes several transactions; until the last of them it is on the list of those that wait (due.py), and who
+reads takes its samples instead.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
@@ -26,33 +28,77 @@ def roll(session: "Session", hours: Span, tables: Iterable[str] = TIERED) -> int
     Raises:
         StoreError: the store refused; nothing of it may be kept.
     """
+    rows = 0
+    for portions in (planned(session, tiered(name), hours) for name in tables):
+        for portion in portions:
+            roll_minutes(session, portion)
+        rows += roll_hours(session, portions[0].table, hours)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Some minutes of one table, with about so many samples. `overlapping` says that some of the hour's samples are."""
+
+    table: Tiered
+    span: Span
+    samples: int
+    overlapping: bool
+
+
+def planned(session: "Session", table: Tiered, hours: Span) -> list[Portion]:
+    """Return the portions, at least one, in which the minutes of whole hours are made.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
     if hours.start % HOUR_US or hours.end % HOUR_US:
         raise AssertionError(f"BUG: {hours} is not made of whole hours")
-    return sum(_roll(session, tiered(name), hours) for name in tables)
-
-
-def _roll(session: "Session", table: Tiered, hours: Span) -> int:
-    minute_tier, hour_tier = table.name("minutes"), table.name("hours")
-    for tier in (minute_tier, hour_tier):
-        if session.rows(f"SELECT 1 FROM {tier} WHERE {begins_in(hours)} LIMIT 1"):
-            delete(session, f"DELETE FROM {tier} WHERE {begins_in(hours)}")
     (samples,) = session.row(f"SELECT count(*) FROM {table.source.name} WHERE {hours.where()}")
-    if not samples:
-        return 0
-    overlapping = overlaps(session, table, hours)
-    for span in _portions(hours, samples):
-        session.execute(
-            f"INSERT INTO {minute_tier} BY NAME {told_sql(table, span, MINUTE_US, overlapping=overlapping)}"
-        )
-    session.execute(f"INSERT INTO {hour_tier} BY NAME {merged_sql(table, minute_tier, hours, HOUR_US)}")
-    (rows,) = session.row(f"SELECT count(*) FROM {minute_tier} WHERE {begins_in(hours)}")
+    overlapping = samples > 0 and overlaps(session, table, hours)
+    spans = _cut(hours, samples)
+    return [Portion(table, span, samples // len(spans), overlapping) for span in spans]
+
+
+def roll_minutes(session: "Session", portion: Portion) -> None:
+    """Replace the minutes of one portion. The caller holds the transaction.
+
+    Raises:
+        StoreError: the store refused.
+    """
+    table, span = portion.table, portion.span
+    tier = table.name("minutes")
+    _empty(session, tier, span)
+    if session.rows(f"SELECT 1 FROM {table.source.name} WHERE {span.where()} LIMIT 1"):
+        told = told_sql(table, span, MINUTE_US, overlapping=portion.overlapping)
+        session.execute(f"INSERT INTO {tier} BY NAME {told}")
+
+
+def roll_hours(session: "Session", table: Tiered, hours: Span) -> int:
+    """Replace one table's hours by what its minutes say, and return how many minutes' rows there are.
+
+    The caller holds the transaction.
+
+    Raises:
+        StoreError: the store refused.
+    """
+    tier, minutes = table.name("hours"), table.name("minutes")
+    _empty(session, tier, hours)
+    (rows,) = session.row(f"SELECT count(*) FROM {minutes} WHERE {begins_in(hours)}")
+    if rows:
+        session.execute(f"INSERT INTO {tier} BY NAME {merged_sql(table, minutes, hours, HOUR_US)}")
     return int(rows)
 
 
-def _portions(hours: Span, samples: int) -> list[Span]:
+def _empty(session: "Session", tier: str, span: Span) -> None:
+    if session.rows(f"SELECT 1 FROM {tier} WHERE {begins_in(span)} LIMIT 1"):
+        delete(session, f"DELETE FROM {tier} WHERE {begins_in(span)}")
+
+
+def _cut(hours: Span, samples: int) -> list[Span]:
     """Return the span in as many parts as keep an aggregation within bounds."""
     minutes = (hours.end - hours.start) // MINUTE_US
-    step = max(1, min(minutes, minutes * ROWS_AT_ONCE // samples)) * MINUTE_US
+    step = max(1, min(minutes, minutes * ROWS_AT_ONCE // max(1, samples))) * MINUTE_US
     return [Span(start, min(start + step, hours.end)) for start in range(hours.start, hours.end, step)]
 
 

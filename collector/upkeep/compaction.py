@@ -43,7 +43,7 @@ class Window:
         return sum(file.bytes < SMALL_BYTES for file in self.files)
 
 
-def merge_recent(store: "Store", deadline: float, now_us: int) -> Outcome:
+def merge_recent(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
     """Merge what was sealed in each hour of today into one file an hour, and what was rolled up today into one.
 
     Raises:
@@ -59,7 +59,7 @@ def merge_recent(store: "Store", deadline: float, now_us: int) -> Outcome:
         and window.end > today - HOUR_US  # yesterday's last hour is whole only now
         and (window.end <= now_us - SETTLED_US or not _is_sealed(window.layout))
     ]
-    return _compacted(store, due, deadline)
+    return _compacted(store, due, deadline, give_way)
 
 
 def _is_sealed(layout: Layout) -> bool:
@@ -67,7 +67,7 @@ def _is_sealed(layout: Layout) -> bool:
     return layout.span_us == DAY_US and tier_of(layout.table) == "raw"
 
 
-def compact(store: "Store", deadline: float, now_us: int) -> Outcome:
+def compact(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
     """Compact the days that are over (of what there is little of: the months), and merge the small tables.
 
     Raises:
@@ -80,7 +80,7 @@ def compact(store: "Store", deadline: float, now_us: int) -> Outcome:
         for window in found
         if window.end <= now_us - SETTLED_US and (window.small > 1 or any(file.has_deletes for file in window.files))
     ]
-    outcome = _compacted(store, due, deadline)
+    outcome = _compacted(store, due, deadline, give_way)
     if not outcome.again:
         _merge_small(store, [window.layout.table for window in due])
     return outcome
@@ -128,11 +128,12 @@ def _starts(file: LakeFile, span: int) -> Iterable[int]:
     return range(first, min(file.last + 1, first + MOST_SPANS * span), span)
 
 
-def _compacted(store: "Store", due: list[Window], deadline: float) -> Outcome:
+def _compacted(store: "Store", due: list[Window], deadline: float, give_way: Callable[[], None]) -> Outcome:
     done = taken = 0
     for window in due:
         if done and time.monotonic() > deadline:
             break
+        give_way()
         taken += _rewrite(store, window)
         done += 1
     left = len(due) - done

@@ -11,8 +11,7 @@ class Counters:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.runs = Counter(
             f"{_PREFIX}_runs",
-            "Turns of a job, by how they ended: done, failed, elsewhere (another collector had it) or later (sealing "
-            "had to catch up first).",
+            "Turns of a job, by how they ended: done, failed, or elsewhere, where another collector had it.",
             ["job", "outcome"],
             registry=registry,
         )

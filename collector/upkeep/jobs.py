@@ -30,8 +30,13 @@ class Job:
     run: Callable[[float, int], Outcome]
 
 
-def jobs(store: "Store", config: "CollectorConfig", tell: Callable[[Dropped], None]) -> tuple[Job, ...]:
-    """Return the jobs of a store, in the order in which they are best done where several are due."""
+def jobs(
+    store: "Store", config: "CollectorConfig", tell: Callable[[Dropped], None], give_way: Callable[[], None]
+) -> tuple[Job, ...]:
+    """Return the jobs of a store, in the order in which they are best done where several are due.
+
+    Those of many transactions call `give_way` before each.
+    """
     keeping = Keeping(config.raw_days, config.minute_days, config.hour_days, config.kept_tables, config.keep_bytes)
     receipts_us = config.receipt_days * DAY_US
     every = (
@@ -39,7 +44,7 @@ def jobs(store: "Store", config: "CollectorConfig", tell: Callable[[Dropped], No
             "roll_up",
             HOUR_SECONDS,
             "samples into minutes and hours",
-            lambda deadline, _: roll_up(store, deadline),
+            lambda deadline, _: roll_up(store, deadline, give_way),
         ),
         Job(
             "retention",
@@ -59,13 +64,13 @@ def jobs(store: "Store", config: "CollectorConfig", tell: Callable[[Dropped], No
             "merge",
             HOUR_SECONDS,
             "the small files of each hour of today become one",
-            lambda deadline, now: merge_recent(store, deadline, now),
+            lambda deadline, now: merge_recent(store, deadline, now, give_way),
         ),
         Job(
             "compaction",
             DAY_SECONDS,
             "the files of each day become one, in the order of hosts and GPUs",
-            lambda deadline, now: compact(store, deadline, now),
+            lambda deadline, now: compact(store, deadline, now, give_way),
         ),
         Job(
             "expiry",

@@ -16,7 +16,7 @@ from collector.upkeep.counters import Counters
 from collector.upkeep.jobs import Job, jobs
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.retention import Dropped
-from collector.upkeep.turns import JobState, give, states, take
+from collector.upkeep.turns import JobState, give, prolong, states, take
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
@@ -29,7 +29,8 @@ LOOK_SECONDS = 30.0  # how often it is looked whether anything is due
 RETRY_SECONDS = 300.0  # after a failure
 AGAIN_SECONDS = 5.0  # after a turn that left some of its work
 STOPPING_SECONDS = 30.0
-LONGEST_LATER_SECONDS = 3600.0  # for which jobs let the sealing go first
+TURNS = 6  # times its time, after which another collector takes a job over; it is prolonged when half of that is over
+WAY_SECONDS = 0.5  # how often it is looked whether the sealing has caught up
 
 
 class Upkeep:
@@ -45,11 +46,12 @@ class Upkeep:
     ) -> None:
         self._store = store
         self._turn_seconds = config.job_seconds
+        self._longest_us = round(TURNS * config.job_seconds * SECOND_US)
+        self._turn_of, self._until_us = "", 0
         self._counters = Counters(metrics.registry)
-        self._jobs = jobs(store, config, self._tell)
+        self._jobs = jobs(store, config, self._tell, self._give_way)
         self._now_us = now_us
         self._sealing_is_behind = sealing_is_behind
-        self._later_since_us: int | None = None
         self._failing: set[str] = set()
         self._is_made = False
         self._ending = threading.Event()
@@ -84,30 +86,15 @@ class Upkeep:
         for job in self._jobs:
             self._show(known.get(job.name, JobState(job.name)))
         due = [job for job in self._jobs if known.get(job.name, JobState(job.name)).due_at <= self._now_us()]
-        return [job.name for job in due if not self._ending.is_set() and not self._later(job) and self._turn(job)]
-
-    def _later(self, job: Job) -> bool:
-        """Say whether a job lets the sealing go first, which it does for an hour at most.
-
-        Both write to the lake, one at a time, and want all cores. Minutes may come late; what is not sealed cannot be
-        asked for, and fills the hot file.
-        """
-        if not self._sealing_is_behind():
-            self._later_since_us = None
-            return False
-        now = self._now_us()
-        if self._later_since_us is None:
-            self._later_since_us = now
-        if now - self._later_since_us > LONGEST_LATER_SECONDS * SECOND_US:
-            return False
-        self._counters.runs.labels(job.name, "later").inc()
-        return True
+        return [job.name for job in due if not self._ending.is_set() and self._turn(job)]
 
     def _turn(self, job: Job) -> bool:
         """Give a job its turn, and say whether it went well."""
+        self._wait_for_sealing()
         began = time.monotonic()
+        self._turn_of, self._until_us = job.name, self._longer_us()
         try:
-            if not take(self._store, job.name, self._now_us(), round(4 * self._turn_seconds * SECOND_US)):
+            if not take(self._store, job.name, self._now_us(), self._until_us):
                 self._counters.runs.labels(job.name, "elsewhere").inc()
                 return False
         except StoreError:  # another wrote the row at the same moment: it has the turn
@@ -123,6 +110,27 @@ class Upkeep:
             self._counters.seconds.labels(job.name).inc(time.monotonic() - began)
         self._succeeded(job, outcome)
         return True
+
+    def _give_way(self) -> None:
+        """Let the sealing catch up between two transactions of a job, whose turn is prolonged where it gets long."""
+        self._wait_for_sealing()
+        if self._until_us - self._now_us() < self._longest_us // 2:
+            longer = self._longer_us()
+            prolong(self._store, self._turn_of, self._until_us, longer)
+            self._until_us = longer
+
+    def _wait_for_sealing(self) -> None:
+        """Wait while sealing is behind, so long at most.
+
+        Both write to the lake, one at a time, and want all cores. Minutes may come late; what is not sealed cannot be
+        asked for, and fills the hot file.
+        """
+        until = time.monotonic() + self._turn_seconds
+        while self._sealing_is_behind() and time.monotonic() < until and not self._ending.wait(WAY_SECONDS):
+            pass
+
+    def _longer_us(self) -> int:
+        return self._now_us() + self._longest_us
 
     def _succeeded(self, job: Job, outcome: Outcome) -> None:
         if job.name in self._failing:

@@ -1,12 +1,13 @@
 """The job that rolls up: every hour that something new touches, oldest first, a day at most in one transaction."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collector.tiers import due
 from collector.tiers.pieces import Span
-from collector.tiers.rolling import roll
-from collector.tiers.tables import HOUR_US
+from collector.tiers.rolling import ROWS_AT_ONCE, planned, roll_hours, roll_minutes
+from collector.tiers.tables import HOUR_US, TIERED, tiered
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.writing import writing
 
@@ -18,8 +19,8 @@ DAY_US = 24 * HOUR_US
 UNIT_SECONDS = 15.0
 
 
-def roll_up(store: "Store", deadline: float) -> Outcome:
-    """Roll up what waits until the deadline (time.monotonic).
+def roll_up(store: "Store", deadline: float, give_way: Callable[[], None] = lambda: None) -> Outcome:
+    """Roll up what waits until the deadline (time.monotonic); `give_way` is called before each transaction.
 
     Raises:
         StoreError: the store refused some hours; those before them are kept.
@@ -32,15 +33,35 @@ def roll_up(store: "Store", deadline: float) -> Outcome:
     while done < len(waiting) and not (done and time.monotonic() > deadline):
         hours = _together(waiting[done:], most)
         began = time.monotonic()
-        with writing(store) as session:
-            due.done(session, hours)
-            rows += roll(session, hours)
+        rows += _rolled(store, hours, give_way)
         taken = (hours.end - hours.start) // HOUR_US
         most = max(1, int(UNIT_SECONDS * taken / max(time.monotonic() - began, 0.001)))
         done += taken
     left = len(waiting) - done
     said = f"{done} hours rolled up to {rows} minutes" + (f", {left} wait" if left else "")
     return Outcome(said, done, again=left > 0)
+
+
+def _rolled(store: "Store", hours: Span, give_way: Callable[[], None]) -> int:
+    """Roll hours up, in one transaction if that is short; return how many minutes' rows there are.
+
+    Others wait for it: where there are more samples, each portion has a transaction of its own, and the hours are off
+    the list of those that wait with the last.
+    """
+    with store.session() as session:
+        portions = [portion for name in TIERED for portion in planned(session, tiered(name), hours)]
+    if sum(portion.samples for portion in portions) > ROWS_AT_ONCE:
+        for portion in portions:
+            give_way()
+            with writing(store) as session:
+                roll_minutes(session, portion)
+        portions = []
+    give_way()
+    with writing(store) as session:
+        due.done(session, hours)
+        for portion in portions:
+            roll_minutes(session, portion)
+        return sum(roll_hours(session, tiered(name), hours) for name in TIERED)
 
 
 def _together(waiting: list[int], most: int) -> Span:

@@ -7,9 +7,10 @@ there from the beginning, since deleting nothing conflicts with nobody (issue 13
 has said how long it would take at most; after that another may take one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from collector.errors import StoreError
 from collector.upkeep.writing import writing
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def states(session: "Session") -> dict[str, JobState]:
     return {row[0]: JobState(*row) for row in rows if row[0] != ALL}
 
 
-def take(store: "Store", job: str, now_us: int, at_most_us: int) -> bool:
-    """Take a job's turn, and say whether it was ours to take: it is due, and no other job has its turn.
+def take(store: "Store", job: str, now_us: int, until_us: int) -> bool:
+    """Take a job's turn until then, and say whether it was ours to take: it is due, and no other job has its turn.
 
     Raises:
         StoreError: another took it at the same moment, or the store refused.
@@ -56,8 +57,22 @@ def take(store: "Store", job: str, now_us: int, at_most_us: int) -> bool:
         if state.due_at > now_us or any(s.outcome == BEGUN and s.due_at > now_us for s in known.values()):
             return False
         _write(session, JobState(ALL))
-        _write(session, JobState(job, BEGUN, "", state.finished_at, state.succeeded_at, now_us + at_most_us))
+        _write(session, JobState(job, BEGUN, "", state.finished_at, state.succeeded_at, until_us))
     return True
+
+
+def prolong(store: "Store", job: str, until_us: int, longer_us: int) -> None:
+    """Take the turn that ends at `until_us` for longer.
+
+    Raises:
+        StoreError: another has taken it over, or the store refused.
+    """
+    with writing(store) as session:
+        state = states(session).get(job, JobState(job))
+        if (state.outcome, state.due_at) != (BEGUN, until_us):
+            raise StoreError(f"the turn of {job} was over, and another collector has taken it")
+        _write(session, JobState(ALL))
+        _write(session, replace(state, due_at=longer_us))
 
 
 def give(store: "Store", state: JobState) -> None:

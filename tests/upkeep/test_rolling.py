@@ -1,0 +1,84 @@
+"""The job that rolls up: what waits is rolled up once, in short transactions, between which others get their turn."""
+
+from pathlib import Path
+
+import pytest
+
+from collector.errors import StoreError
+from collector.store.database import Store
+from collector.tiers import rolling as tier_rolling
+from collector.upkeep import rolling
+from collector.upkeep.rolling import roll_up
+from collector.upkeep.turns import JobState, give, prolong, states, take
+from tests.upkeep.sites import DAY, DAY_US, HOUR_US, rows, site
+from tests.upkeep.sites import take as land
+
+LATER = 1e12
+MOST = 500
+
+
+def _tiers(store: Store) -> list[list[tuple[object, ...]]]:
+    with store.session() as session:
+        return [session.rows(f"SELECT * FROM {tier} ORDER BY ALL") for tier in ("gpu_minutes", "gpu_hours")]
+
+
+def test_an_hour_of_many_samples_is_the_same_in_several_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction of half an hour would keep the sealing from the lake for so long."""
+    found, turns = [], []
+    for name, most in (("one", 10**6), ("several", MOST)):
+        monkeypatch.setattr(tier_rolling, "ROWS_AT_ONCE", most)
+        monkeypatch.setattr(rolling, "ROWS_AT_ONCE", most)
+        given: list[bool] = []
+        (tmp_path / name).mkdir()
+        with site(tmp_path / name) as store:
+            land(store, rows(DAY, 900, batch=256, step=4_000_000), 256)
+            roll_up(store, LATER, lambda given=given: given.append(True))  # type: ignore[misc]
+            found.append(_tiers(store))
+        turns.append(len(given))
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 60
+    assert turns[0] == 1
+    assert turns[1] > 4
+
+
+def test_hours_that_were_left_half_done_wait_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads takes the samples until all minutes are there; the next turn does the hour again."""
+    for module in (tier_rolling, rolling):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", MOST)
+    left = [None, None, StoreError("killed")]
+
+    def dies() -> None:
+        if left and (error := left.pop(0)):
+            raise error
+
+    with site(tmp_path) as store:
+        land(store, rows(DAY, 900, batch=256, step=4_000_000), 256)
+        with pytest.raises(StoreError, match="killed"):
+            roll_up(store, LATER, dies)
+        with store.session() as session:
+            assert session.rows("SELECT hour FROM tier_due") == [(DAY,)]
+            (half,) = session.row("SELECT count(*) FROM gpu_minutes")
+        roll_up(store, LATER)
+        with store.session() as session:
+            assert not session.rows("SELECT hour FROM tier_due")
+            (whole,) = session.row("SELECT count(*) FROM gpu_minutes")
+            (once,) = session.row("SELECT count(*) FROM (SELECT DISTINCT node, gpu_uuid, started_at FROM gpu_minutes)")
+    assert 0 < half < whole == once
+
+
+def test_a_turn_is_prolonged_by_whoever_has_it(tmp_path: Path) -> None:
+    """A job that waits for the sealing is not taken over for that; one that was taken over must not go on."""
+    with site(tmp_path, lake=False) as store:
+        until = DAY + HOUR_US
+        assert take(store, "roll_up", DAY, until)
+        prolong(store, "roll_up", until, until + HOUR_US)
+        assert not take(store, "compaction", until + 1, until + DAY_US)
+        with store.session() as session:
+            assert states(session)["roll_up"].due_at == until + HOUR_US
+        with pytest.raises(StoreError, match="another collector has taken it"):
+            prolong(store, "roll_up", until, until + DAY_US)
+        give(store, JobState("roll_up", "done", "", until, until, until + DAY_US))
+        with pytest.raises(StoreError, match="was over"):
+            prolong(store, "roll_up", until + DAY_US, until + 2 * DAY_US)
