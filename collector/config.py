@@ -84,7 +84,7 @@ class CollectorConfig:
     group_rows: int = field(
         default=200_000, metadata=_about("the most rows in one commit, where one batch has not more", 1)
     )
-    memory_limit: str = field(default="800MB", metadata=_about("how much memory DuckDB may take"))
+    memory_limit: str = field(default="600MB", metadata=_about("how much memory DuckDB may take"))
     # With two, a thread of ours that waits for DuckDB's spins, and takes Python's lock with every turn: sealing while
     # batches come took a third more processor time.
     threads: int = field(default=1, metadata=_about("how many threads DuckDB may use for one statement", 1))

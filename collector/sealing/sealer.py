@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collector.tenancy.tenant import Tenant
 
 LOG = logging.getLogger(__name__)
+RETRY_SECONDS = 5.0  # after a first failure; twice as long after each further one
 LONGEST_WAIT_SECONDS = 300.0  # between tries, however long the lake has been away
 MOST_ROWS = 2_000_000  # of one sealing, some ten seconds: what has gathered behind a lake that was away takes several
 STOPPING_SECONDS = 45.0  # in which further sealings may begin
@@ -71,8 +72,9 @@ class Sealer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is as much again to seal as one sealing takes, and nothing but time is in the way."""
-        return not self._failures and (self._more or self._waiting_rows >= self._most_rows)
+        """Whether a sealing is under way, or another is due because of what has come."""
+        due = self._more or self._waiting_rows >= self._most_rows
+        return self._lock.locked() or (due and not self._failures)
 
     def once(self) -> Sealed | None:
         """Seal now, so much and no more; None where it failed, which is counted, logged once and told by `failing`."""
@@ -90,11 +92,16 @@ class Sealer:
     def _run(self) -> None:
         ending = False
         while not ending:
-            self._wake.wait(min(self._every * 2**self._failures, LONGEST_WAIT_SECONDS))
+            self._wake.wait(self._pause_seconds())
             self._wake.clear()
             ending = self._ending  # asked before: a stop that comes during a sealing is followed by one more
             while (sealed := self.once()) is not None and sealed.more and time.monotonic() < self._until:
                 pass
+
+    def _pause_seconds(self) -> float:
+        if not self._failures:
+            return self._every
+        return min(RETRY_SECONDS * 2 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
 
     def _failed(self, sentence: str) -> None:
         self._failures = min(self._failures + 1, 16)

@@ -17,7 +17,7 @@ from collector.tiers.tables import HOUR_US, MINUTE_US, TIERED, Tiered, tiered
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-ROWS_AT_ONCE = 1_000_000  # samples aggregated together; an hour of more is taken some minutes at a time
+ROWS_AT_ONCE = 500_000  # samples aggregated together; an hour of more is taken some minutes at a time
 
 
 def roll(session: "Session", hours: Span, tables: Iterable[str] = TIERED) -> int:

@@ -63,7 +63,7 @@ def make_tables(store: "Store") -> None:
     """
     where = place(store)
     database = where.removesuffix(".main")
-    with store.session() as session:
+    with store.turn, store.session() as session:
         there = columns_there(session, database, "main")
         with session.transaction():
             if "upkeep" in add_missing(session, where, declared(), there):
