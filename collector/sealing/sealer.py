@@ -101,7 +101,7 @@ class Sealer:
     def _pause_seconds(self) -> float:
         if not self._failures:
             return self._every
-        return min(RETRY_SECONDS * 2 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
+        return min(RETRY_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
 
     def _failed(self, sentence: str) -> None:
         self._failures = min(self._failures + 1, 16)

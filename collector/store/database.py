@@ -12,6 +12,7 @@ from collector.store import books
 from collector.store.lake import LakeSettings, attach, found_beside
 from collector.store.literal import literal
 from collector.store.migrations import migrate, require_current
+from collector.store.no_pandas import spare_the_search
 from collector.store.power import Safety, mend
 from collector.store.session import Session
 
@@ -181,6 +182,7 @@ def _connected(
 ) -> tuple[duckdb.DuckDBPyConnection, bool]:
     """Return a connection and whether it has the hot file; without that a reader's stands on nothing but the lake."""
     alone = read_only and lake is not None
+    spare_the_search()
     connection = duckdb.connect(":memory:", config=config)
     if path is None or (alone and not path.exists()):
         return connection, not alone
