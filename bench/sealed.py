@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collector.store.database import Store
 
-PATIENCE_SECONDS = 300.0  # for what is left when the last batch was answered
+PATIENCE_SECONDS = 600.0  # for what is left when the last batch was answered
 LOOK_SECONDS = 0.2
 
 
