@@ -4,9 +4,9 @@ A real collector that seals while it takes batches, and a load generator of 256 
 cores. At first each connection sends its next batch when the last was answered, which tells the most that can be taken.
 Then, for as long as was asked, batches are due at an even pace, a little beyond the bar, in which sealing has to keep
 up; with shapes that leave it no room for that on two cores, all goes on as at first, and it is told how far sealing is
-behind in the end. No batch is sent twice: bodies of thousands of agents are made before the clock starts, with the columns that an agent
-fills on a host of eight H100s (telemetry.py), and compressed as an agent does. Afterwards the lake is opened and
-counted: rows that are not there make no rate.
+behind in the end. No batch is sent twice: bodies of thousands of agents are made before the clock starts, with the
+columns that an agent fills on a host of eight H100s (telemetry.py), and compressed as an agent does. Afterwards the
+lake is opened and counted: rows that are not there make no rate.
 """
 
 import argparse

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from collector.errors import RegistryError, StoreError
+from collector.precedence import SEALING, let_others_go_first
 from collector.sealing.seal import Sealed, seal
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Sealer:
             return sealed
 
     def _run(self) -> None:
+        let_others_go_first(SEALING)
         ending = False
         while not ending:
             self._wake.wait(self._pause_seconds())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
+from collector.precedence import UPKEEP, let_others_go_first
 from collector.tiers.schema import make_tables
 from collector.upkeep.counters import Counters
 from collector.upkeep.jobs import Job, jobs
@@ -68,6 +69,7 @@ class Upkeep:
             self._thread.join(STOPPING_SECONDS)
 
     def _run(self) -> None:
+        let_others_go_first(UPKEEP)
         while not self._ending.wait(LOOK_SECONDS):
             self.once()
 

@@ -1,0 +1,66 @@
+"""When it is sealed, and what others are told of it: upkeep lets it go first, and a failure is soon tried again."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from collector.decoding.batch import decode
+from collector.errors import StoreError
+from collector.landing import Landing
+from collector.metrics import Metrics
+from collector.sealing import sealer as sealing
+from collector.sealing.mark import Mark
+from collector.sealing.seal import Sealed, seal
+from collector.sealing.sealer import Sealer
+from collector.store.database import Store
+from collector.store.lake import beside
+from tests.collector.batches import NOW, body
+
+
+def test_sealing_is_behind_while_it_works_and_while_as_much_again_waits(tmp_path: Path) -> None:
+    """A sealer that waits for its turn at the lake must not look as if it had nothing to do: nobody would let it in."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path, lake=beside(path)) as store:
+        sealer = Sealer(store, Mark.of(store), Metrics(), every_seconds=600, rows=100)
+        sealer.committed(99)
+        assert not sealer.is_behind
+        sealer.committed(1)
+        assert sealer.is_behind
+        with store.turn:
+            working = threading.Thread(target=sealer.once)
+            working.start()
+            while sealer._waiting_rows:
+                working.join(0.01)
+            assert sealer.is_behind
+        working.join(60)
+        assert not sealer.is_behind
+
+
+def test_what_could_not_be_sealed_is_soon_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake's catalogue may be locked for a moment; under load minutes of waiting are millions of rows."""
+    path = tmp_path / "store.duckdb"
+    tries = []
+
+    def locked_at_first(*given: object) -> Sealed:
+        tries.append(given)
+        if len(tries) < 3:
+            raise StoreError("database is locked")
+        return seal(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sealing, "seal", locked_at_first)
+    monkeypatch.setattr(sealing, "RETRY_SECONDS", 0.01)
+    with Store.open(path, lake=beside(path)) as store:
+        mark = Mark.of(store)
+        with Landing(store, mark) as landing:
+            landing.land([decode(body(), NOW)])
+        sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=1)
+        sealer.start()
+        sealer.committed(1)
+        while sealer.last_at is None:
+            sealer._thread.join(0.01)
+        assert len(tries) == 3
+        assert not sealer.failing
+        sealer.stop()
+        with store.session() as session:
+            assert session.row("SELECT count(*) FROM lake.main.receipts") == (1,)
