@@ -37,6 +37,9 @@ COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; 
 OFF_THE_LOOP_BYTES = 256 * 2**10  # larger bodies take milliseconds to decode, which others would have to wait for
 LARGE_AT_ONCE = 2  # such bodies that are unpacked at the same time, each into some `unpacked_bytes`
 MANY = 32  # requests at the same time, from which on another process decodes
+STILL_MANY_SECONDS = (
+    30.0  # for which it goes on: a rate that waits for nobody is many at one moment and few at the next
+)
 TOLD_REASONS = 3
 _EPOCH = EPOCH_HEADER.lower().encode()
 
@@ -60,6 +63,7 @@ class Ingest:
             self._metrics.decoder_ends.inc,
         )
         self._open = 0  # requests
+        self._many_until = 0.0
         self._answers: Answers | None = None
         self._metrics.watch("arriving_bytes", "Bytes of batches on their way in.", lambda: self._arriving.held)
         self._metrics.watch("limited_senders", "Agents whose rate is remembered.", lambda: len(self._limits))
@@ -116,7 +120,10 @@ class Ingest:
 
     async def _found_fine(self, body: bytes, principal: "Principal | None") -> Batch | None:
         """Return the batch if many come, and another process finds nothing wrong with it."""
-        if self._open < MANY or not self._decoders.can_help:
+        now = asyncio.get_running_loop().time()
+        if self._open >= MANY:
+            self._many_until = now + STILL_MANY_SECONDS
+        if now >= self._many_until or not self._decoders.can_help:
             return None
         node = principal.node if principal else None
         batch = await self._decoders.decoded(Question(body, time.time_ns() // 1000, node))

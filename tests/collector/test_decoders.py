@@ -46,6 +46,20 @@ def test_many_batches_count_once_each(config: CollectorConfig) -> None:
     assert _decoders() == 0
 
 
+def test_what_was_many_a_moment_ago_is_decoded_there_still(
+    config: CollectorConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five hundred posts a second are forty at once now and twenty then; the event loop has no time for the twenty."""
+    with running(config, lake=True) as serving:
+        monkeypatch.setattr(ingest, "MANY", 1)
+        assert serving.client.post(body(1)).status == 200
+        monkeypatch.setattr(ingest, "MANY", 32)
+        for child in psutil.Process().children():
+            child.kill()
+        assert serving.client.post(body(2)).status == 503  # as who is decoded by a process that ended is told
+        assert serving.client.post(body(2)).status == 200
+
+
 def test_what_is_wrong_is_told_in_the_same_words(busy: Running, config: CollectorConfig) -> None:
     """Who decodes is our affair."""
     wrong = [b"", b"nothing", body()[:-5], body(2, {"gpu_samples": gpu_rows(3, utilization_ratio=7.0)})]

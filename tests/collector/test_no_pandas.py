@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError as error:
     print(error, error.name)
 import plotly.graph_objects, pyarrow
-print(pyarrow.array([1, 2]).to_pylist(), plotly.graph_objects.Figure().to_json()[:8])
+print(pyarrow.array([1, 2]).to_pylist(), plotly.graph_objects.Figure().to_json()[:9])
 """
 
 
