@@ -14,8 +14,20 @@ from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Running, running
 
 
+def _processes() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "collector.decoding.decoder" in _command(child)]
+
+
+def _command(child: psutil.Process) -> list[str]:
+    """Return what was started; nothing of one that has ended, of this test or of one before."""
+    try:
+        return child.cmdline()
+    except psutil.Error:
+        return []
+
+
 def _decoders() -> int:
-    return sum("collector.decoding.decoder" in child.cmdline() for child in psutil.Process().children())
+    return len(_processes())
 
 
 @pytest.fixture
@@ -54,8 +66,8 @@ def test_what_was_many_a_moment_ago_is_decoded_there_still(
         monkeypatch.setattr(ingest, "MANY", 1)
         assert serving.client.post(body(1)).status == 200
         monkeypatch.setattr(ingest, "MANY", 32)
-        for child in psutil.Process().children():
-            child.kill()
+        (decoder,) = _processes()
+        decoder.kill()
         assert serving.client.post(body(2)).status == 503  # as who is decoded by a process that ended is told
         assert serving.client.post(body(2)).status == 200
 
