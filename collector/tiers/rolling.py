@@ -5,35 +5,18 @@ many samples takes several transactions; until the last of them it is on the lis
 reads takes its samples instead.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
 from collector.tiers.measures import BIN, histogram
 from collector.tiers.pieces import Span, overlaps, pieces
-from collector.tiers.tables import HOUR_US, MINUTE_US, TIERED, Tiered, tiered
+from collector.tiers.tables import HOUR_US, MINUTE_US, Tiered
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 ROWS_AT_ONCE = 500_000  # samples aggregated together; an hour of more is taken some minutes at a time
-
-
-def roll(session: "Session", hours: Span, tables: Iterable[str] = TIERED) -> int:
-    """Replace all minutes and hours of these tables that begin in a span of whole hours; return how many minutes' rows.
-
-    The caller holds the transaction.
-
-    Raises:
-        StoreError: the store refused; nothing of it may be kept.
-    """
-    rows = 0
-    for portions in (planned(session, tiered(name), hours) for name in tables):
-        for portion in portions:
-            roll_minutes(session, portion)
-        rows += roll_hours(session, portions[0].table, hours)
-    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +52,7 @@ def roll_minutes(session: "Session", portion: Portion) -> None:
     table, span = portion.table, portion.span
     tier = table.name("minutes")
     _empty(session, tier, span)
-    if session.rows(f"SELECT 1 FROM {table.source.name} WHERE {span.where()} LIMIT 1"):
+    if portion.samples:
         told = told_sql(table, span, MINUTE_US, overlapping=portion.overlapping)
         session.execute(f"INSERT INTO {tier} BY NAME {told}")
 

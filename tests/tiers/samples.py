@@ -10,8 +10,8 @@ from collector.store.database import Store
 from collector.store.session import Session
 from collector.tiers import schema
 from collector.tiers.pieces import Span
-from collector.tiers.rolling import roll
-from collector.tiers.tables import HOUR_US
+from collector.tiers.rolling import planned, roll_hours, roll_minutes
+from collector.tiers.tables import HOUR_US, tiered
 
 HOUR = 1_790_000_000 // 3600 * HOUR_US  # the first microsecond of an hour
 SECOND = 1_000_000
@@ -44,10 +44,17 @@ def add(session: Session, rows: Iterable[Row], table: str = "gpu_samples") -> No
         session.insert(table, pa.Table.from_pylist(alike))
 
 
+def roll(session: Session, hours: Span, name: str = "gpu_samples") -> int:
+    """Roll up one table, as the job does; return how many minutes' rows there are."""
+    for portion in planned(session, tiered(name), hours):
+        roll_minutes(session, portion)
+    return roll_hours(session, tiered(name), hours)
+
+
 def rolled(session: Session, tier: str, *, hours: int = 1) -> list[Row]:
     """Roll up the hours from HOUR on, and return a tier's rows in order, without what nobody told."""
     with session.transaction():
-        roll(session, Span(HOUR, HOUR + hours * HOUR_US), [f"{tier.split('_')[0]}_samples"])
+        roll(session, Span(HOUR, HOUR + hours * HOUR_US), f"{tier.split('_')[0]}_samples")
     return tier_rows(session, tier)
 
 

@@ -4,9 +4,8 @@ from collector.store.database import Store
 from collector.tiers import schema
 from collector.tiers.as_samples import add_views
 from collector.tiers.pieces import Span
-from collector.tiers.rolling import roll
 from collector.tiers.tables import HOUR_US, TIERED
-from tests.tiers.samples import HOUR, Row, add, sample
+from tests.tiers.samples import HOUR, Row, add, roll, sample
 
 
 def _read(rows: list[Row], sql: str, samples_from: int | None = None) -> list[tuple[object, ...]]:
@@ -14,7 +13,7 @@ def _read(rows: list[Row], sql: str, samples_from: int | None = None) -> list[tu
     with Store.open(None) as store, store.session() as session:
         schema.make_tables(store)
         add(session, rows)
-        roll(session, Span(HOUR, HOUR + 2 * HOUR_US), ["gpu_samples"])
+        roll(session, Span(HOUR, HOUR + 2 * HOUR_US))
         session.execute("DELETE FROM gpu_samples")
         add(session, [row for row in rows if row["started_at"] >= (samples_from or 2**62)])  # type: ignore[operator]
         add_views(store, session, samples_from=samples_from or 2**62)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.tiers.pieces import Span, overlaps
-from collector.tiers.rolling import merged_sql, roll, told_sql
+from collector.tiers.rolling import merged_sql, told_sql
 from collector.tiers.tables import HOUR_US, MINUTE_US, tier_tables, tiered
-from tests.tiers.samples import HOUR, ROWS, SECOND, Row, add, rolled, sample, store_with, tier_rows
+from tests.tiers.samples import HOUR, ROWS, SECOND, Row, add, roll, rolled, sample, store_with, tier_rows
 
 GPU = tiered("gpu_samples")
 

@@ -7,12 +7,11 @@ import pytest
 from collector.store.session import Session
 from collector.tiers import due
 from collector.tiers.pieces import Span
-from collector.tiers.rolling import roll
 from collector.tiers.series import Series, series
 from collector.tiers.sources import Kept, planned
 from collector.tiers.subjects import gpus, gpus_of_run, hosts
 from collector.tiers.tables import HOUR_US, MINUTE_US
-from tests.tiers.samples import HOUR, SECOND, Row, sample, store_with
+from tests.tiers.samples import HOUR, SECOND, Row, roll, sample, store_with
 
 DAY_US = 24 * HOUR_US
 
@@ -25,7 +24,7 @@ def _roll(session: Session, hours: int) -> None:
     """Roll up whole hours, of which the newest counts as not yet over."""
     with session.transaction():
         due.done(session, Span(HOUR, HOUR + hours * HOUR_US))
-        roll(session, Span(HOUR, HOUR + hours * HOUR_US), ["gpu_samples"])
+        roll(session, Span(HOUR, HOUR + hours * HOUR_US))
 
 
 def _points(told: Series) -> list[float | None]:

@@ -78,9 +78,9 @@ def once(node: str) -> dict[str, list[Row]]:
 def main(checkout: str, out: str) -> None:
     """Write the store, compressed, and print what is in it."""
     sys.path.insert(0, checkout)
-    envelope, decoding, landing = map(
-        import_module, ("agent.wire.envelope", "collector.decoding.batch", "collector.landing")
-    )
+    moved = (Path(checkout) / "collector/decoding/batch.py").exists()
+    names = ("agent.wire.envelope", "collector.decoding.batch" if moved else "collector.decode", "collector.landing")
+    envelope, decoding, landing = map(import_module, names)
     database, analysis, config = map(
         import_module, ("collector.store.database", "analyzer.analysis", "analyzer.config")
     )
