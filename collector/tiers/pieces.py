@@ -43,39 +43,12 @@ def overlaps(session: "Session", table: Tiered, span: Span, where: str = "true")
     return bool(found)
 
 
-def pieces(
-    table: Tiered,
-    span: Span,
-    bucket_us: int,
-    *,
-    overlapping: bool,
-    where: str = "true",
-    names: Iterable[str] = (),
-) -> str:
-    """Return a query for all pieces within a span: the sample's columns and bucket, piece_from, piece_until, ms,
-    whole_us and is_whole. The span begins and ends on the grid, or keeps what lies in its first and last bucket.
+def told_in(table: Tiered, span: Span, *, overlapping: bool, where: str = "true", names: Iterable[str] = ()) -> str:
+    """Return a query for the samples that reach into a span: their columns and started_at, until_at, whole_us.
 
     Without `names` it is all columns: each that is carried along and not used costs time to plan.
     """
-    names = [name for name in names or table.source.names if name not in ("started_at", "ended_at")]
-    columns = ", ".join(names)
-    return f"""
-        SELECT {columns}, started_at, bucket, piece_from, piece_until, whole_us,
-            (piece_until // 1000 - piece_from // 1000)::INTEGER AS ms, piece_until - piece_from = whole_us AS is_whole
-        FROM (
-            SELECT *, greatest(started_at, bucket, {span.start}) AS piece_from,
-                least(until_at, bucket + {bucket_us}, {span.end}) AS piece_until
-            FROM (
-                SELECT *, started_at // {bucket_us} * {bucket_us} AS bucket FROM told
-                UNION ALL
-                SELECT *, unnest(range(greatest(started_at // {bucket_us} * {bucket_us} + {bucket_us},
-                    {span.start // bucket_us * bucket_us}), least(until_at, {span.end}), {bucket_us})) FROM told
-                WHERE (until_at - 1) // {bucket_us} > started_at // {bucket_us}))
-        WHERE piece_until > piece_from
-    """.replace("FROM told", f"FROM ({_told(table, span, overlapping, where, columns)})")
-
-
-def _told(table: Tiered, span: Span, overlapping: bool, where: str, columns: str) -> str:
+    columns = ", ".join(name for name in names or table.source.names if name not in ("started_at", "ended_at"))
     if not overlapping:
         return f"""SELECT {columns}, started_at, ended_at AS until_at, ended_at - started_at AS whole_us
             FROM {table.source.name} WHERE {span.where()} AND {where}"""
@@ -87,6 +60,30 @@ def _told(table: Tiered, span: Span, overlapping: bool, where: str, columns: str
         SELECT *, least(ended_at, coalesce({next_at}, ended_at)) AS until_at, ended_at - started_at AS whole_us
         FROM {table.source.name} WHERE {_near(span)} AND {where})
         WHERE started_at < {span.end} AND until_at > {span.start}"""
+
+
+def pieces(told: str, span: Span, bucket_us: int) -> str:
+    """Return a query for all pieces of the samples in `told` within a span: what is told of the sample, and bucket,
+    piece_from, piece_until, ms and is_whole. The span begins and ends on the grid, or keeps what lies in its first and
+    last bucket.
+
+    `told` names a materialized table expression made by `told_in`: it is read twice, for the buckets in which samples
+    begin and for those into which they reach, and from Parquet that took a quarter longer.
+    """
+    return f"""
+        SELECT *, (piece_until // 1000 - piece_from // 1000)::INTEGER AS ms,
+            piece_until - piece_from = whole_us AS is_whole
+        FROM (
+            SELECT *, greatest(started_at, bucket, {span.start}) AS piece_from,
+                least(until_at, bucket + {bucket_us}, {span.end}) AS piece_until
+            FROM (
+                SELECT *, started_at // {bucket_us} * {bucket_us} AS bucket FROM {told}
+                UNION ALL
+                SELECT *, unnest(range(greatest(started_at // {bucket_us} * {bucket_us} + {bucket_us},
+                    {span.start // bucket_us * bucket_us}), least(until_at, {span.end}), {bucket_us})) FROM {told}
+                WHERE (until_at - 1) // {bucket_us} > started_at // {bucket_us}))
+        WHERE piece_until > piece_from
+    """
 
 
 def _near(span: Span) -> str:

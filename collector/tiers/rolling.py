@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
 from collector.tiers.measures import BIN, histogram
-from collector.tiers.pieces import Span, overlaps, pieces
+from collector.tiers.pieces import Span, overlaps, pieces, told_in
 from collector.tiers.tables import HOUR_US, MINUTE_US, Tiered
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def told_sql(table: Tiered, span: Span, bucket_us: int, *, overlapping: bool) ->
     kept = ", ".join(f"{kept.told} AS {kept.name}" for kept in table.kept)
     return _with_histograms(
         table,
-        f"piece AS MATERIALIZED ({pieces(table, span, bucket_us, overlapping=overlapping)})",
+        f"told AS MATERIALIZED ({told_in(table, span, overlapping=overlapping)}), "
+        f"piece AS ({pieces('told', span, bucket_us)})",
         f"SELECT {keys}, bucket, {kept} FROM piece GROUP BY {keys}, bucket",
         {
             name: f"""SELECT {keys}, bucket, (round(1000 * {name})::SMALLINT // {BIN} * {BIN})::SMALLINT AS bin, ms

@@ -7,12 +7,13 @@ a point is null. What a chart shows is never counted further, so that floats wil
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from agent.wire.contract import Column
-from collector.tiers.pieces import Span, pieces
+from collector.tiers.pieces import Span, pieces, told_in
 from collector.tiers.sources import Kept, Part, Plan, planned
 from collector.tiers.subjects import Subject
 from collector.tiers.tables import Tiered
@@ -62,9 +63,14 @@ def series(
         return []
     plan = planned(kept or Kept.of(session, table), span, max_points)
     found = session.arrow(_query(subject, wanted, plan))
-    order = _order(found, subject, plan)
+    rows = _rows(found, subject, plan)
+    points = {
+        name: found.column(name).combine_chunks().take(rows)
+        for column in wanted
+        for name in (column.name, f"{column.name}_least", f"{column.name}_most")
+    }
     return [
-        _one(found, order[number * plan.count : (number + 1) * plan.count], plan, value, column)
+        _one(points, number * plan.count, plan, value, column)
         for number, value in enumerate(subject.values)
         for column in wanted
     ]
@@ -76,39 +82,33 @@ def _charted(column: Column) -> Column:
     return column
 
 
-def _order(found: pa.Table, subject: Subject, plan: Plan) -> list[int | None]:
-    """Return for each point of each series which row it is, None where nothing was told."""
-    numbers = {value: number for number, value in enumerate(subject.values)}
-    rows: list[int | None] = [None] * (len(subject.values) * plan.count)
-    keys: list[Any] = found.column("key").to_pylist()
-    points: list[Any] = found.column("point").to_pylist()
-    for row, (key, point) in enumerate(zip(keys, points, strict=True)):
-        rows[numbers[key] * plan.count + point] = row
-    return rows
+def _rows(found: pa.Table, subject: Subject, plan: Plan) -> "pa.Array[pa.Int32Scalar]":
+    """Return for each point of each subject which row it is, null where nothing was told."""
+    numbers = pc.index_in(found.column("key").combine_chunks(), value_set=pa.array(subject.values))
+    places = pc.add(pc.multiply(numbers.cast(pa.int64()), plan.count), found.column("point").combine_chunks())
+    return pc.index_in(pa.array(range(len(subject.values) * plan.count), pa.int64()), value_set=places)
 
 
-def _one(found: pa.Table, order: list[int | None], plan: Plan, value: str, column: Column) -> Series:
-    rows = pa.array(order, pa.int64())
+def _one(points: dict[str, "Numbers"], first: int, plan: Plan, value: str, column: Column) -> Series:
     mean, least, most = (
-        found.column(f"{column.name}{suffix}").take(rows).combine_chunks() for suffix in ("", "_least", "_most")
+        points[f"{column.name}{suffix}"].slice(first, plan.count) for suffix in ("", "_least", "_most")
     )
     return Series(value, column.name, plan.start, plan.step_us, mean, least, most)
 
 
 def _query(subject: Subject, columns: list[Column], plan: Plan) -> str:
-    """Return the query: every part's sums by key and point, added up; points without a word are left out."""
+    """Return the query: the rows of every part, added up by key and point; points without a word are left out."""
     parts = " UNION ALL ".join(_part(subject, columns, part, plan.step_us) for part in plan.parts)
     totals = ", ".join(
-        f"(sum({c.name}_sum) / nullif(sum({c.name}_ms), 0))::DOUBLE AS {c.name}, "
-        f"min({c.name}_least)::DOUBLE AS {c.name}_least, max({c.name}_most)::DOUBLE AS {c.name}_most"
+        f"sum({c.name}_sum) / nullif(sum({c.name}_ms), 0) AS {c.name}, "
+        f"min({c.name}_least) AS {c.name}_least, max({c.name}_most) AS {c.name}_most"
         for c in columns
     )
-    point = f"(bucket - {plan.start}) // {plan.step_us}"
-    return f"SELECT key, {point} AS point, {totals} FROM ({parts}) GROUP BY key, bucket"
+    return f"SELECT key, (bucket - {plan.start}) // {plan.step_us} AS point, {totals} FROM ({parts}) GROUP BY ALL"
 
 
 def _part(subject: Subject, columns: list[Column], part: Part, step_us: int) -> str:
-    """Return a query for one part: by key and bucket of each column its sum, weight and extremes."""
+    """Return a query for the rows of one part: key, bucket, and of each column its sum, weight and extremes."""
     if part.size == "raw":
         return _raw(subject, columns, part.span, step_us)
     sums = ", ".join(_of_tier(subject.tiered, column) for column in columns)
@@ -116,7 +116,6 @@ def _part(subject: Subject, columns: list[Column], part: Part, step_us: int) -> 
         SELECT {subject.key} AS key, started_at // {step_us} * {step_us} AS bucket, {sums}
         FROM {subject.tiered.name(part.size)}
         WHERE {subject.where()} AND started_at >= {part.span.start} AND started_at < {part.span.end}
-        GROUP BY ALL
     """
 
 
@@ -134,8 +133,11 @@ def _of_tier(table: Tiered, column: Column) -> str:
 def _raw(subject: Subject, columns: list[Column], span: Span, step_us: int) -> str:
     sums = ", ".join(_of_sample(column) for column in columns)
     names = [subject.key, *(column.name for column in columns)]
-    told = pieces(subject.tiered, span, step_us, overlapping=False, where=subject.where(), names=names)
-    return f"SELECT {subject.key} AS key, bucket, {sums} FROM ({told}) GROUP BY ALL"
+    samples = told_in(subject.tiered, span, overlapping=False, where=subject.where(), names=names)
+    return f"""
+        SELECT {subject.key} AS key, bucket, {sums} FROM (
+            WITH told AS MATERIALIZED ({samples}) {pieces("told", span, step_us)})
+    """
 
 
 def _of_sample(column: Column) -> str:
@@ -146,6 +148,6 @@ def _of_sample(column: Column) -> str:
 
 def _sums(name: str, product: str, weight: str, least: str, most: str) -> str:
     return (
-        f"sum(({product})::DOUBLE) AS {name}_sum, sum({weight}) AS {name}_ms, "
-        f"min(({least})::DOUBLE) AS {name}_least, max(({most})::DOUBLE) AS {name}_most"
+        f"({product})::DOUBLE AS {name}_sum, ({weight})::DOUBLE AS {name}_ms, "
+        f"({least})::DOUBLE AS {name}_least, ({most})::DOUBLE AS {name}_most"
     )
