@@ -15,7 +15,7 @@ from collector.store.lake import delete
 from collector.store.literal import literal
 from collector.tiers.tables import HOUR_US
 from collector.upkeep.lake_files import LakeFile, files, flush, paths, scattered
-from collector.upkeep.layout import DAY_US, Layout, layouts, tier_of
+from collector.upkeep.layout import DAY_US, MONDAY_US, Layout, layouts, tier_of
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.writing import writing
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
 SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
 FEW = 4  # small files that an hour may have
+NOT_MUCH_BYTES = 256 * 2**20  # written anew, as a whole, for one late hour
 MOST_SPANS = 400  # of one file; what a file holds beyond that is compacted when these are done
 
 
@@ -42,6 +43,15 @@ class Window:
         """How many of the files are small."""
         return sum(file.bytes < SMALL_BYTES for file in self.files)
 
+    @property
+    def bytes(self) -> int:
+        """How large its files are together."""
+        return sum(file.bytes for file in self.files)
+
+    def is_settled(self, now_us: int) -> bool:
+        """Say whether it is over for long enough that no more is sealed into it, but what is late."""
+        return self.end <= now_us - SETTLED_US
+
 
 def merge_recent(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
     """Merge what was sealed in each hour of today into one file an hour, and what was rolled up today into one.
@@ -51,13 +61,13 @@ def merge_recent(store: "Store", deadline: float, now_us: int, give_way: Callabl
     """
     flush(store)
     today = now_us // DAY_US * DAY_US
-    found = _windows(store, lambda layout: HOUR_US if _is_sealed(layout) else DAY_US)
+    found = _windows(_files(store), lambda layout: HOUR_US if _is_sealed(layout) else DAY_US)
     due = [
         window
         for window in found
         if window.small > FEW
         and window.end > today - HOUR_US  # yesterday's last hour is whole only now
-        and (window.end <= now_us - SETTLED_US or not _is_sealed(window.layout))
+        and (window.is_settled(now_us) or not _is_sealed(window.layout))
     ]
     return _compacted(store, due, deadline, give_way)
 
@@ -68,17 +78,16 @@ def _is_sealed(layout: Layout) -> bool:
 
 
 def compact(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
-    """Compact the days that are over (of what there is little of: the months), and merge the small tables.
+    """Compact the days that are over (of what there is little of: weeks, months), and merge the small tables.
 
     Raises:
         StoreError: the lake refused a span; those before it are kept.
     """
     flush(store)
-    found = _windows(store, lambda layout: layout.span_us)
     due = [
         window
-        for window in found
-        if window.end <= now_us - SETTLED_US and (window.small > 1 or any(file.has_deletes for file in window.files))
+        for window in _settled(_files(store), now_us)
+        if window.small > 1 or any(file.has_deletes for file in window.files)
     ]
     outcome = _compacted(store, due, deadline, give_way)
     if not outcome.again:
@@ -107,11 +116,30 @@ def _merge_small(store: "Store", compacted: Iterable[str]) -> None:
             session.rows(f"CALL ducklake_rewrite_data_files({where}, delete_threshold => 0.5)")
 
 
-def _windows(store: "Store", span_of: Callable[[Layout], int]) -> list[Window]:
+def _settled(there: list[LakeFile], now_us: int) -> list[Window]:
+    """Return the spans that are over, oldest first: the longest of a table where it is not much, else the usual."""
+    long = [
+        window
+        for window in _windows(there, lambda layout: layout.longest_us)
+        if window.is_settled(now_us) and window.bytes <= NOT_MUCH_BYTES
+    ]
+    taken = {(window.layout.table, day) for window in long for day in range(window.start, window.end, DAY_US)}
+    usual = [
+        window
+        for window in _windows(there, lambda layout: layout.span_us)
+        if window.is_settled(now_us) and (window.layout.table, window.start) not in taken
+    ]
+    return sorted([*long, *usual], key=lambda window: window.start)
+
+
+def _files(store: "Store") -> list[LakeFile]:
+    with store.session() as session:
+        return files(session, {layout.table: layout.clock for layout in layouts().values()})
+
+
+def _windows(there: list[LakeFile], span_of: Callable[[Layout], int]) -> list[Window]:
     """Return all spans of all tables that have files, oldest first."""
     known = layouts()
-    with store.session() as session:
-        there = files(session, {layout.table: layout.clock for layout in known.values()})
     spans: dict[tuple[int, str], list[LakeFile]] = {}
     for file in there:
         span = span_of(known[file.table])
@@ -124,7 +152,7 @@ def _windows(store: "Store", span_of: Callable[[Layout], int]) -> list[Window]:
 
 
 def _starts(file: LakeFile, span: int) -> Iterable[int]:
-    first = file.first // span * span
+    first = (file.first - MONDAY_US) // span * span + MONDAY_US
     return range(first, min(file.last + 1, first + MOST_SPANS * span), span)
 
 

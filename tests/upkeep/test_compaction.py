@@ -8,8 +8,10 @@ import pytest
 
 from collector.errors import StoreError
 from collector.store.database import Store
-from collector.upkeep.compaction import _rewrite, _windows, compact, merge_recent
-from collector.upkeep.lake_files import files
+from collector.tiers.tables import MINUTE_US
+from collector.upkeep.compaction import _files, _rewrite, _settled, _windows, compact, merge_recent
+from collector.upkeep.lake_files import LakeFile, files
+from collector.upkeep.layout import MONDAY_US, WEEK_US
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.writing import writing
 from tests.upkeep.sites import DAY, DAY_US, GPUS, HOUR_US, SECOND, everything, one, rows, site, take
@@ -101,7 +103,7 @@ def test_what_is_sealed_meanwhile_stays(tmp_path: Path) -> None:
     """Another collector seals into the day that is being written anew: its rows are in files of their own."""
     with site(tmp_path) as store:
         _fill(store, days=1)
-        planned = [w for w in _windows(store, lambda layout: layout.span_us) if w.layout.table == "gpu_samples"]
+        planned = [w for w in _windows(_files(store), lambda layout: layout.span_us) if w.layout.table == "gpu_samples"]
         take(store, rows(DAY, 200, batch=77 * BATCH, gpus=["GPU-late"]), 77 * BATCH)
         assert [_rewrite(store, window) for window in planned] == [4]
         assert one(store, "SELECT count(*), count(DISTINCT gpu_uuid) FROM gpu_samples") == (4 * 250 * 3 + 200, 4)
@@ -149,14 +151,45 @@ def _compact_late(late: Store, first: Store) -> None:
 def test_what_was_rolled_up_today_is_merged_while_the_day_goes_on(tmp_path: Path) -> None:
     """An hour's minutes are a file; by the evening a chart of the week would open twenty-four for today alone."""
     with site(tmp_path) as store:
-        with store.session() as session:
-            for hour in range(6):
-                session.execute(
-                    "INSERT INTO lake.main.gpu_minutes (node, gpu_uuid, started_at, measured_ms) "
-                    f"SELECT 'n1', 'GPU-' || g, {DAY} + ({hour} * 60 + m) * 60000000, 60000 "
-                    "FROM range(10) a(g), range(60) b(m)"
-                )
+        for hour in range(6):
+            _fill_minutes(store, DAY + hour * HOUR_US)
         assert merge_recent(store, time.monotonic() + 60, DAY + 7 * HOUR_US).done == 6
         with store.session() as session:
             assert len(files(session, {"gpu_minutes": "started_at"})) == 1
             assert session.row("SELECT count(*) FROM gpu_minutes") == (3600,)
+
+
+def test_minutes_of_a_small_site_are_put_together_by_the_week(tmp_path: Path) -> None:
+    """From Monday on, as reports are: a run's week is one file, and until it is over each day is."""
+    monday = (DAY - MONDAY_US) // WEEK_US * WEEK_US + MONDAY_US
+    with site(tmp_path) as store:
+        for hour in range(0, 8 * 24, 12):
+            _fill_minutes(store, monday + hour * HOUR_US)
+        _compact(store, monday + 6 * DAY_US + HOUR_US)
+        assert _spans(store, monday) == [(day, day) for day in (0, 1, 2, 3, 4, 5, 6, 6, 7, 7)]
+        _compact(store, monday + 9 * DAY_US)
+        assert _spans(store, monday) == [(0, 6), (7, 7)]
+        assert one(store, "SELECT count(*) FROM gpu_minutes") == (16 * 600,)
+        assert _compact(store, monday + 9 * DAY_US).done == 0
+
+
+def test_minutes_of_a_large_site_stay_by_the_day() -> None:
+    """One late hour has its file written anew: not a week of ten thousand GPUs, which are six gigabytes."""
+    days = [DAY + number * DAY_US for number in range(8)]
+    there = [LakeFile("gpu_minutes", f"{day}", 10**9, 10**7, day, day + DAY_US - MINUTE_US, False) for day in days]
+    assert [(w.start, w.end) for w in _settled(there, DAY + 30 * DAY_US)] == [(day, day + DAY_US) for day in days]
+
+
+def _fill_minutes(store: Store, start: int) -> None:
+    with store.session() as session:
+        session.execute(
+            "INSERT INTO lake.main.gpu_minutes (node, gpu_uuid, started_at, measured_ms) "
+            f"SELECT 'n1', 'GPU-' || g, {start} + m * 60000000, 60000 FROM range(10) a(g), range(60) b(m)"
+        )
+
+
+def _spans(store: Store, monday: int) -> list[tuple[int, int]]:
+    """Return of each file of minutes its first and last day, counted from that Monday."""
+    with store.session() as session:
+        there = files(session, {"gpu_minutes": "started_at"})
+    return [((file.first - monday) // DAY_US, (file.last - monday) // DAY_US) for file in there]
