@@ -2,6 +2,7 @@
 
 AnalyzerError
 ├── ConfigError     the settings, prices or teams are wrong; exit 2
+├── StaleError      somebody has changed it since it was read
 └── LedgerError     the ledger cannot be made or read; exit 3
 """
 
@@ -12,6 +13,10 @@ class AnalyzerError(Exception):
 
 class ConfigError(AnalyzerError):
     """The settings, the price file or the teams file is wrong."""
+
+
+class StaleError(AnalyzerError):
+    """What was to be changed has been changed by somebody else since it was read."""
 
 
 class LedgerError(AnalyzerError):

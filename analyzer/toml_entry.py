@@ -20,11 +20,25 @@ def read_toml(path: Path, known: Collection[str]) -> "Entry":
         ConfigError: the file cannot be read, is no TOML, or has a key that is not known.
     """
     try:
-        return Entry(str(path), tomllib.loads(path.read_text("utf-8"), parse_float=Decimal), known)
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or mend its permissions") from error
+    return toml_of(str(path), content, known)
+
+
+def toml_of(where: str, content: bytes, known: Collection[str]) -> "Entry":
+    """Return the top level of a file's content; `where` names it in messages.
+
+    Raises:
+        ConfigError: it is no TOML, or has a key that is not known.
+    """
+    try:
+        values = tomllib.loads(content.decode("utf-8").replace("\r\n", "\n"), parse_float=Decimal)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
+        raise ConfigError(f"{where} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where} is nested too deeply to be read") from error
+    return Entry(where, values, known)
 
 
 class Entry:

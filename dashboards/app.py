@@ -28,6 +28,7 @@ from dashboards.assets import assets
 from dashboards.job import AnalysisJob
 from dashboards.operations import add_doctor
 from dashboards.pages import Pages
+from dashboards.prices import add_prices
 from dashboards.readings import reading_routes
 
 Only = Literal["collector", "analyzer"]
@@ -72,6 +73,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
     app.include_router(reading_routes(reader))
     add_api(app, store.session, config.settings, judges)
+    add_prices(app, config.settings)
     add_doctor(app, collector, config.settings, store, lambda: _live(app, job))
     return app
 

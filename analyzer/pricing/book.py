@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
-from analyzer.pricing.site import PriceRow, read_price_file
+from analyzer.pricing.site import PriceRow, priced, read_price_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,12 @@ class PriceBook:
     def read(cls, path: Path) -> "PriceBook":
         """Read a price file; ConfigError says in one sentence what is wrong with it."""
         currency, rows = read_price_file(path)
+        return cls.of(rows, currency)
+
+    @classmethod
+    def parse(cls, where: str, content: bytes) -> "PriceBook":
+        """Read a price file's content; ConfigError names it as `where`."""
+        currency, rows = priced(where, content)
         return cls.of(rows, currency)
 
     @classmethod

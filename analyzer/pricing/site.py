@@ -27,11 +27,12 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.pricing.list_prices import ListPrice, list_prices
-from analyzer.toml_entry import Entry, read_toml
+from analyzer.toml_entry import Entry, read_toml, toml_of
 
 PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
 ANY = "any"
 
+_KEYS = ("currency", "price", "list_price")
 _PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group")
 _LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
 
@@ -63,15 +64,29 @@ def read_price_file(path: Path, lists: Sequence[ListPrice] | None = None) -> tup
     Raises:
         ConfigError: the file cannot be read, or a row is incomplete, overlaps another or names no list price.
     """
-    file = read_toml(path, ("currency", "price", "list_price"))
+    return _priced(read_toml(path, _KEYS), lists)
+
+
+def priced(where: str, content: bytes, lists: Sequence[ListPrice] | None = None) -> tuple[str, list[PriceRow]]:
+    """Return the same of a price file's content; `where` names it in messages.
+
+    Raises:
+        ConfigError: it is no TOML, or a row is incomplete, overlaps another or names no list price.
+    """
+    return _priced(toml_of(where, content, _KEYS), lists)
+
+
+def _priced(file: Entry, lists: Sequence[ListPrice] | None) -> tuple[str, list[PriceRow]]:
     currency = _currency(file)
     amount = f"{currency.lower()}_per_gpu_hour"
     rows = [_price(entry, amount) for entry in file.entries("price", (*_PRICE_KEYS, amount))]
     listed = file.entries("list_price", _LIST_KEYS)
     if listed and currency != "USD":
-        raise ConfigError(f"{path}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead")
+        raise ConfigError(
+            f"{file.where}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead"
+        )
     rows += [_listed(entry, list_prices() if lists is None else lists) for entry in listed]
-    _refuse_overlaps(path, rows)
+    _refuse_overlaps(file.where, rows)
     return currency, rows
 
 
@@ -139,7 +154,7 @@ def _date_or_none(text: str) -> date | None:
         return None  # "undated (…)": the source has no date, and we invent none
 
 
-def _refuse_overlaps(path: Path, rows: Sequence[PriceRow]) -> None:
+def _refuse_overlaps(where: str, rows: Sequence[PriceRow]) -> None:
     """Two prices of one thing at one time would make the ledger depend on the order of lines."""
     for number, row in enumerate(rows):
         for other in rows[:number]:
@@ -150,6 +165,6 @@ def _refuse_overlaps(path: Path, rows: Sequence[PriceRow]) -> None:
             )
             if same and (other.covers(row.starts_at) or row.covers(other.starts_at)):
                 raise ConfigError(
-                    f"{path}: two prices of {row.sku} ({row.purchase_option or ANY}) at the same time, "
+                    f"{where}: two prices of {row.sku} ({row.purchase_option or ANY}) at the same time, "
                     f"{row.source!r} and {other.source!r}; end one with 'until'"
                 )

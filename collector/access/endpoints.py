@@ -36,6 +36,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/doctor", Right.READ),
     Endpoint("GET", "/v1/backup", Right.CHANGE),
     Endpoint("POST", "/v1/backup", Right.CHANGE),
+    Endpoint("GET", "/v1/prices", Right.READ),
+    Endpoint("PUT", "/v1/prices", Right.CHANGE),
     # The API shows a team's key that team's runs alone, and sums no others (analyzer/api/scope.py).
     Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/series", Right.READ, by_team=True),

@@ -10,6 +10,7 @@ import httpx
 
 from analyzer.config import Settings
 from collector.config import CollectorConfig
+from collector.registry import Registry
 from dashboards.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.analyzer.small_site import small_site
@@ -40,6 +41,7 @@ class Site:
     client: httpx.Client
     fleet: Fleet
     keys: Mapping[str, str]  # by team, and one that may do everything
+    registry: Registry
 
     def get(self, path: str, team: str | None = None, **headers: str) -> httpx.Response:
         """Ask as one who sees everything, or one team."""
@@ -87,4 +89,4 @@ def site(directory: Path) -> Iterator[Site]:
     keys = {team: add_key(registry, "read", teams=(team,)) for team in ("holders", "workers", "nobody's")}
     keys["admin"] = add_key(registry, "admin")
     with served(app) as client:
-        yield Site(client, fleet, keys)
+        yield Site(client, fleet, keys, registry)

@@ -21,7 +21,7 @@ def test_a_correction_is_dated_and_sums_to_no_time(tmp_path: Path) -> None:
     fleet.analyze(now=later, settings=chosen)
     app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
     with served(app) as client:
-        closed = Site(client, fleet, {})
+        closed = Site(client, fleet, {}, app.state.access.registry)
         page = closed.json("/v1/adjustments?since=2025-11-10")
         assert page["total"] == {"milliseconds": 0, "cost_micros": 0}
         moved = {(row["state"], row["cause"]): row["milliseconds"] for row in page["items"]}

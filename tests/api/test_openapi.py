@@ -95,7 +95,8 @@ def test_schemathesis_finds_no_fault(address: str, tmp_path: Path, tried: list[s
     """With data that is right and data that is wrong: statuses, types, schemas and headers are as written."""
     words = [sys.executable, "-m", "schemathesis.cli", "run", f"{address}/v1/openapi.json"]
     words += [*tried, "--no-color", "--generation-database=none", "--seed=1"]
-    words += ["--exclude-path=/v1/backup"]  # which writes to the disk
+    # What writes to the disk; and TOML, which schemathesis cannot write (tests/access/test_prices.py does).
+    words += ["--exclude-path=/v1/backup", "--exclude-method=PUT"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=FUZZ_SECONDS)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert re.search(r"(\d+) generated, \1 passed", done.stdout), done.stdout[-2000:]
