@@ -61,6 +61,8 @@ class JoiningLink(Link):
         return super().post(body, *more)
 
     def _enrol(self) -> Answer | None:
+        if not self._key_file.parent.is_dir():  # asked first: the token has so many uses and no more
+            return self._cannot_keep("its folder does not exist")
         try:
             answer, key = self._ask(_read(self._join))
         except ConfigError as error:
@@ -69,11 +71,17 @@ class JoiningLink(Link):
             # Never a status that judges the batch (400, 409, 413, 422): it waits until this is put right.
             status = answer.status if answer.status >= 500 else http.client.FORBIDDEN
             return Answer(status, f"not enrolled: {answer.error}", "enrol")
-        write_private(self._key_file, key)
+        try:
+            write_private(self._key_file, key)
+        except OSError as error:  # the same token gives another key, as long as this one has opened nothing
+            return self._cannot_keep(error.strerror or str(error))
         self._token = key
         self._headers = self._headers | {"Authorization": f"Bearer {key}"}
         _LOG.info("this host is enrolled as %s; its key is in %s", self._node, self._key_file)
         return None
+
+    def _cannot_keep(self, why: str) -> Answer:
+        return Answer(http.client.FORBIDDEN, f"not enrolled: cannot write key_file {self._key_file}: {why}", "enrol")
 
     def _ask(self, token: str) -> tuple[Answer, str]:
         """Show the join token; return what was answered, and the key in it."""

@@ -45,6 +45,7 @@ class Trial:
     wait_seconds_p50: float
     wait_seconds_p99: float
     wait_seconds_max: float
+    wait_seconds_max_by_turn: list[float]
     answers: dict[str, int]
     connections_broken: int
     sealed_through_fell: int
@@ -102,6 +103,7 @@ def _trial(agents: int, crowd: Crowd, spent: Spent, took: float, missing: int, g
         wait_seconds_p50=round(quantile(waits, 0.5), 3),
         wait_seconds_p99=round(quantile(waits, 0.99), 3),
         wait_seconds_max=round(quantile(waits, 1.0), 3),
+        wait_seconds_max_by_turn=[round(wait, 2) for _, wait in sorted(crowd.longest_of_turn.items())],
         answers={str(status): count for status, count in crowd.answers.items()},
         connections_broken=crowd.broken,
         sealed_through_fell=crowd.sealed_through_fell,

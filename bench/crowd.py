@@ -20,6 +20,7 @@ class Crowd:
     """What came of it. A wait is from when a post was due until it was accepted, in seconds."""
 
     waits: list[float] = field(default_factory=list)
+    longest_of_turn: dict[int, float] = field(default_factory=dict)
     answers: Counter[int] = field(default_factory=Counter)
     broken: int = 0
     accepted: int = 0
@@ -50,14 +51,15 @@ async def _speak(port: int, magazine: Magazine, agents: int, turns: int, every_s
                 await asyncio.sleep(early)
             if crowd.refusal:
                 break
-            tasks.create_task(_post(lines[agent], locks[agent], next(bodies), due, crowd, sealed, agent))
+            tasks.create_task(_post(lines[agent], locks[agent], next(bodies), due, crowd, sealed, number))
     crowd.seconds, crowd.cpu_seconds = time.monotonic() - began, _cpu_seconds() - cpu
     return crowd
 
 
 async def _post(
-    line: Line, lock: asyncio.Lock, body: bytes, due: float, crowd: Crowd, sealed: list[int], agent: int
+    line: Line, lock: asyncio.Lock, body: bytes, due: float, crowd: Crowd, sealed: list[int], number: int
 ) -> None:
+    turn, agent = divmod(number, len(sealed))
     async with lock:
         while not crowd.refusal:
             try:
@@ -74,7 +76,9 @@ async def _post(
             await asyncio.sleep(reply.retry_after)
         else:
             return
-        crowd.waits.append(time.monotonic() - due)
+        waited = time.monotonic() - due
+        crowd.waits.append(waited)
+        crowd.longest_of_turn[turn] = max(waited, crowd.longest_of_turn.get(turn, 0.0))
         crowd.accepted += 1
         crowd.sealed_through_fell += reply.sealed_through < sealed[agent]
         sealed[agent] = reply.sealed_through

@@ -31,7 +31,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help=f"settings in TOML, table [{TABLE}]")
     for name, (default, about) in settings().items():
         flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, dest=name, metavar="VALUE", help=f"{about} (default: {default or 'none'})")
+        parser.add_argument(flag, dest=name, metavar="VALUE", help=f"{about} {_default(default)}".rstrip())
+
+
+def _default(default: str) -> str:
+    return f"(default: {default})" if default else ""
 
 
 def config_of(options: argparse.Namespace) -> CollectorConfig:

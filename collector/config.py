@@ -91,7 +91,9 @@ class CollectorConfig:
 
     lake: str = field(
         default="",
-        metadata=_about("where sealed samples go: empty for a lake beside the store, none, or postgres:dbname=..."),
+        metadata=_about(
+            "where sealed samples go: none for no lake, or postgres:dbname=...; left out, a lake beside the store"
+        ),
     )
     data: str = field(default="", metadata=_about("the lake's files: a folder or s3://bucket/prefix; empty: beside it"))
     s3_endpoint: str = field(default="", metadata=_about("address of the object store, if it is not Amazon's"))
@@ -241,7 +243,10 @@ def load(
 
 def settings() -> dict[str, tuple[str, str]]:
     """Return of every key its default and its help, as texts."""
-    return {spec.name: (str(spec.default), spec.metadata["help"]) for spec in fields(CollectorConfig)}
+    return {
+        spec.name: ("" if spec.default == () else str(spec.default), spec.metadata["help"])
+        for spec in fields(CollectorConfig)
+    }
 
 
 def _from_file(file: Path) -> dict[str, Any]:

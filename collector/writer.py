@@ -98,9 +98,10 @@ class Writer:
         self._ended = True
         self._failing = "the writer has stopped"
         while group := self._intake.take(0, 1):
-            group[0].receipt.set_exception(
-                BatchError(503, "stopping", "the collector has stopped writing; send it later")
-            )
+            for delivery in group:
+                delivery.receipt.set_exception(
+                    BatchError(503, "stopping", "the collector has stopped writing; send it later")
+                )
 
     def _ours(self, landing: Landing, group: list[Delivery]) -> list[Delivery]:
         """Return those whose streams are ours, and tell the senders of the others where theirs belong."""

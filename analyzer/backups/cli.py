@@ -12,6 +12,7 @@ from analyzer.asking import asked_json
 from analyzer.backups.proving import chosen, proved
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
+from collector.backup.layout import Layout
 from collector.backup.making import KEEP, make
 from collector.backup.manifest import Manifest, as_json
 from collector.backup.restoring import restore as put_back
@@ -70,6 +71,8 @@ def restore(argv: list[str]) -> int:
     folder = chosen(options.backup)
     manifest = put_back(folder, options.store)
     print(f"{options.store}: the store as of {_time(manifest.made_at)} UTC, {_size(manifest.bytes)}")
+    if Layout(options.store).registry.exists():
+        print("its keys are those of then: one that was revoked since opens again (gpuledger access list, revoke)")
     if manifest.elsewhere:
         print(f"its {' and '.join(manifest.elsewhere)} lie elsewhere: docs/operations.md says how they come back")
     return OK

@@ -22,7 +22,11 @@ def _analysis(sight: Sight) -> Iterator[Line]:
         yield Line("bad", f"the last analysis failed: {sight.live.analysis_error}", "the server's log says more")
     rows = sight.session.rows("SELECT analysed_at FROM analysis")
     if not rows:
-        yield Line("note", "nothing has been analysed yet", "gpuledger serve does so, or gpuledger analyze")
+        if not sight.session.rows(f"SELECT 1 FROM {sight.receipts} LIMIT 1"):
+            yield Line("note", "nothing has arrived that could be analysed")
+            return
+        remedy = "gpuledger serve does so, or gpuledger analyze" if sight.live is None else "the next pass does so"
+        yield Line("note", "nothing has been analysed yet", remedy)
         return
     age = max(0.0, (sight.now_us - rows[0][0]) / SECOND_US)
     old = age > OLD_ANALYSIS_SECONDS

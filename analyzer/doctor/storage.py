@@ -80,7 +80,8 @@ def _backup(sight: Sight) -> Iterator[Line]:
         return
     newest = backups(place_of(sight.config, sight.store.path))[-1:]
     if not newest:
-        yield Line("note", "no backup was made where the settings say", "gpuledger backup --to DIR")
+        remedy = "gpuledger backup --to DIR" + (" --server URL" if sight.live is not None else "")
+        yield Line("note", "no backup was made where the settings say", remedy)
         return
     try:
         age = (sight.now_us - Manifest.read(newest[0]).made_at) / SECOND_US

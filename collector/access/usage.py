@@ -68,6 +68,7 @@ class Usage:
             used, self._used = self._used, set()
         try:
             self._registry.audit.add(entries)
+            entries = []  # they are there: what fails now must not write them twice
             if used:
                 self._registry.keys.used(sorted(used), self._now())
         except RegistryError as error:

@@ -7,6 +7,7 @@ from collector.store.lake import beside
 from collector.store.power import copy_of
 
 STORE = "store.duckdb"
+PRIVATE = 0o600  # of the registry: whoever reads it learns who is here
 
 
 @dataclass(frozen=True, slots=True)

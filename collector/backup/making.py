@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from collector.backup.copying import copied, copy_sqlite, linked
 from collector.backup.folder import backups, let_go, name_of, new_backup
 from collector.backup.lake_files import named_files
-from collector.backup.layout import Layout
+from collector.backup.layout import PRIVATE, Layout
 from collector.backup.manifest import File, Manifest, described
 from collector.backup.reading import lake_rows
 from collector.errors import BackupError
@@ -110,6 +110,7 @@ class Copy:
         """Copy keys, join tokens and the audit log, where they lie beside the store."""
         if self._here.registry.exists():
             copy_sqlite(self._here.registry, self._there.registry)
+            self._there.registry.chmod(PRIVATE)
             self._add(described(self._place, self._there.registry))
 
     def lake(self) -> None:

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from collector.backup.copying import copied
-from collector.backup.layout import Layout
+from collector.backup.layout import PRIVATE, Layout
 from collector.backup.manifest import Manifest, sync
 from collector.backup.reading import point
 from collector.errors import BackupError
@@ -77,6 +77,7 @@ def _put_in_place(copy: Layout, target: Layout) -> None:
             point(copy.catalogue, target.data)
         copy.lake.rename(target.lake)
     if copy.registry.exists():
+        copy.registry.chmod(PRIVATE)
         copy.registry.rename(target.registry)
     copy.store.rename(target.store)
     sync(target.store.parent)

@@ -153,4 +153,5 @@ def _sealed_again(header: Header, tables: Mapping[str, pa.RecordBatch]) -> bytes
     """Return the body of the rows that are left: who reads it later need not judge them again."""
     messages = {name: bytes(rows.serialize()) for name, rows in tables.items()}
     parts = tuple(TablePart(name, tables[name].num_rows, len(message)) for name, message in messages.items())
-    return seal(replace(header, tables=parts), list(messages.values()))
+    version = min(header.schema_version, SCHEMA_VERSION)  # our columns: what a newer agent adds has been left out
+    return seal(replace(header, tables=parts, schema_version=version), list(messages.values()))

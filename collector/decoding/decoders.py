@@ -18,6 +18,7 @@ from collector.errors import BatchError
 
 GROUP = 16  # bodies in one question
 PATIENCE_SECONDS = 30.0  # for the answer to one; a body that may be asked about takes milliseconds
+STARTING_SECONDS = 30.0  # until a process that was started answers at all
 PAUSE_SECONDS = 10.0  # after a process that could not be started
 _SOCKET_BYTES = 2**20  # so that a group is written at once
 _LONGEST_ANSWER = 2**24  # bytes; a header has at most 64 KiB
@@ -135,12 +136,23 @@ class _Line:
         """Return what the process says of these bodies, starting one where there is none.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: it cannot be started, or ends before it was asked of any body.
         """
         if self._process is None:
             await self._start()
+            await self._greet()
+        return await self._said(questions, PATIENCE_SECONDS)
+
+    async def _greet(self) -> None:
+        """Ask of no body: a process that cannot even answer that must be blamed on none."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            await self._said([], STARTING_SECONDS)
+        except _EndedError as error:
+            raise OSError("the process that reads batches does not start") from error
+
+    async def _said(self, questions: list[Question], patience_seconds: float) -> list[Batch | None]:
+        try:
+            async with asyncio.timeout(patience_seconds):
                 self._questions.write(asked(questions))
                 await self._questions.drain()
                 line = await self._answers.readline()

@@ -112,6 +112,8 @@ def _opened(path: Path, skipped: Skipped) -> Iterator[Any]:
     except (OSError, EOFError, UnicodeDecodeError, zlib.error, pa.ArrowException) as error:
         why = (isinstance(error, OSError) and error.strerror) or str(error).splitlines()[0][:200]
         raise FileRefusedError(f"cannot read {path} as {kind}: {why}") from error
+    except MemoryError as error:
+        raise FileRefusedError(f"cannot read {path} as {kind}: it says that a part of it is beyond memory") from error
 
 
 def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyarrow's readers share no type

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collector.store.database import Store
+    from collector.store.session import Session
 
 FIRST_COLLECTOR = 0  # of a site with one collector
 
@@ -15,6 +16,16 @@ class Mark:
         self.collector = collector
         self.upto = upto
 
+    def catch_up(self, session: "Session") -> None:
+        """Move to where the lake has it: it may have taken a sealing whose answer was lost on the way.
+
+        Raises:
+            StoreError: the lake cannot be read.
+        """
+        told = "SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?"
+        (upto,) = session.row(told, [self.collector])
+        self.upto = max(self.upto, int(upto))
+
     @classmethod
     def of(cls, store: "Store", collector: int = FIRST_COLLECTOR) -> "Mark":
         """Return the mark of a collector as the lake has it; that of a store without a lake never moves.
@@ -24,6 +35,7 @@ class Mark:
         """
         if store.lake is None:
             return cls(collector, 0)
+        mark = cls(collector, 0)
         with store.session() as session:
-            (upto,) = session.row("SELECT coalesce(max(upto), 0) FROM lake.markers WHERE collector = ?", [collector])
-        return cls(collector, upto)
+            mark.catch_up(session)
+        return mark

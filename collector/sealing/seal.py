@@ -56,17 +56,20 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
         StoreError: the lake refused, and took nothing; or it has taken all, and the hot file still holds it, which the
             next sealing forgets.
     """
+    with store.turn, store.session() as session:
+        mark.catch_up(session)
     forget(store, mark)
     with store.turn, store.session() as session:
         upto, newest = _reach(session, store, mark.upto, most_rows)
         if upto <= mark.upto:
             return Sealed()
-        with _owned(store, mark, upto, tenant), session.transaction():
-            sealed = replace(_Pass(session, store, mark.upto, upto).run(), more=upto < newest)
-            now = time.time_ns() // 1000
-            session.execute("INSERT INTO lake.main.markers VALUES (?, ?, ?)", [mark.collector, upto, now])
-            sync(store.lake.folder if store.lake else None)  # or the catalogue may name files that a power cut emptied
-        mark.upto = upto
+        with _owned(store, mark, upto, tenant):
+            with session.transaction():
+                sealed = replace(_Pass(session, store, mark.upto, upto).run(), more=upto < newest)
+                now = time.time_ns() // 1000
+                session.execute("INSERT INTO lake.main.markers VALUES (?, ?, ?)", [mark.collector, upto, now])
+                sync(store.lake.folder if store.lake else None)  # else a power cut may empty what the catalogue names
+            mark.upto = upto  # here: the registry may fail us after the lake has taken it
     forget(store, mark)
     return sealed
 

@@ -202,8 +202,10 @@ def _opening_failed(path: Path | None, error: str) -> str:
     if "lock on file" in error:  # DuckDB allows one process that writes, and then none that reads
         holder = re.search(r"PID (\d+)", error)
         by = f"process {holder[1]}" if holder else "another process"
-        return f"the store {path} is in use by {by}; ask it with --server URL, or stop it first"
+        return f"the store {path} is in use by {by}; stop that first, or ask it, where a command has --server URL"
     if "already attached" in error:
         return f"the store {path} is already open in this process; use that one"
+    if path is not None and not path.absolute().parent.is_dir():
+        return f"cannot open the store {path}: there is no folder {path.absolute().parent}; make it first"
     said = "it is no DuckDB file" if "in-memory database" in error else error.splitlines()[0]
     return f"cannot open the store {path}: {said}"

@@ -70,9 +70,12 @@ class Tenant:
         """
         if time.monotonic() >= self._alive_until:
             raise RegistryError("this collector could not show the others that it is alive; send the batch again")
-        unknown = {stream for stream, _ in asked} - self._mine.keys()
+        mine = self._mine  # the heartbeat may put another in its place meanwhile
+        epochs = {stream: mine.get(stream) for stream, _ in asked}
+        unknown = {stream for stream, epoch in epochs.items() if epoch is None}
         leases = self._acquired(unknown) if unknown else {}
-        answers = [self._answer(stream, epoch, leases.get(stream)) for stream, epoch in asked]
+        epochs |= {stream: lease.epoch for stream, lease in leases.items()}
+        answers = [_answer(stream, said, leases.get(stream), epochs[stream]) for stream, said in asked]
         return Judged(answers, {name: lease.since for name, lease in leases.items() if lease.is_mine})
 
     @contextmanager
@@ -96,16 +99,6 @@ class Tenant:
             self._mine.popitem(last=False)
         return leases
 
-    def _answer(self, stream: str, said: int | None, lease: "Lease | None") -> BatchError | None:
-        if lease is not None and not lease.is_mine:
-            sentence = f"stream {stream} belongs to another collector; send its batches there"
-            return BatchError(421, "elsewhere", sentence, location=f"{lease.url.rstrip('/')}/v1/batches")
-        epoch = lease.epoch if lease is not None else self._mine[stream]
-        if epoch > FIRST_EPOCH and said != epoch:
-            sentence = f"stream {stream} has changed hands; send what you keep of it again, under epoch {epoch}"
-            return BatchError(412, "epoch", sentence, epoch=epoch)
-        return None
-
     def _run(self) -> None:
         while not self._ending.wait(BEAT_SECONDS):
             try:
@@ -125,6 +118,18 @@ class Tenant:
         if self._failing:
             LOG.warning("the registry answers again")
         self._failing = False
+
+
+def _answer(stream: str, said: int | None, lease: "Lease | None", epoch: int | None) -> BatchError | None:
+    if lease is not None and not lease.is_mine:
+        sentence = f"stream {stream} belongs to another collector; send its batches there"
+        return BatchError(421, "elsewhere", sentence, location=f"{lease.url.rstrip('/')}/v1/batches")
+    if epoch is None:
+        raise RegistryError(f"the registry does not say whose stream {stream} is; send the batch again")
+    if epoch > FIRST_EPOCH and said != epoch:
+        sentence = f"stream {stream} has changed hands; send what you keep of it again, under epoch {epoch}"
+        return BatchError(412, "epoch", sentence, epoch=epoch)
+    return None
 
 
 def _now() -> int:

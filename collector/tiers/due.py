@@ -50,13 +50,28 @@ def waiting(session: "Session") -> list[int]:
     return [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM tier_due ORDER BY hour")]
 
 
-def done(session: "Session", hours: Span) -> None:
-    """Take hours off the list, in the transaction that rolls them up, and note how far that has come."""
+def forget_expired(session: "Session") -> None:
+    """Take hours off the list whose samples are gone, in the transaction that drops them.
+
+    Rolled up again they would be empty, and what all their samples had said would be lost.
+    """
+    session.execute("DELETE FROM tier_due WHERE hour < ?", [kept_from(session, TIERED)])
+
+
+def done(session: "Session", hours: Span, now_us: int | None = None) -> None:
+    """Take hours off the list, in the transaction that rolls them up, and note how far that has come.
+
+    That is to the hour of `now_us` at most (None: history, of which all is over): a host's clock may be a day ahead,
+    and an hour that has not begun would keep everybody's readers from the samples of this one.
+    """
     session.execute("DELETE FROM tier_due WHERE hour >= ? AND hour < ?", [hours.start, hours.end])
     (rolled,) = session.row("SELECT coalesce(max(upto), 0) FROM tier_marks WHERE collector = ?", [ROLLED])
-    if hours.end - HOUR_US > rolled:
+    newest = hours.end - HOUR_US
+    if now_us is not None:
+        newest = min(newest, now_us // HOUR_US * HOUR_US)
+    if newest >= hours.start and newest > rolled:
         session.execute("DELETE FROM tier_marks WHERE collector = ?", [ROLLED])
-        session.execute("INSERT INTO tier_marks VALUES (?, ?)", [ROLLED, hours.end - HOUR_US])
+        session.execute("INSERT INTO tier_marks VALUES (?, ?)", [ROLLED, newest])
 
 
 def _touched(session: "Session", collector: int, after: int) -> set[int]:

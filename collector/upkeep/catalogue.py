@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
+from collector.store.lake import delete
 from collector.upkeep.outcome import Outcome
+from collector.upkeep.writing import writing
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -90,11 +92,11 @@ def _vacuum(file: Path) -> int:
 
 def _trim_markers(store: "Store") -> None:
     """Forget markers that newer ones have replaced; a day of them stays, for people."""
-    with store.session() as session, session.transaction():
+    with writing(store) as session:
         old = f"sealed_at < epoch_us({_ago(24 * HOUR_SECONDS)})"
         newest = "SELECT max(m.upto) FROM lake.main.markers m WHERE m.collector = markers.collector"
         if session.rows(f"SELECT 1 FROM lake.main.markers WHERE {old} AND upto < ({newest}) LIMIT 1"):
-            session.execute(f"DELETE FROM lake.main.markers WHERE {old} AND upto < ({newest})")
+            delete(session, f"DELETE FROM lake.main.markers WHERE {old} AND upto < ({newest})")
 
 
 def _ago(seconds: float) -> str:

@@ -8,7 +8,7 @@ one who is late leaves it.
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from collector.store.lake import delete
@@ -21,12 +21,13 @@ from collector.upkeep.writing import writing
 
 if TYPE_CHECKING:
     from collector.store.database import Store
+    from collector.store.session import Session
 
 SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
 SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
 FEW = 4  # small files that an hour may have
 NOT_MUCH_BYTES = 256 * 2**20  # written anew, as a whole, for one late hour
-MOST_SPANS = 400  # of one file; what a file holds beyond that is compacted when these are done
+MOST_SPANS = 400  # that a file is taken to hold all of; of one that reaches further its rows are asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,26 @@ def _settled(there: list[LakeFile], now_us: int) -> list[Window]:
 
 
 def _files(store: "Store") -> list[LakeFile]:
+    """Return the files of all tables that grow with time; one that reaches far, once for each day that it has.
+
+    A host whose clock began in 2020 puts rows of then and of today into one file: there is nothing in between.
+    """
+    known = layouts()
     with store.session() as session:
-        return files(session, {layout.table: layout.clock for layout in layouts().values()})
+        there = files(session, {layout.table: layout.clock for layout in known.values()})
+        return [part for file in there for part in _parts(session, file, known[file.table])]
+
+
+def _parts(session: "Session", file: LakeFile, layout: Layout) -> list[LakeFile]:
+    shortest = HOUR_US if _is_sealed(layout) else DAY_US
+    if file.last - file.first < MOST_SPANS * shortest:
+        return [file]
+    path = paths(session, layout.table).get(file.name)
+    days = f"""
+        SELECT min({layout.clock}), max({layout.clock}) FROM {layout.table} WHERE filename = {literal(path or "")}
+        GROUP BY {layout.clock} // {DAY_US} ORDER BY 1
+    """
+    return [replace(file, first=first, last=last) for first, last in session.rows(days)]
 
 
 def _windows(there: list[LakeFile], span_of: Callable[[Layout], int]) -> list[Window]:
@@ -153,7 +172,7 @@ def _windows(there: list[LakeFile], span_of: Callable[[Layout], int]) -> list[Wi
 
 def _starts(file: LakeFile, span: int) -> Iterable[int]:
     first = (file.first - MONDAY_US) // span * span + MONDAY_US
-    return range(first, min(file.last + 1, first + MOST_SPANS * span), span)
+    return range(first, file.last + 1, span)
 
 
 def _compacted(store: "Store", due: list[Window], deadline: float, give_way: Callable[[], None]) -> Outcome:

@@ -44,7 +44,7 @@ def jobs(
             "roll_up",
             HOUR_SECONDS,
             "samples into minutes and hours",
-            lambda deadline, _: roll_up(store, deadline, give_way),
+            lambda deadline, now_us: roll_up(store, deadline, give_way, now_us),
         ),
         Job(
             "retention",

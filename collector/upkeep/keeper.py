@@ -147,7 +147,7 @@ class Upkeep:
         self._counters.runs.labels(job.name, word).inc()
         self._show(state)
         try:
-            give(self._store, state)
+            give(self._store, state, self._until_us)
         except StoreError as error:  # the turn then ends by itself
             LOG.warning("%s ended, and this could not be written down: %s", job.name, error)
 

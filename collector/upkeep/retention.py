@@ -130,6 +130,7 @@ def _drop(store: "Store", cuts: Mapping[str, int], reason: str, now_us: int) -> 
         if old:
             with writing(store) as session:
                 rows |= {table: _drop_one(session, table, cut, reason, now_us) for table, cut in old.items()}
+                due.forget_expired(session)
     return rows
 
 

@@ -8,19 +8,23 @@ from collector.tiers import due
 from collector.tiers.pieces import Span
 from collector.tiers.rolling import ROWS_AT_ONCE, planned, roll_hours, roll_minutes
 from collector.tiers.tables import HOUR_US, TIERED, tiered
+from collector.upkeep.layout import DAY_US
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.writing import writing
 
 if TYPE_CHECKING:
     from collector.store.database import Store
 
-DAY_US = 24 * HOUR_US
 # What a transaction costs, several hours cost once; but it should not be lost with more than so much work in it.
 UNIT_SECONDS = 15.0
 
 
-def roll_up(store: "Store", deadline: float, give_way: Callable[[], None] = lambda: None) -> Outcome:
+def roll_up(
+    store: "Store", deadline: float, give_way: Callable[[], None] = lambda: None, now_us: int | None = None
+) -> Outcome:
     """Roll up what waits until the deadline (time.monotonic); `give_way` is called before each transaction.
+
+    Hours after that of `now_us` are rolled up too, and readers go on to take their samples; None is history.
 
     Raises:
         StoreError: the store refused some hours; those before them are kept.
@@ -33,7 +37,7 @@ def roll_up(store: "Store", deadline: float, give_way: Callable[[], None] = lamb
     while done < len(waiting) and not (done and time.monotonic() > deadline):
         hours = _together(waiting[done:], most)
         began = time.monotonic()
-        rows += _rolled(store, hours, give_way)
+        rows += _rolled(store, hours, give_way, now_us)
         taken = (hours.end - hours.start) // HOUR_US
         most = max(1, int(UNIT_SECONDS * taken / max(time.monotonic() - began, 0.001)))
         done += taken
@@ -42,7 +46,7 @@ def roll_up(store: "Store", deadline: float, give_way: Callable[[], None] = lamb
     return Outcome(said, done, again=left > 0)
 
 
-def _rolled(store: "Store", hours: Span, give_way: Callable[[], None]) -> int:
+def _rolled(store: "Store", hours: Span, give_way: Callable[[], None], now_us: int | None) -> int:
     """Roll hours up, in one transaction if that is short; return how many minutes' rows there are.
 
     Others wait for it: where there are more samples, each portion has a transaction of its own, and the hours are off
@@ -58,7 +62,7 @@ def _rolled(store: "Store", hours: Span, give_way: Callable[[], None]) -> int:
         portions = []
     give_way()
     with writing(store) as session:
-        due.done(session, hours)
+        due.done(session, hours, now_us)
         for portion in portions:
             roll_minutes(session, portion)
         return sum(roll_hours(session, tiered(name), hours) for name in TIERED)

@@ -68,24 +68,30 @@ def prolong(store: "Store", job: str, until_us: int, longer_us: int) -> None:
         StoreError: another has taken it over, or the store refused.
     """
     with writing(store) as session:
-        state = states(session).get(job, JobState(job))
-        if (state.outcome, state.due_at) != (BEGUN, until_us):
-            raise StoreError(f"the turn of {job} was over, and another collector has taken it")
+        state = _own(session, job, until_us)
         _write(session, JobState(ALL))
         _write(session, replace(state, due_at=longer_us))
 
 
-def give(store: "Store", state: JobState) -> None:
-    """Write down how a turn ended, and when the next is due.
+def give(store: "Store", state: JobState, until_us: int) -> None:
+    """Write down how the turn that was taken until `until_us` ended, and when the next is due.
 
     Raises:
-        StoreError: the store refused; the turn then ends by itself.
+        StoreError: another has taken it over, or the store refused; the turn then ends by itself.
     """
     with writing(store) as session:
-        before = states(session).get(state.job, state)
+        before = _own(session, state.job, until_us)
         if state.succeeded_at < before.succeeded_at:
             state = JobState(state.job, state.outcome, state.said, state.finished_at, before.succeeded_at, state.due_at)
         _write(session, state)
+
+
+def _own(session: "Session", job: str, until_us: int) -> JobState:
+    """Return the state of a job whose turn is still the one that was taken until then."""
+    state = states(session).get(job, JobState(job))
+    if (state.outcome, state.due_at) != (BEGUN, until_us):
+        raise StoreError(f"the turn of {job} was over, and another collector has taken it")
+    return state
 
 
 def _write(session: "Session", state: JobState) -> None:

@@ -90,6 +90,19 @@ def test_a_host_gets_a_key_of_its_own_and_uses_it(guarded: Site, spool: Spool, t
     assert len(guarded.registry.keys.listed()) == 1
 
 
+def test_a_key_that_could_not_be_kept_is_not_asked_for(
+    guarded: Site, spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that nobody made must not use the token up, nor be told as a server that does not answer."""
+    config = settings(tmp_path, f"http://127.0.0.1:{guarded.port}", token(guarded))
+    elsewhere = replace(config, key_file=tmp_path / "missing" / "agent.key")
+    assert delivered(elsewhere, spool, 1) == [False]
+    assert f"cannot write key_file {elsewhere.key_file}: its folder does not exist" in caplog.text
+    assert guarded.registry.keys.listed() == []
+    (tmp_path / "missing").mkdir()
+    assert delivered(elsewhere, spool, 1) == [True]
+
+
 def test_over_tls_with_an_authority_of_the_site(config: CollectorConfig, spool: Spool, tmp_path: Path) -> None:
     """Neither join token nor key is readable on the way, and nothing is shown to who is not the collector."""
     authority = Authority(tmp_path)

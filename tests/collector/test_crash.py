@@ -93,7 +93,7 @@ def test_a_store_in_use_says_by_whom_and_what_to_do(tmp_path: Path) -> None:
     collector = CollectorProcess(tmp_path / "store.duckdb")
     collector.start()
     try:
-        with pytest.raises(Exception, match=r"is in use by process \d+; ask it with --server URL, or stop it first"):
+        with pytest.raises(Exception, match=r"is in use by process \d+; stop that first, or ask it"):
             Store.open(collector.store)
     finally:
         collector.stop()

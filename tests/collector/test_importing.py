@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,25 @@ def test_a_file_that_is_not_what_it_says_is_refused_in_one_sentence(
         _imported(path)
     assert "\n" not in str(refused.value)
     assert name in str(refused.value)
+
+
+def test_an_arrow_file_that_claims_more_than_memory_is_refused(tmp_path: Path) -> None:
+    """Found by a million mutants: the reader of Arrow allocates what a message says that it holds."""
+    rows = pa.RecordBatch.from_pylist([{"node": "n1", "gpu_uuid": "GPU-0", "started_at": NOW - 10, "ended_at": NOW}])
+    sink = pa.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    content = sink.getvalue().to_pybytes()
+    reader = pyarrow.ipc.MessageReader.open_stream(content)
+    reader.read_next_message()
+    body = reader.read_next_message().body
+    assert body is not None
+    length = struct.pack("<q", body.size)
+    assert content.count(length) >= 1
+    path = tmp_path / "gpu_samples.arrow"
+    path.write_bytes(content.replace(length, struct.pack("<q", 2**62)))
+    with pytest.raises(FileRefusedError, match=r"cannot read .*gpu_samples\.arrow as arrow"):
+        _imported(path)
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:

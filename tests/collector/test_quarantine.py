@@ -6,6 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.wire.contract import SCHEMA_VERSION
+from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
 from collector.decoding.batch import Batch, decode
@@ -40,6 +42,16 @@ def test_one_impossible_row_costs_no_other(collector: Running) -> None:
     metrics = collector.client.get("/metrics").text
     assert 'gpuledger_collector_quarantined_rows_total{table="gpu_samples"} 1.0' in metrics
     assert 'gpuledger_collector_rows_total{table="gpu_samples"} 2.0' in metrics
+
+
+def test_what_is_left_of_a_newer_agents_batch_says_that_it_is_of_our_version() -> None:
+    """It has our columns: sealed after an upgrade under the agent's version, it would be taken for broken."""
+    rows = [*gpu_rows(2), *gpu_rows(1, power_watts=-5.0)]
+    newer = sealed({"gpu_samples": message("gpu_samples", rows)}, 3, schema_version=SCHEMA_VERSION + 1)
+    batch = decode(newer, NOW)
+    assert batch.quarantined
+    header, _ = open_envelope(batch.body, 2**20)
+    assert header.schema_version == SCHEMA_VERSION
 
 
 def test_the_same_batch_again_puts_nothing_aside_twice(collector: Running) -> None:

@@ -127,7 +127,7 @@ def test_a_process_that_is_killed_is_replaced() -> None:
 def test_a_process_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that is never answered would hold its place for ever."""
     monkeypatch.setattr(decoders, "PATIENCE_SECONDS", 0.2)
-    site = Site((sys.executable, "-c", "import time; time.sleep(600)"))
+    site = Site((sys.executable, "-c", "import time; print([], flush=True); time.sleep(600)"))
 
     async def what() -> None:
         silent = await site.said(body())
@@ -140,7 +140,8 @@ def test_a_process_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("answer", ["nonsense", "[]", "[1]", "[[1,2]]", "{}", ""])
 def test_an_answer_that_is_none_ends_the_process(answer: str) -> None:
     """What it says is not believed because it is a child of ours."""
-    site = Site((sys.executable, "-c", f"import sys; sys.stdin.buffer.readline(); print({answer!r}, flush=True)"))
+    greets = "print([], flush=True); sys.stdin.buffer.readline(); sys.stdin.buffer.readline()"
+    site = Site((sys.executable, "-c", f"import sys; {greets}; print({answer!r}, flush=True)"))
 
     async def what() -> None:
         said = await site.said(body())
@@ -150,9 +151,17 @@ def test_an_answer_that_is_none_ends_the_process(answer: str) -> None:
     _tried(site, what)
 
 
-def test_where_none_can_be_started_the_server_decodes_itself() -> None:
-    """A host without memory for one more process still takes batches, slower."""
-    site = Site(("/nowhere/python",))
+@pytest.mark.parametrize(
+    "start",
+    [("/nowhere/python",), (sys.executable, "-c", "raise ImportError"), (sys.executable, "-c", "print('hello')")],
+    ids=["no such file", "ends at once", "is another program"],
+)
+def test_where_none_can_be_started_the_server_decodes_itself(start: tuple[str, ...]) -> None:
+    """A host without memory for one more process, or in the middle of an upgrade, still takes batches, slower.
+
+    If the first body were blamed for the end, each would be refused for good at its second try.
+    """
+    site = Site(start)
 
     async def what() -> None:
         assert site.decoders.can_help

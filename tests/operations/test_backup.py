@@ -195,6 +195,8 @@ def test_the_registry_comes_along(site: Site, folder: Path, tmp_path: Path) -> N
         registry.execute("INSERT INTO keys VALUES ('n14')")
     made = make(site.store, folder)
     restored(made.path, tmp_path / "new.duckdb").close()
+    for copy in (Layout.within(made.path), Layout(tmp_path / "new.duckdb")):
+        assert copy.registry.stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(Layout(tmp_path / "new.duckdb").registry) as registry:
         assert registry.execute("SELECT name FROM keys").fetchall() == [("n14",)]
     registry.close()

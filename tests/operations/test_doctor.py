@@ -38,7 +38,7 @@ from collector.tiers.schema import make_tables
 from collector.upkeep.lake_files import LakeFile
 from collector.upkeep.layout import DAY_US
 from collector.upkeep.retention import Keeping
-from collector.upkeep.turns import JobState, give
+from collector.upkeep.turns import JobState, give, take
 from tests.collector.serving import running
 from tests.operations.site import Site
 
@@ -305,9 +305,11 @@ def test_a_job_that_fails_is_said(site: Site, sight: Sight) -> None:
     """Retention that fails fills the disk, and roll-ups that fail keep samples from being dropped."""
     assert "no job of the upkeep has run on this store yet" in told(jobs(sight), "note")
     make_tables(site.store)
-    give(site.store, JobState("merge", "done", "", NOW, NOW, NOW))
+    assert take(site.store, "merge", NOW, NOW + 1)
+    give(site.store, JobState("merge", "done", "", NOW, NOW, NOW), NOW + 1)
     assert "1 job of the upkeep went well" in told(jobs(sight), "ok")
-    give(site.store, JobState("retention", "failed", "the lake refused", NOW, 0, NOW))
+    assert take(site.store, "retention", NOW, NOW + 1)
+    give(site.store, JobState("retention", "failed", "the lake refused", NOW, 0, NOW), NOW + 1)
     assert told(jobs(sight), "bad") == ["retention failed: the lake refused"]
     assert "the last analysis failed: no" in told(jobs(replace(sight, live=Live(analysis_error="no"))), "bad")
 

@@ -2,7 +2,8 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from collector.sealing.mark import Mark
 from collector.sealing.seal import Sealed, seal
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.tenancy import tenant
 from collector.tenancy.tenant import Tenant
 from tests.sealing.test_sealing import batch, count
 
@@ -151,3 +153,48 @@ def test_without_the_registry_nothing_is_sealed(pair: tuple[Collector, Collector
     with pytest.raises(RegistryError):
         a.seal()
     assert rows(a) == (0, 0)
+
+
+def test_a_registry_that_fails_after_the_lake_has_taken_a_sealing_has_nothing_sealed_twice(
+    pair: tuple[Collector, Collector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction idles while the lake writes, and PostgreSQL may end what idles; each retry would seal again."""
+    a, _ = pair
+    a.take(batch(0))
+    ours = a.tenant.guard
+
+    @contextmanager
+    def cut_off(streams: Iterable[str]) -> Iterator[dict[str, int]]:
+        with ours(streams) as held:
+            yield held
+        raise RegistryError("terminating connection due to idle-in-transaction timeout")
+
+    monkeypatch.setattr(a.tenant, "guard", cut_off)
+    with pytest.raises(RegistryError):
+        a.seal()
+    assert a.seal().batches == 0
+    assert rows(a) == (2, 2)
+
+
+def test_a_commit_of_the_lake_whose_answer_was_lost_is_not_repeated(pair: tuple[Collector, Collector]) -> None:
+    """What has been sealed is known to the lake's marker, whatever this process believes."""
+    a, _ = pair
+    a.take(batch(0))
+    before = a.mark.upto
+    a.seal()
+    a.mark.upto = before
+    assert a.seal().batches == 0
+    assert rows(a) == (2, 2)
+
+
+def test_more_streams_than_are_remembered_are_asked_for_again(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgetting one that is asked about in the same breath ended the writer, and with it the collector."""
+    monkeypatch.setattr(tenant, "MAX_STREAMS", 3)
+    one = Tenant(registry, "a", "http://a:8470", "a")
+    one._beat()
+    for stream in "abc":
+        one.judge([(stream, None)])
+    for _ in range(3):
+        assert one.judge([("a", None), ("new", None), ("b", None)]).answers == [None, None, None]

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -82,6 +83,25 @@ def test_late_rows_join_their_day(tmp_path: Path) -> None:
         with store.session() as session:
             assert everything(session, "gpu_samples") == before
             assert [file.first // DAY_US - DAY // DAY_US for file in files(session, _CLOCK)] == [0, 1]
+
+
+def test_a_clock_that_began_years_ago_does_not_hold_compaction_up(tmp_path: Path) -> None:
+    """One row of 2020 in a file of today is two days, and not two thousand: days in between have nothing."""
+    with site(tmp_path) as store:
+        for number in range(3):
+            start, batch = DAY + number * 2 * HOUR_US, BATCH * (number + 1)
+            old = rows(DAY - 2400 * DAY_US, 1, batch=batch, gpus=["GPU-old"], node="n9")
+            take(store, pa.concat_tables([rows(start, 250, batch=batch, step=20 * SECOND), old]), batch)
+        with store.session() as session:
+            before = everything(session, "gpu_samples")
+        windows = [w for w in _windows(_files(store), lambda layout: layout.span_us) if w.layout.table == "gpu_samples"]
+        assert [(w.start - DAY) // DAY_US for w in windows] == [-2400, 0]
+        _compact(store, DAY + 3 * DAY_US)
+        with store.session() as session:
+            assert everything(session, "gpu_samples") == before
+            spans = [(f.first // DAY_US, f.last // DAY_US) for f in files(session, _CLOCK)]
+        assert spans == [(DAY // DAY_US,) * 2], "the three rows of then are so few that the catalogue has them"
+        assert _compact(store, DAY + 3 * DAY_US).done == 0
 
 
 def test_hours_of_today_are_merged_where_there_are_many_files(tmp_path: Path) -> None:

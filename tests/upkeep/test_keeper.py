@@ -86,7 +86,7 @@ def test_of_two_who_take_a_turn_at_once_one_gets_it(tmp_path: Path) -> None:
     with site(tmp_path) as store, Store.open(tmp_path / "other.duckdb", lake=store.lake) as other:
         assert take(store, "roll_up", DAY, DAY + HOUR_US)
         assert not take(other, "roll_up", DAY, HOUR_US)
-        give(store, JobState("roll_up", "done", "", DAY, DAY, DAY))
+        give(store, JobState("roll_up", "done", "", DAY, DAY, DAY), DAY + HOUR_US)
         with other.session() as session, pytest.raises(StoreError):
             _take_late(session, store)
         with store.session() as session:
@@ -114,8 +114,18 @@ def test_two_jobs_of_two_collectors_do_not_meet(tmp_path: Path) -> None:
     with site(tmp_path, lake=False) as store:
         assert take(store, "compaction", DAY, DAY + HOUR_US)
         assert not take(store, "roll_up", DAY, DAY + HOUR_US)
-        give(store, JobState("compaction", "done", "", DAY, DAY, DAY + DAY_US))
+        give(store, JobState("compaction", "done", "", DAY, DAY, DAY + DAY_US), DAY + HOUR_US)
         assert take(store, "roll_up", DAY, DAY + HOUR_US)
+
+
+def test_who_has_lost_a_turn_does_not_give_it_back(tmp_path: Path) -> None:
+    """It hung for longer than its turn, and another compacts now: a third must not begin for that one's end."""
+    with site(tmp_path, lake=False) as store:
+        assert take(store, "compaction", DAY, DAY + HOUR_US)
+        assert take(store, "compaction", DAY + HOUR_US, DAY + 2 * HOUR_US)
+        with pytest.raises(StoreError, match="another collector has taken it"):
+            give(store, JobState("compaction", "failed", "", DAY + HOUR_US, 0, DAY + HOUR_US), DAY + HOUR_US)
+        assert not take(store, "roll_up", DAY + HOUR_US, DAY + 2 * HOUR_US)
 
 
 def test_jobs_let_the_sealing_catch_up_first_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from collector.store.database import Store
+from collector.tiers import due
 from collector.upkeep.compaction import compact
-from collector.upkeep.lake_files import LakeFile
-from collector.upkeep.layout import droppable
+from collector.upkeep.lake_files import LakeFile, files
+from collector.upkeep.layout import droppable, layouts
 from collector.upkeep.retention import Dropped, Keeping, cuts_for_bytes, drop, judged_until
 from collector.upkeep.rolling import roll_up
+from collector.upkeep.writing import writing
 from tests.upkeep.sites import DAY, DAY_US, HOUR_US, SECOND, judge, one, rows, site, take
 
 NOW = DAY + 20 * DAY_US
@@ -167,3 +169,20 @@ def test_what_reports_are_made_of_never_goes() -> None:
         "ownership",
     }
     assert kept & set(droppable()) == set()
+
+
+def test_late_rows_that_are_dropped_before_their_turn_take_nothing_with_them(tmp_path: Path) -> None:
+    """The disk is full before a late host's hour is rolled up again: what was known of that hour stays."""
+    with site(tmp_path) as store:
+        take(store, rows(DAY, 360, batch=256, step=10 * SECOND), 256)
+        roll_up(store, LATER)
+        kept = one(store, "SELECT count(*) FROM gpu_minutes"), one(store, "SELECT count(*) FROM gpu_hours")
+        take(store, rows(DAY, 360, batch=512, step=10 * SECOND, gpus=["GPU-y", "GPU-z"], node="n2"), 512)
+        with writing(store) as session:
+            assert due.note(session) == 1
+        with store.session() as session:
+            clocks = {layout.table: layout.clock for layout in layouts().values()}
+            bound = sum(file.bytes for file in files(session, clocks)) - 1
+        assert _drop(store, replace(KEEPING, bytes=bound), DAY + DAY_US + HOUR_US).unjudged > 0
+        assert roll_up(store, LATER).done == 0
+        assert (one(store, "SELECT count(*) FROM gpu_minutes"), one(store, "SELECT count(*) FROM gpu_hours")) == kept

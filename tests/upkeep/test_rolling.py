@@ -7,6 +7,9 @@ import pytest
 from collector.errors import StoreError
 from collector.store.database import Store
 from collector.tiers import rolling as tier_rolling
+from collector.tiers.series import series
+from collector.tiers.subjects import gpus
+from collector.tiers.tables import MINUTE_US
 from collector.upkeep import rolling
 from collector.upkeep.rolling import roll_up
 from collector.upkeep.turns import JobState, give, prolong, states, take
@@ -79,6 +82,20 @@ def test_a_turn_is_prolonged_by_whoever_has_it(tmp_path: Path) -> None:
             assert states(session)["roll_up"].due_at == until + HOUR_US
         with pytest.raises(StoreError, match="another collector has taken it"):
             prolong(store, "roll_up", until, until + DAY_US)
-        give(store, JobState("roll_up", "done", "", until, until, until + DAY_US))
+        give(store, JobState("roll_up", "done", "", until, until, until + DAY_US), until + HOUR_US)
         with pytest.raises(StoreError, match="was over"):
             prolong(store, "roll_up", until + DAY_US, until + 2 * DAY_US)
+
+
+def test_a_fast_clock_of_one_host_leaves_no_gap_in_the_charts_of_others(tmp_path: Path) -> None:
+    """Five hours ahead is believed; what the others told since the last roll-up is still read from their samples."""
+    now = DAY + 14 * HOUR_US + 5 * MINUTE_US
+    with site(tmp_path) as store:
+        land(store, rows(DAY + 8 * HOUR_US, 6 * 60 + 5, batch=256), 256)
+        land(store, rows(now + 5 * HOUR_US, 10, batch=512, node="fast", gpus=["GPU-x"]), 512)
+        roll_up(store, LATER, now_us=now)
+        land(store, rows(now, 50, batch=768), 768)
+        with store.session() as session:
+            start, end = DAY + 8 * HOUR_US, now + 50 * MINUTE_US
+            (told,) = series(session, gpus(["GPU-a"]), ["utilization_ratio"], start, end, 300)
+    assert told.mean.null_count == 0
