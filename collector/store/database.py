@@ -108,7 +108,7 @@ class Store:
         """
         if self.lake is None:
             return self.hot_session()
-        session = Session(self._connection.cursor(), self._settle)
+        session = Session(self._cursor(), self._settle)
         session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
         return session
 
@@ -120,9 +120,15 @@ class Store:
         """
         if self.hot is None:
             raise StoreError(f"the store {self.path} is in use; only its lake can be read")
-        session = Session(self._connection.cursor(), self._settle)
+        session = Session(self._cursor(), self._settle)
         session.execute(f"USE {self.hot}")
         return session
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.cursor()
+        except duckdb.Error as error:
+            raise StoreError(f"the store {self.path} has been closed") from error
 
     @property
     def trouble(self) -> str | None:

@@ -11,7 +11,7 @@ class Counters:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.runs = Counter(
             f"{_PREFIX}_runs",
-            "Turns of a job, by how they ended: done, failed, or elsewhere, where another collector had it.",
+            "Turns of a job, by how they ended: done, failed, interrupted as the server ended, or elsewhere.",
             ["job", "outcome"],
             registry=registry,
         )

@@ -63,7 +63,7 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the turn that is under way; a job that is cut off is done again by the next."""
+        """End after the transaction that is under way; what a job has left is done after the next start."""
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join(STOPPING_SECONDS)
@@ -105,8 +105,11 @@ class Upkeep:
         try:
             outcome = job.run(began + self._turn_seconds, self._now_us())
         except StoreError as error:
-            self._ended(job, "failed", str(error), RETRY_SECONDS)
-            self._failed(job.name, error)
+            if self._ending.is_set():
+                self._ended(job, "interrupted", str(error), AGAIN_SECONDS)
+            else:
+                self._ended(job, "failed", str(error), RETRY_SECONDS)
+                self._failed(job.name, error)
             return False
         finally:
             self._counters.seconds.labels(job.name).inc(time.monotonic() - began)
@@ -114,8 +117,14 @@ class Upkeep:
         return True
 
     def _give_way(self) -> None:
-        """Let the sealing catch up between two transactions of a job, whose turn is prolonged where it gets long."""
+        """Let the sealing catch up between two transactions of a job, whose turn is prolonged where it gets long.
+
+        Raises:
+            StoreError: nothing more is to be begun, since the server ends; or the turn is another's.
+        """
         self._wait_for_sealing()
+        if self._ending.is_set():
+            raise StoreError("the server ends; what is left is done after the next start")
         if self._until_us - self._now_us() < self._longest_us // 2:
             longer = self._longer_us()
             prolong(self._store, self._turn_of, self._until_us, longer)

@@ -168,6 +168,28 @@ def test_a_job_that_fails_is_tried_again_and_the_others_go_on(tmp_path: Path, ca
     assert "works again" in told[1]
 
 
+def test_a_server_that_ends_does_not_wait_for_a_long_job(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A roll-up of a week goes on for a minute, and the store is closed after half of one: it is no failure to end."""
+    clock, metrics, asked = Clock(DAY), Metrics(), []
+
+    def stop_in_the_middle() -> bool:
+        asked.append(1)
+        if len(asked) == 2:  # before the first transaction of the first job
+            upkeep.stop()
+        return False
+
+    with site(tmp_path, lake=False) as store:
+        land(store, rows(DAY, 5, batch=256), 256)
+        upkeep = Upkeep(store, CONFIG, metrics, clock, stop_in_the_middle)
+        assert upkeep.once() == []
+        assert 'gpuledger_upkeep_runs_total{job="roll_up",outcome="interrupted"} 1.0' in _page(metrics)
+        assert caplog.text == ""
+        clock.now_us += 6 * SECOND
+        assert Upkeep(store, CONFIG, Metrics(), clock).once()[0] == "roll_up"
+    with pytest.raises(StoreError, match="has been closed"):
+        store.session()
+
+
 @pytest.mark.parametrize(
     ("kept", "sentence"),
     [
