@@ -18,6 +18,7 @@ from collector.errors import ConfigError
 from collector.notify import SupervisedServer
 from collector.opening import open_store
 from collector.tenancy.opening import tenant_of
+from collector.trust import OLDEST
 from collector.writer import Writer
 
 if TYPE_CHECKING:
@@ -48,8 +49,22 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
     Raises:
         ConfigError: the address cannot be listened on, or the certificate not be used.
     """
-    host, port = config.address
     check_certificate(config)
+    settings = settings_of(app, config)
+    try:
+        socket = settings.bind_socket()
+    except SystemExit as error:  # how uvicorn says that the address is taken
+        raise ConfigError(f"cannot listen on {config.listen}; is a collector already running there?") from error
+    server = SupervisedServer(settings, app.state.alive)
+    _look_for_rings_seldom()
+    with socket, _signals_end(server), _hangup_renews(server, config):
+        server.run(sockets=[socket])
+    _leave_the_busy()
+
+
+def settings_of(app: "FastAPI", config: "CollectorConfig") -> uvicorn.Config:
+    """Return how an application is served: with the certificate of the settings, where they name one."""
+    host, port = config.address
     settings = uvicorn.Config(
         app.state.entrance,
         host=host,
@@ -64,15 +79,10 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
         ssl_keyfile=config.tls_key or None,
         timeout_graceful_shutdown=STOPPING_SECONDS,
     )
-    try:
-        socket = settings.bind_socket()
-    except SystemExit as error:  # how uvicorn says that the address is taken
-        raise ConfigError(f"cannot listen on {config.listen}; is a collector already running there?") from error
-    server = SupervisedServer(settings, app.state.alive)
-    _look_for_rings_seldom()
-    with socket, _signals_end(server), _hangup_renews(server, config):
-        server.run(sockets=[socket])
-    _leave_the_busy()
+    settings.load()
+    if settings.ssl is not None:
+        settings.ssl.minimum_version = OLDEST
+    return settings
 
 
 def _leave_the_busy() -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent.connection import connection
+from agent.connection import connection, trusting
 from agent.delivery.backoff import http_date
 from agent.errors import ConfigError
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
@@ -131,7 +131,7 @@ def _parts(url: str) -> tuple[str, str, int | None, str]:
 
 def _context(ca_file: Path | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        return trusting(ca_file)
     except OSError as error:
         raise ConfigError(f"cannot read the certificates in {ca_file}: {error}") from error
 

@@ -2,11 +2,10 @@
 
 import http.client
 import os
-import ssl
 from urllib.parse import urlsplit
 
 from agent.config import AgentConfig
-from agent.connection import connection
+from agent.connection import connection, trusting
 from agent.doctor.finding import Line
 
 TIMEOUT_SECONDS = 5.0
@@ -41,7 +40,7 @@ def collector_line(config: AgentConfig) -> list[Line]:
 
 def _ask(config: AgentConfig) -> int:
     parts = urlsplit(config.collector)
-    tls = ssl.create_default_context(cafile=config.ca_file) if parts.scheme == "https" else None
+    tls = trusting(config.ca_file) if parts.scheme == "https" else None
     asked = connection(parts.hostname or "", parts.port, TIMEOUT_SECONDS, tls)
     try:
         asked.request("GET", parts.path.rstrip("/") + HEALTH)

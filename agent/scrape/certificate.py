@@ -4,6 +4,7 @@ import logging
 import ssl
 from pathlib import Path
 
+from agent.connection import OLDEST
 from agent.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Certificate:
 
     def _made(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = OLDEST
         # Without a password of ours OpenSSL would ask for that of an encrypted key on the terminal.
         context.load_cert_chain(self._certificate, self._key, password="")
         return context

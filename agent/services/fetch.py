@@ -1,12 +1,11 @@
 """One page over HTTP, within a time and a size, and from nowhere but where it was asked for."""
 
 import http.client
-import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.connection import connection
+from agent.connection import connection, trusting
 from agent.errors import SourceError
 from agent.services.declared import Service
 
@@ -22,7 +21,7 @@ def fetch(service: Service, ca_file: Path | None = None, seconds: Callable[[], f
         SourceError: it cannot be had, is too large or too slow.
     """
     deadline = seconds() + WHOLE_SECONDS
-    tls = None if service.scheme == "http" else ssl.create_default_context(cafile=ca_file)
+    tls = None if service.scheme == "http" else trusting(ca_file)
     asked = connection(service.host, service.port, WHOLE_SECONDS, tls)
     try:
         asked.request("GET", service.path, headers={"Accept": "text/plain", "Accept-Encoding": "identity"})

@@ -18,6 +18,7 @@ import orjson
 from collector.decoding.plausible import Array
 from collector.errors import ServerError
 from collector.prometheus.answer import Answer, lines, matrix
+from collector.trust import trusting
 
 CHUNK_BYTES = 1 << 20
 COMPLAINT_BYTES = 4096
@@ -231,7 +232,7 @@ class Client:
         if self._place.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=timeout)
         try:
-            context = ssl.create_default_context(cafile=self.server.ca)
+            context = trusting(self.server.ca)
         except (OSError, ssl.SSLError) as error:
             raise ServerError(f"the certificates in {self.server.ca} cannot be used: {error}") from error
         return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)

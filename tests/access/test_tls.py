@@ -14,11 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
 from collector.access.certificate import check_certificate
 from collector.access.opening import access_of
 from collector.config import CollectorConfig
 from collector.errors import ConfigError
+from collector.server import settings_of
+from collector.trust import trusting
 from tests.access.authority import Authority, Signed
 from tests.access.conftest import TOKEN
 from tests.collector.serving import PATIENCE_SECONDS
@@ -151,3 +154,17 @@ def test_plain_text_on_a_network_is_warned_of(
         access_of(replace(secure, listen=listen), None).registry.close()
     said = [record.message for record in caplog.records]
     assert [f"keys and names go to and from {listen} as plain text" in one for one in said] == [True] * warns
+
+
+def test_old_versions_of_tls_are_spoken_with_nobody() -> None:
+    """Where Python leaves it to the system, Debian's says yes to 1.0: who sends a key says no itself."""
+    assert trusting(None).minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_a_server_speaks_no_old_version_of_tls(authority: Authority) -> None:
+    """It is said by us, and not left to what Python was built with."""
+    app = FastAPI()
+    app.state.entrance = app
+    served = settings_of(app, settings(authority.server()))
+    assert served.ssl is not None
+    assert served.ssl.minimum_version >= ssl.TLSVersion.TLSv1_2

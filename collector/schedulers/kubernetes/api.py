@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from collector.errors import SchedulerError
 from collector.schedulers.kubernetes.fields import Json, text
+from collector.trust import trusting
 
 CHUNK_BYTES = 1 << 16
 LINE_BYTES = 8 * 2**20  # of one watched object; the server's own store takes no more than 1.5 MiB
@@ -130,7 +131,7 @@ class Api:
         if self._place.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=timeout)
         try:
-            context = ssl.create_default_context(cafile=self._server.ca)
+            context = trusting(self._server.ca)
         except (OSError, ssl.SSLError) as error:
             raise SchedulerError(f"the certificates in {self._server.ca} cannot be used: {error}") from error
         return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
