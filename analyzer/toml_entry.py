@@ -33,7 +33,7 @@ def toml_of(where: str, content: bytes, known: Collection[str]) -> "Entry":
         ConfigError: it is no TOML, or has a key that is not known.
     """
     try:
-        values = tomllib.loads(content.decode("utf-8").replace("\r\n", "\n"), parse_float=Decimal)
+        values = tomllib.loads(content.decode("utf-8"), parse_float=Decimal)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where} is not TOML: {error}") from error
     except RecursionError as error:

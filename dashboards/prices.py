@@ -61,12 +61,14 @@ def add_prices(app: FastAPI, settings: "Settings") -> None:
 
 def _put(app: FastAPI, kept: PriceFile, content: bytes, tag: str, who: "Principal") -> Response:
     """Write it down first: an entry of a change that then failed is better than a change that nobody made."""
-    try:
-        now, then = kept.checked(content, tag)
+
+    def noted(now: "Told", then: "Told") -> None:
         detail = f"from version {now.version} to {then.version}"
         entry = Entry(time.time_ns() // 1000, "change", who.id, "prices", kept.path.name, detail)
         app.state.access.registry.audit.add([entry])
-        return _answer(kept.put(content, tag))
+
+    try:
+        return _answer(kept.put(content, tag, noted))
     except StaleError as error:
         return problem_response(HTTPStatus.PRECONDITION_FAILED, str(error))
     except LedgerError as error:

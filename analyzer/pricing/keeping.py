@@ -7,11 +7,13 @@ hand.
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from analyzer.errors import ConfigError, LedgerError, StaleError
 from analyzer.pricing.book import PriceBook
+from collector.backup.manifest import sync
 
 MAX_BYTES = 1_000_000
 
@@ -45,27 +47,22 @@ class PriceFile:
             raise ConfigError(f"cannot read {self.path}: {error.strerror}; mend its permissions") from error
         return self._understood(content)
 
-    def checked(self, content: bytes, tag: str) -> tuple[Told, Told]:
-        """Return what it says now and what it would say, without changing it.
+    def put(self, content: bytes, tag: str, before: Callable[[Told, Told], None]) -> Told:
+        """Put new content in the place of what has this tag, durably; return what it says then.
+
+        `before` is called with what it says now and what it will say, once nothing is wrong with either.
 
         Raises:
             ConfigError: the new one is wrong, or counts in another currency than the ledger.
             StaleError: the file is not the one that has this tag any more.
-        """
-        now = self.told()
-        if now.tag != tag:
-            raise StaleError(f"{self.path.name} is another since it was read; read it again, and change that")
-        return now, self._understood(content)
-
-    def put(self, content: bytes, tag: str) -> Told:
-        """Put new content in the place of what has this tag, durably; return what it says then.
-
-        Raises:
-            ConfigError, StaleError: as `checked`.
             LedgerError: the server may not write there.
         """
         with self._lock:
-            _, told = self.checked(content, tag)
+            now = self.told()
+            if now.tag != tag:
+                raise StaleError(f"{self.path.name} is another since it was read; read it again, and change that")
+            then = self._understood(content)
+            before(now, then)
             try:
                 _replace(self.path, content)
             except OSError as error:
@@ -73,7 +70,7 @@ class PriceFile:
                     f"cannot write {self.path}: {error.strerror}; the server's user must own the file and its folder"
                     " (of the unit of systemd/: below /var/lib/gpuledger)"
                 ) from error
-            return told
+            return then
 
     def _understood(self, content: bytes) -> Told:
         book = PriceBook.parse(self.path.name, content)
@@ -91,8 +88,4 @@ def _replace(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(descriptor)
     aside.replace(path.resolve())
-    folder = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(path.resolve().parent)
