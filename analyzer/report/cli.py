@@ -1,18 +1,15 @@
 """The reading commands: report, findings, explain, recommend and show."""
 
 import argparse
-import json
 import os
 import shutil
 import sys
-import urllib.error
 import urllib.parse
-import urllib.request
-from http import HTTPStatus
 from pathlib import Path
 
+from analyzer.asking import asked
 from analyzer.config import Settings
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
 from analyzer.report.paper import Paper, paint
@@ -23,8 +20,6 @@ from collector.store.database import Store
 
 OK, CHECK_FAILED = 0, 1
 COLUMNS = 80
-ANSWER_BYTES = 64 * 2**20
-ANSWER_SECONDS = 60
 
 
 def report(argv: list[str]) -> int:
@@ -144,32 +139,9 @@ def ask(server: str, request: Request) -> str:
     """Return a server's answer to a request.
 
     Raises:
-        LedgerError: the server cannot be reached, or refuses.
+        ConfigError, LedgerError: as asked() does.
     """
-    url = f"{server.rstrip('/')}/v1/read?{urllib.parse.urlencode(request.query())}"
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"--server {server} is no address like http://127.0.0.1:8470")
-    token = os.environ.get("GPULEDGER_TOKEN")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    try:
-        asked = urllib.request.Request(url, headers=headers)  # noqa: S310 - the scheme is checked above
-        with urllib.request.urlopen(asked, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
-            return str(answer.read(ANSWER_BYTES).decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            said = _error(error.read(4096).decode(errors="replace"))
-            hint = "; put it into GPULEDGER_TOKEN" if error.code == HTTPStatus.UNAUTHORIZED else ""
-            raise LedgerError(f"{server} answers {error.code}: {said}{hint}") from error
-    except OSError as error:
-        why = getattr(error, "reason", error)  # of an URLError the system's own words
-        raise LedgerError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
-
-
-def _error(body: str) -> str:
-    try:
-        return str(json.loads(body)["detail"])
-    except (ValueError, TypeError, KeyError):  # a proxy's words, not ours
-        return body
+    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
 
 
 def _recording(options: argparse.Namespace) -> int:
