@@ -8,7 +8,7 @@ from analyzer.config import WEEKDAYS, Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
-from analyzer.notices import notices
+from analyzer.notices.book import look
 from analyzer.period import Calendar, Period
 from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
@@ -185,7 +185,7 @@ class Reader:
             self.findings(period),
             self.findings(before) if known else None,
             len(not_judged(self.session, period)),
-            notices(self.session, period.start, period.end),
+            look(self.session, period.start, period.end).notices,
             everything=everything,
         )
 

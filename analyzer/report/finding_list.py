@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Finding
-from analyzer.notices import Notice
+from analyzer.notices.notice import Notice
 from analyzer.period import Period
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, money

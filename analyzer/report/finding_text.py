@@ -63,9 +63,11 @@ def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
 def _notices(report: FindingsReport, paper: Paper) -> list[str]:
     if not report.notices:
         return []
-    lines = ["", "HARDWARE TO LOOK AT (what it costs stands in the findings above)"]
+    lines = ["", "WORTH A LOOK (claims nothing; what it costs stands in the findings above)"]
     for notice in report.notices[: None if report.everything else NOTICES_SHOWN]:
-        lines += paper.labelled(paper.cut(notice.node, 12), f"{plain(notice.gpu_uuid)}: {plain(notice.sentence)}", 14)
+        where = notice.node or notice.subject
+        what = notice.sentence if where == notice.subject else f"{notice.subject}: {notice.sentence}"
+        lines += paper.labelled(paper.cut(where, 12), plain_sentence(what), 14)
     if not report.everything and len(report.notices) > NOTICES_SHOWN:
         lines.append(f"  {len(report.notices) - NOTICES_SHOWN} more: --all lists them")
     return [*lines, ""]

@@ -1,26 +1,15 @@
-"""Hardware that somebody should look at, although no second of the ledger is booked to it: narrow links, worn memory.
-
-A notice claims no money. What a narrow link costs stands in the findings of the runs that waited for it.
-"""
+"""Hardware: narrow links, worn memory, what the driver asks for."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.ids import short_id
+from analyzer.notices.notice import Notice, Span
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
     from collector.store.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """One thing about one GPU: `kind` is pcie_width, pcie_generation, memory_rows or recovery."""
-
-    node: str
-    gpu_uuid: str
-    kind: str
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +27,26 @@ class Health:
     recovery_action: str | None = None
 
 
-def notices(session: "Session", start_us: int, end_us: int) -> list[Notice]:
-    """Return what is to be looked at in [start, end), microseconds UTC, by node and GPU."""
-    (select,) = statements("notices.sql")
-    rows = session.rows(select, {"start": start_us, "end": end_us})
-    return [notice for row in rows for notice in judged(Health(*row))]
+def look(session: "Session", span: Span) -> Iterator[Notice]:
+    """Yield what is to be looked at, by node and GPU."""
+    (select,) = statements("notices/hardware.sql")
+    for row in session.rows(select, {"start": span.start_us, "end": span.end_us}):
+        yield from judged(Health(*row))
 
 
 def judged(health: Health) -> Iterator[Notice]:
     """Yield what a person should look at; a GPU that is well gives nothing."""
 
     def notice(kind: str, sentence: str) -> Notice:
-        return Notice(health.node, health.gpu_uuid, kind, sentence)
+        return Notice(
+            short_id("n", "hardware", kind, health.gpu_uuid),
+            f"hardware/{kind}",
+            health.gpu_uuid,
+            sentence,
+            "platform",
+            node=health.node,
+            gpu_uuid=health.gpu_uuid,
+        )
 
     if _less(health.width, health.width_max):
         yield notice(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from analyzer.notices import Health, judged, notices
+from analyzer.notices.book import look
+from analyzer.notices.hardware import Health, judged
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 WELL = Health("n1", "GPU-1", 16, 16, 5, 5, recovery_action="none")
@@ -27,7 +28,7 @@ def test_a_gpu_that_is_well_is_not_mentioned() -> None:
 def test_each_fact_is_one_notice(health: Health, kind: str) -> None:
     """One GPU with two names for one fault would be counted twice."""
     (notice,) = judged(health)
-    assert notice.kind == kind
+    assert notice.rule == f"hardware/{kind}"
 
 
 def test_a_link_that_rests_is_not_narrow() -> None:
@@ -38,6 +39,6 @@ def test_a_link_that_rests_is_not_narrow() -> None:
     fleet.sample("n1", "idle", MONDAY, MONDAY + HOUR, utilization_ratio=0.0, pcie_generation=1, **link)
     fleet.sample("n1", "slow", MONDAY, MONDAY + HOUR, utilization_ratio=0.9, pcie_generation=3, **link)
     with fleet.store.session() as session:
-        found = notices(session, MONDAY, MONDAY + HOUR)
-        assert notices(session, MONDAY + HOUR, MONDAY + HOUR + MINUTE) == []
-    assert [(notice.gpu_uuid, notice.kind) for notice in found] == [("slow", "pcie_generation")]
+        found = look(session, MONDAY, MONDAY + HOUR).notices
+        assert look(session, MONDAY + HOUR, MONDAY + HOUR + MINUTE).notices == ()
+    assert [(notice.gpu_uuid, notice.rule) for notice in found] == [("slow", "hardware/pcie_generation")]
