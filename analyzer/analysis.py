@@ -1,17 +1,21 @@
-"""Make the ledger: which days need it, then each in turn: count in SQL, judge in Python, book and price in SQL.
+"""Make the ledger: which hours need it, then in chunks: count in SQL, judge in Python, book and price in SQL.
 
-The unit is the UTC day, always judged whole, so that the same input gives the same ledger however it arrived.
+The unit is a GPU's hour: what an hour says depends on what lies up to half an hour beyond it, and on what its runs did
+before, never on how a pass was cut or on when its input arrived.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer import days as day_choice
+from analyzer import fabric
+from analyzer.chunks import cut
 from analyzer.closing import close_hours
 from analyzer.config import Settings
-from analyzer.judging import judge_day
-from analyzer.publishing import publish_day, rates_of_day
+from analyzer.judging import judge_chunk
+from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, mark_arrivals
+from analyzer.pricing.book import PriceBook
+from analyzer.publishing import Published, publish_chunk, rates_of_chunk
 from analyzer.run_facts import write_runs
 from analyzer.statements import run as run_sql
 from analyzer.states import LOSABLE
@@ -23,19 +27,44 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 DAY_MS = 86_400_000
-MARGIN_MS = day_choice.MARGIN_US // 1000
+MARGIN_MS = MARGIN_US // 1000
+ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
 
-Progress = Callable[[int, int], None]  # days done, days in all
+Progress = Callable[[int, int], None]  # chunks done, chunks in all
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What one pass did."""
+    """What one pass did. `hours` counts an hour once for every part in which it was booked, `gpu_hours` each GPU's."""
 
-    days: int
-    hours: int
-    rows: int
-    adjustments: int
+    hours: int = 0
+    gpu_hours: int = 0
+    rows: int = 0
+    adjustments: int = 0
+
+    def __add__(self, more: Published) -> "Analysis":
+        return Analysis(
+            self.hours + more.hours,
+            self.gpu_hours + more.gpu_hours,
+            self.rows + more.rows,
+            self.adjustments + more.adjustments,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """By what a pass judges and prices, and how finely it keeps the runs' timelines."""
+
+    settings: Settings
+    limits: Thresholds
+    book: PriceBook
+    bucket_ms: int
+    now_us: int
+
+    @property
+    def versions(self) -> Versions:
+        """What is written beside every hour."""
+        return Versions(self.limits.version, self.book.version)
 
 
 def analyze(
@@ -52,41 +81,65 @@ def analyze(
 
     `now_us` is the caller's clock: it decides which hours are closed, never what is in them. `made_at_us` is when the
     pass is made, where that is another time: an import of history closes nothing. `bucket_ms` is how finely
-    the runs' timelines are kept.
+    the runs' timelines are kept. A pass that is cut off loses nothing: the next makes its hours anew.
     """
-    limits = limits or Thresholds()
-    book = settings.price_book()
+    rules = Rules(settings, limits or Thresholds(), settings.price_book(), bucket_ms, now_us)
     with store.session() as session:
+        up_to_batches = mark_arrivals(session)
         run_sql(session, "fleet.sql")
         with session.transaction():
             facts = write_runs(session, settings.team_book())
             close_hours(session, settings, now_us, provisional=False)
-        versions = day_choice.Versions(limits.version, book.version)
-        pending = day_choice.pending(session, versions)
-        if pending.days:
-            with session.transaction():
-                _find_lost_work(session, pending.days, limits)
-        rows = adjustments = hours = 0
-        for done, day_ms in enumerate(pending.days, 1):
-            with session.transaction():
-                _book_day(session, day_ms, bucket_ms, facts, limits)
-                rates_of_day(session, book)
-                run_sql(session, "cost.sql")
-                written = publish_day(session, day_ms, settings, versions, now_us)
-            hours, rows, adjustments = hours + written.hours, rows + written.rows, adjustments + written.adjustments
-            if progress is not None:
-                progress(done, len(pending.days))
+        find_due(session, rules.versions)
+        done = _book_all(session, facts, rules, progress)
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
+            run_sql(session, "sighted_keep.sql")
             session.execute("DELETE FROM analysis")
             made_at = now_us if made_at_us is None else made_at_us
-            session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in pending.up_to_batches])
-    return Analysis(len(pending.days), hours, rows, adjustments)
+            session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
+    return done
 
 
-def _find_lost_work(session: "Session", days: list[int], limits: Thresholds) -> None:
-    """Find the last checkpoint of every failed attempt that touches these days; it may lie days before the failure."""
-    run_sql(session, "failed.sql", from_ms=days[0], until_ms=days[-1] + DAY_MS)
+def _book_all(session: "Session", facts: Mapping[str, RunFacts], rules: Rules, progress: Progress | None) -> Analysis:
+    """Book what is due, and then what that makes due: exchanges across racks, once more is known of the fabric."""
+    done = Analysis()
+    for _ in range(ROUNDS):
+        chunks = cut(session)
+        if not chunks:
+            return done
+        with session.transaction():
+            _find_lost_work(session, rules.limits)
+        for number, chunk in enumerate(chunks, 1):
+            with session.transaction():
+                done += _book_chunk(session, chunk, facts, rules)
+            if progress is not None:
+                progress(number, len(chunks))
+        with session.transaction():
+            hours = fabric.outdated(session, chunks[0].from_ms * 1000)
+        _make_due(session, hours)
+    return done
+
+
+def _make_due(session: "Session", hours_us: list[int]) -> None:
+    """Fill `due` with the GPUs of runs across racks in these hours."""
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE due AS
+        SELECT DISTINCT h.gid, t.hour // 1000 AS hour_ms
+        FROM (SELECT unnest(?::BIGINT[]) AS hour) t
+        JOIN holds h ON h.from_ms < t.hour // 1000 + 3600000 AND h.until_ms > t.hour // 1000
+        JOIN run_summary s ON s.rid = h.rid AND s.racks > 1
+        """,
+        [hours_us],
+    )
+    session.execute("DELETE FROM whole")
+    complete(session)
+
+
+def _find_lost_work(session: "Session", limits: Thresholds) -> None:
+    """Find the last checkpoint of every failed attempt that is touched; it may lie days before the failure."""
+    run_sql(session, "failed.sql")
     first_ms, last_ms = session.row("SELECT coalesce(min(from_ms), 0), coalesce(max(until_ms), 0) FROM failed")
     for day_ms in range(first_ms // DAY_MS * DAY_MS, last_ms, DAY_MS):
         span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
@@ -108,10 +161,11 @@ def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: T
     )
 
 
-def _book_day(session: "Session", day_ms: int, bucket_ms: int, facts: dict[str, RunFacts], limits: Thresholds) -> None:
-    from_ms, until_ms = day_ms, day_ms + DAY_MS
-    span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
-    cut_pieces(session, from_ms, until_ms, limits)
+def _book_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], rules: Rules) -> Published:
+    limits = rules.limits
+    span = {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
+    run_sql(session, "chunk.sql", from_ms=chunk.from_ms, until_ms=chunk.until_ms, part=chunk.part, **span)
+    cut_pieces(session, chunk.from_ms, chunk.until_ms, limits)
     session.execute(
         "CREATE OR REPLACE TEMP VIEW of_interest AS SELECT * FROM pieces WHERE rid IS NOT NULL AND fixed IS NULL AND up"
     )
@@ -124,10 +178,13 @@ def _book_day(session: "Session", day_ms: int, bucket_ms: int, facts: dict[str, 
         active_permille=limits.active_permille,
         yardstick_permille=limits.yardstick_permille,
     )
-    count_work(session, from_ms, until_ms, bucket_ms, limits)
-    judge_day(session, day_ms, facts, limits)
+    count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
+    judge_chunk(session, chunk, facts, limits)
     run_sql(session, "unwatched.sql", **span)
-    run_sql(session, "booking.sql", bucket_ms=bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
+    run_sql(session, "booking.sql", bucket_ms=rules.bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
+    rates_of_chunk(session, rules.book)
+    run_sql(session, "cost.sql")
+    return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
 
 
 def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:

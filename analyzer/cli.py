@@ -41,7 +41,7 @@ def _where(options: argparse.Namespace) -> tuple[Path, Settings]:
 
 
 def _done(done: Analysis, seconds: float) -> str:
-    if not done.days:
+    if not done.hours:
         return "nothing new: the ledger is up to date"
     corrected = f", {done.adjustments} adjustments of closed hours" if done.adjustments else ""
-    return f"{done.hours} hours on {done.days} days, {done.rows} rows{corrected}, in {seconds:.1f} s"
+    return f"{done.hours} hours, {done.rows} rows{corrected}, in {seconds:.1f} s"

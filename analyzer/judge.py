@@ -1,31 +1,50 @@
 """One verdict a run and window: each detector in the order of precedence, pure, with nothing but windows and facts."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from analyzer.detectors import exchange, input_starvation, underused
-from analyzer.detectors.input_starvation import InputJudgement
+from analyzer.detectors.input_starvation import InputJudgement, Sign
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow, Verdict
 
 
-def judge(
-    windows: Sequence[RunWindow],
-    facts: RunFacts,
-    in_rack_rates: Mapping[int, int | None],
-    limits: Thresholds,
-    earlier: Sequence[RunWindow] = (),
-) -> list[Verdict]:
-    """Judge the windows of one run, in order of time.
+class Judge:
+    """Knows the windows of one run, in order of time, and judges any of them in the light of those about it."""
 
-    `in_rack_rates` gives, by window, what exchanges inside a rack were seen to reach until then. `earlier` are windows
-    of the run's last days, for a day on which its links carry nothing.
-    """
-    inputs = input_starvation.detect(windows, limits)
-    usual = usual_link_kb(windows) or usual_link_kb(earlier)
-    return [
-        _verdict(window, facts, judgement, usual, in_rack_rates.get(window.window_ms), limits)
-        for window, judgement in zip(windows, inputs, strict=True)
-    ]
+    def __init__(self, windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> None:
+        self._windows, self._facts, self._limits = windows, facts, limits
+        self._starts = [window.window_ms for window in windows]
+        self._signs = [input_starvation.sign(window, limits) for window in windows]
+
+    def seen(self, from_ms: int, until_ms: int) -> "Seen":
+        """Return what is known of the run in [from_ms, until_ms)."""
+        first, last = bisect_left(self._starts, from_ms), bisect_left(self._starts, until_ms)
+        return Seen(self._windows[first:last], self._signs[first:last], self._facts, self._limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Windows of one run that abut or nearly, with what each shows by itself."""
+
+    windows: Sequence[RunWindow]
+    signs: Sequence[Sign]
+    facts: RunFacts
+    limits: Thresholds
+
+    def verdicts(self, count: int, in_rack_rate: int | None, usual_link_kb: int | None) -> list[Verdict]:
+        """Judge the last `count` of the windows in the light of all.
+
+        `in_rack_rate` is what exchanges inside a rack were seen to reach, in bytes a second and host; `usual_link_kb`
+        what the run's links carry in ten minutes.
+        """
+        inputs = input_starvation.detect(self.signs, self.limits)
+        judged = zip(self.windows[-count:], inputs[-count:], strict=True)
+        return [
+            _verdict(window, self.facts, judgement, usual_link_kb, in_rack_rate, self.limits)
+            for window, judgement in judged
+        ]
 
 
 def _verdict(

@@ -1,13 +1,15 @@
 """Carry a day's windows from the store to the judge and its verdicts back."""
 
-from bisect import insort
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from analyzer.days import DAY_US
+from analyzer import fabric
 from analyzer.detectors import exchange
-from analyzer.judge import judge, usual_link_kb
+from analyzer.judge import Judge, usual_link_kb
+from analyzer.pending import HOUR_MS, Chunk
 from analyzer.thresholds import Thresholds
 from analyzer.unjudged import Unjudged, unjudged
 from analyzer.windows import RunFacts, RunWindow, Verdict
@@ -18,19 +20,27 @@ if TYPE_CHECKING:
 _COLUMNS = tuple(field.name for field in fields(RunWindow))
 _VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
 _SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's annotation; all else is text
+CONTEXT_MS = 6 * HOUR_MS  # how far back an hour looks: what a run has done for hours is a habit, not an episode
 
 
-def judge_day(session: "Session", day_ms: int, facts: dict[str, RunFacts], limits: Thresholds) -> None:
+def judge_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], limits: Thresholds) -> None:
     """Judge `run_windows_here`, keep windows and verdicts in the store, and fill the temporary table `verdicts`."""
     windows = _windows(session)
-    _forget(session, day_ms * 1000)
-    rates = _in_rack_rates(session, day_ms * 1000, windows, facts)
+    _forget(session, chunk)
+    fabric.learn(session, windows, facts)
+    rates = fabric.rates(session, chunk.from_ms * 1000, chunk.until_ms * 1000)
+    fabric.keep(session, rates)
+    before = _stored(session, chunk)
     verdicts: list[Verdict] = []
     missing: list[Unjudged] = []
     for run_id, of_run in groupby(windows, key=lambda window: window.run_id):
         own = list(of_run)
-        verdicts += judge(own, facts[run_id], rates, limits, _earlier(session, own))
-        missing += unjudged(own, facts[run_id], limits)
+        judge = Judge(sorted(before[run_id] + own, key=lambda window: window.window_ms), facts[run_id], limits)
+        for hour_ms, of_hour in groupby(own, key=lambda window: window.window_ms // HOUR_MS * HOUR_MS):
+            hour = list(of_hour)
+            seen = judge.seen(hour_ms - CONTEXT_MS, hour_ms + HOUR_MS)
+            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _usual_link_kb(session, hour, seen.windows))
+            missing += unjudged(hour, facts[run_id], limits)
     _keep(session, windows, verdicts, missing)
 
 
@@ -39,48 +49,45 @@ def _windows(session: "Session") -> list[RunWindow]:
     return [RunWindow(*row) for row in rows]
 
 
-def _forget(session: "Session", day_us: int) -> None:
-    """Remove what an earlier pass said of the day: a run may no longer have a window that it had."""
-    day = [day_us, day_us + DAY_US]
-    session.execute("DELETE FROM run_windows WHERE window_start >= ? AND window_start < ?", day)
-    session.execute("DELETE FROM not_evaluated WHERE hour >= ? AND hour < ?", day)
-    session.execute("DELETE FROM in_rack_rates WHERE window_start >= ? AND window_start < ?", day)
+def _forget(session: "Session", chunk: Chunk) -> None:
+    """Remove what an earlier pass said of these runs and hours: a run may no longer have a window that it had."""
+    span = [chunk.from_ms * 1000, chunk.until_ms * 1000]
+    for table, column, run in (
+        ("run_windows", "window_start", "run_id"),
+        ("in_rack_rates", "window_start", "run_id"),
+        ("not_evaluated", "hour", "subject"),
+    ):
+        session.execute(
+            f"DELETE FROM {table} WHERE {column} >= ? AND {column} < ? "
+            f"AND ({run}, {column} // 3600000000 * 3600000) IN (SELECT (run_id, hour_ms) FROM remade)",
+            span,
+        )
 
 
-def _earlier(session: "Session", windows: list[RunWindow]) -> list[RunWindow]:
-    """Return the run's windows of the day before, where today's links carry nothing: a hang may span midnight."""
-    if windows[0].gpus < 2 or usual_link_kb(windows) is not None:
-        return []
-    first_us = windows[0].window_ms * 1000
+def _stored(session: "Session", chunk: Chunk) -> dict[str, list[RunWindow]]:
+    """Return the windows of the chunk's runs that were judged before, as far back as its hours look."""
+    found: dict[str, list[RunWindow]] = defaultdict(list)
     rows = session.rows(
-        """
-        SELECT counts FROM run_windows WHERE run_id = ? AND window_start >= ? AND window_start < ?
-        ORDER BY window_start
-        """,
-        [windows[0].run_id, first_us - 86_400_000_000, first_us],
+        "SELECT counts FROM run_windows WHERE window_start >= ? AND window_start < ? "
+        "AND run_id IN (SELECT run_id FROM remade)",
+        [(chunk.from_ms - CONTEXT_MS) * 1000, chunk.until_ms * 1000],
     )
-    return [RunWindow.from_json(counts) for (counts,) in rows]
+    for (counts,) in rows:
+        window = RunWindow.from_json(counts)
+        found[window.run_id].append(window)
+    return found
 
 
-def _in_rack_rates(
-    session: "Session", day_us: int, windows: list[RunWindow], facts: dict[str, RunFacts]
-) -> dict[int, int | None]:
-    """Return, by window, the median of what exchanges inside a rack were seen to reach up to and with it."""
-    new = [
-        (window.run_id, window.window_ms * 1000, seen)
-        for window in windows
-        if facts[window.run_id].racks == 1 and (seen := exchange.rate(window)) is not None
-    ]
-    session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), new)
-    known = session.rows("SELECT bytes_per_second FROM in_rack_rates WHERE window_start < ? ORDER BY 1", [day_us])
-    upto = [value for (value,) in known]
-    coming = sorted((at // 1000, value) for _, at, value in new)
-    medians: dict[int, int | None] = {}
-    for window_ms in sorted({window.window_ms for window in windows}):
-        while coming and coming[0][0] <= window_ms:
-            insort(upto, coming.pop(0)[1])
-        medians[window_ms] = upto[len(upto) // 2] if upto else None
-    return medians
+def _usual_link_kb(session: "Session", hour: Sequence[RunWindow], seen: Sequence[RunWindow]) -> int | None:
+    """Return what the run's links usually carry; where they have been silent for hours, what they did before that."""
+    usual = usual_link_kb(seen)
+    if usual is not None or not any(exchange.spins_in_silence(window) for window in hour):
+        return usual
+    rows = session.rows(
+        "SELECT counts FROM run_windows WHERE run_id = ? AND window_start < ? ORDER BY window_start",
+        [hour[0].run_id, hour[0].window_ms * 1000],
+    )
+    return usual_link_kb([RunWindow.from_json(counts) for (counts,) in rows])
 
 
 def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:

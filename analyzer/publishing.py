@@ -1,11 +1,11 @@
-"""Put a day's priced rows into the ledger: open hours are replaced, closed hours get adjustment rows."""
+"""Put a chunk's priced rows into the ledger: open hours are replaced, closed hours get adjustment rows."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.closing import status_of_hour
 from analyzer.config import Settings
-from analyzer.days import DAY_US, Versions
+from analyzer.pending import Chunk, Versions
 from analyzer.statements import run as run_sql
 
 if TYPE_CHECKING:
@@ -17,14 +17,15 @@ HOUR_US = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """How much of a day was written."""
+    """How much of a chunk was written."""
 
     hours: int
+    gpu_hours: int
     rows: int
     adjustments: int
 
 
-def rates_of_day(session: "Session", book: "PriceBook") -> None:
+def rates_of_chunk(session: "Session", book: "PriceBook") -> None:
     """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null."""
     kinds = session.rows(
         """
@@ -47,14 +48,13 @@ def rates_of_day(session: "Session", book: "PriceBook") -> None:
     session.load("rates", ("sku", "purchase_option", "node_group", "hour", "micros", "price_version"), rows)
 
 
-def publish_day(session: "Session", day_ms: int, settings: Settings, versions: Versions, now_us: int) -> Published:
+def publish_chunk(session: "Session", chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
     """Write `priced` into the ledger and say what became of it."""
-    from_us, until_us = day_ms * 1000, day_ms * 1000 + DAY_US
     run_sql(
         session,
         "publish.sql",
-        from_us=from_us,
-        until_us=until_us,
+        from_us=chunk.from_ms * 1000,
+        until_us=chunk.until_ms * 1000,
         rules=versions.rules,
         prices=versions.prices,
         now_us=now_us,
@@ -63,12 +63,15 @@ def publish_day(session: "Session", day_ms: int, settings: Settings, versions: V
     hours = [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM priced ORDER BY hour")]
     batch = session.row("SELECT coalesce(max(batch), 0) FROM receipts")[0]
     digest = f"{versions.rules} {versions.prices} {batch}"
-    rows = [
-        (hour, status_of_hour(hour, known_us, now_us, settings), digest, versions.rules, versions.prices)
-        for hour in hours
-    ]
+    # Of an hour that is booked in parts, the last says so: a pass that is cut off before is made good by the next.
     columns = ("hour", "status", "input_digest", "rules_version", "price_version")
-    session.load("ledger_hours", columns, rows, replace=True)
+    if chunk.is_last:
+        rows = [
+            (hour, status_of_hour(hour, known_us, now_us, settings), digest, versions.rules, versions.prices)
+            for hour in hours
+        ]
+        session.load("ledger_hours", columns, rows, replace=True)
     (written,) = session.row("SELECT count(*) FROM priced")
     (adjusted,) = session.row("SELECT count(*) FROM differences")
-    return Published(len(hours), written, adjusted)
+    (gpu_hours,) = session.row("SELECT count(*) FROM chunk")
+    return Published(len(hours), gpu_hours, written, adjusted)

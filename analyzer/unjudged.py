@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow
 
-DAY_US = 86_400_000_000
+HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """One rule that one run could not be held to on one day, and the signal that it lacked."""
+    """One rule that one run could not be held to in one hour, and the signal that it lacked."""
 
-    hour_us: int  # the first hour of the UTC day
+    hour_us: int
     subject: str
     rule: str
     missing: str
 
 
 def unjudged(windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> list[Unjudged]:
-    """Return what could not be judged of one run's day."""
-    day_us = windows[0].window_ms * 1000 // DAY_US * DAY_US
+    """Return what could not be judged of one run's hour."""
+    hour_us = windows[0].window_ms * 1000 // HOUR_US * HOUR_US
     missing = {
         "cross_rack": _cross_rack(windows, facts),
         "waiting for input": _input(windows, limits),
         "busy, underused": _underused(windows),
     }
-    return [Unjudged(day_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
+    return [Unjudged(hour_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
 
 
 def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts) -> str | None:

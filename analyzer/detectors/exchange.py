@@ -92,6 +92,11 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
     return steady if steady >= 20 else 0
 
 
+def spins_in_silence(window: RunWindow) -> bool:
+    """True where the links of several GPUs are known to have carried nothing."""
+    return window.gpus > 1 and window.nvlink_kb == 0
+
+
 def is_hung(window: RunWindow, usual_link_kb: int | None, limits: Thresholds) -> bool:
     """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
     if window.gpus < 2 or window.best is None or window.sm_ms * 2 < window.ms:

@@ -27,6 +27,15 @@ class InputJudgement:
         return self.cause is not None and self.confidence != "low"
 
 
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What one window shows by itself: whether it is low, and which part of the host is full."""
+
+    window: RunWindow
+    is_low: bool
+    full: str | None
+
+
 RESTING_PERMILLE = 900  # halves that differ by less say nothing
 NOT_LOW = InputJudgement(False, None, "low")
 
@@ -75,10 +84,16 @@ def _copies_fill_the_stall(window: RunWindow, limits: Thresholds) -> bool:
     return rate is not None and window.still > 0 and rate * 1000 // window.still >= limits.copy_kb_per_ms
 
 
-def detect(windows: Sequence[RunWindow], limits: Thresholds) -> list[InputJudgement]:
-    """Judge the windows of one run, in order of time; one judgement a window."""
-    full = [_saturated_where_low(window, limits) for window in windows]
-    low = [_is_low(window, limits) for window in windows]
+def sign(window: RunWindow, limits: Thresholds) -> Sign:
+    """Look at one window by itself."""
+    is_low = _is_low(window, limits)
+    return Sign(window, is_low, saturated(window, limits) if is_low else None)
+
+
+def detect(signs: Sequence[Sign], limits: Thresholds) -> list[InputJudgement]:
+    """Judge windows of one run, in order of time, each in the light of all; one judgement a window."""
+    windows = [each.window for each in signs]
+    full, low = [each.full for each in signs], [each.is_low for each in signs]
     usual = _prevailing(full, sum(low))
     if usual is not None and full.count(usual) * 5 >= sum(cause is not None for cause in full) * 4:
         full = [cause and usual for cause in full]  # what a tenth of an hour says against the run's habit is noise
@@ -97,10 +112,6 @@ def _is_low(window: RunWindow, limits: Thresholds) -> bool:
         return True
     # Stand-still that ends with a copy to the GPU, at least three times, is input; once is nothing.
     return window.dips >= limits.dips_needed and (window.refills or 0) * 3 >= window.dips * 2
-
-
-def _saturated_where_low(window: RunWindow, limits: Thresholds) -> str | None:
-    return saturated(window, limits) if _is_low(window, limits) else None
 
 
 def _prevailing(causes: Sequence[str | None], low: int) -> str | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.config import Settings
 from analyzer.finding_book import findings
+from analyzer.pending import mark_arrivals
 from analyzer.statements import run as run_sql
 from analyzer.states import BOOKINGS, LOSABLE
 
@@ -32,6 +33,7 @@ class Check:
 
 def examine(session: "Session", settings: Settings) -> list[Check]:
     """Return every check; hours that may still change are left out."""
+    mark_arrivals(session)
     run_sql(session, "fleet.sql")
     run_sql(session, "doctor.sql")
     return [

@@ -104,7 +104,8 @@ CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_
 WHERE b.ms > 0
 GROUP BY ALL;
 
-DELETE FROM run_timeline WHERE bucket_start >= $from_us AND bucket_start < $until_us;
+DELETE FROM run_timeline WHERE bucket_start >= $from_us AND bucket_start < $until_us
+    AND (run_id, bucket_start // 3600000000 * 3600000) IN (SELECT (run_id, hour_ms) FROM remade);
 
 INSERT INTO run_timeline
 SELECT k.run_id, b.bucket_ms * 1000, if(l.is_lost, 'lost_work', b.state), if(l.is_lost, s.lost_cause, b.cause), sum(b.ms)::BIGINT

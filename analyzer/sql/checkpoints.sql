@@ -9,10 +9,12 @@ FROM of_interest p JOIN units u USING (uid) WHERE p.activity IS NOT NULL AND p.m
 CREATE OR REPLACE TEMP TABLE node_written AS
 SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, sum(d.written_bytes)::BIGINT AS written
 FROM disk_samples d JOIN nodes n USING (node)
-WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL GROUP BY ALL;
+WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL
+    AND n.nid IN (SELECT nid FROM node_minutes) GROUP BY ALL;
 
 DELETE FROM checkpoints
-WHERE minute >= $from_us AND minute < $until_us AND run_id IN (SELECT run_id FROM run_keys JOIN node_minutes USING (rid));
+WHERE minute >= $from_us AND minute < $until_us AND (run_id, minute // 3600000000) IN (
+    SELECT (run_id, minute_ms // 3600000) FROM run_keys JOIN node_minutes USING (rid));
 
 INSERT INTO checkpoints
 WITH minutes AS (

@@ -10,11 +10,10 @@ CREATE OR REPLACE TEMP TABLE host_now AS
 SELECT node, arg_max(rack, (started_at, batch)) AS rack, arg_max(node_group, (started_at, batch)) AS node_group
 FROM inventory WHERE gpu_uuid IS NULL GROUP BY node;
 
--- What the agents have seen, whoever owns it; in samples, and in those that have expired.
+-- What the agents have seen, whoever owns it: what earlier passes knew, samples that have expired, and what is new.
 CREATE OR REPLACE TEMP TABLE seen AS
 WITH every AS (
-    SELECT gpu_uuid, node, parent_uuid, started_at AS first_at, ended_at AS last_at FROM gpu_samples
-    UNION ALL SELECT gpu_uuid, node, parent_uuid, first_at, last_at FROM gpus_seen
+    SELECT * FROM gpus_sighted UNION ALL SELECT * FROM gpus_seen UNION ALL SELECT * FROM newly_sighted
 )
 SELECT gpu_uuid, min(node) AS node, max(parent_uuid) AS parent_uuid, min(first_at) AS first_at, max(last_at) AS last_at
 FROM every GROUP BY gpu_uuid;
@@ -147,6 +146,8 @@ FROM every e JOIN gpus g ON g.gpu_uuid = e.owner_uuid JOIN nodes n ON n.node = g
 LEFT JOIN inventory_now i ON i.gpu_uuid = e.uuid
 LEFT JOIN inventory_now p ON p.gpu_uuid = e.owner_uuid;
 
+CREATE OR REPLACE TEMP TABLE node_gpus AS SELECT DISTINCT n.node, u.gid FROM units u JOIN nodes n USING (nid);
+
 -- Owned spans of one GPU are made disjoint: the later purchase takes over.
 CREATE OR REPLACE TEMP TABLE owned AS
 SELECT gid, sku, purchase_option, owned_from // 1000 AS from_ms,
@@ -166,33 +167,6 @@ CREATE OR REPLACE TEMP TABLE run_names AS
 SELECT run_id, rid, 0 AS from_us, 9223372036854775807 AS until_us FROM run_keys
 UNION SELECT o.alias_run_id, k.rid, o.from_us, o.until_us FROM other_names o JOIN run_keys k USING (run_id)
 WHERE o.alias_run_id NOT IN (SELECT run_id FROM run_keys);
-
-CREATE OR REPLACE TEMP TABLE holds AS
-WITH scheduled AS (
-    SELECT run_id, gpu_uuid, until_ms AS end_ms FROM allocation_now
-    WHERE precedence = 0 AND ended_at IS NOT NULL AND gpu_uuid IS NOT NULL AND until_ms > from_ms
-), told AS (
-    -- A host learns of an end at its next reading, or the one after: what its scheduler says of the same run counts.
-    SELECT a.* REPLACE (CASE WHEN a.precedence > 0 AND a.until_ms - s.end_ms <= 60000 AND s.end_ms > a.from_ms THEN s.end_ms
-        ELSE a.until_ms END AS until_ms)
-    FROM allocation_now a ASOF LEFT JOIN scheduled s
-        ON s.run_id = a.run_id AND s.gpu_uuid = a.gpu_uuid AND s.end_ms <= a.until_ms
-), taken AS (
-    SELECT k.rid, a.attempt, u.uid, u.gid, u.nid, a.from_ms, a.until_ms, a.precedence, a.exit_status,
-        a.ended_at IS NOT NULL AS ended,
-        lag(a.until_ms) OVER (PARTITION BY u.uid, a.precedence ORDER BY a.from_ms, a.until_ms, k.rid, a.attempt) AS before_ms
-    FROM told a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
-    WHERE a.until_ms > a.from_ms
-), offsets AS (
-    SELECT n.nid, s.ended_at // 1000 AS at_ms, max(abs(round(1000 * s.clock_offset_seconds)))::BIGINT AS offset_ms
-    FROM agent_samples s JOIN nodes n USING (node) WHERE s.clock_offset_seconds IS NOT NULL GROUP BY ALL
-)
--- Two clocks never agree: an edge that lies as near to the last one as the clocks were seen to be apart is that edge.
-SELECT t.rid, t.attempt, t.uid, t.gid,
-    CASE WHEN abs(t.from_ms - t.before_ms) <= least(coalesce(o.offset_ms, 0), 5000) AND t.before_ms < t.until_ms THEN t.before_ms
-         ELSE t.from_ms END AS from_ms,
-    t.until_ms, t.precedence, t.exit_status, t.ended
-FROM taken t ASOF LEFT JOIN offsets o ON o.nid = t.nid AND o.at_ms <= t.from_ms;
 
 -- Hosts whose scheduler has ever spoken of them: there, silence about an allocation means that there is none.
 CREATE OR REPLACE TEMP TABLE scheduled_nodes AS

@@ -8,6 +8,6 @@ WITH hourly AS (
 )
 SELECT s.sid, s.rid, s.fixed, greatest(n.from_ms, s.from_ms) AS from_ms,
     (least(n.until_ms, s.until_ms) - greatest(n.from_ms, s.from_ms))::INTEGER AS ms,
-    (n.until_ms - n.from_ms)::INTEGER AS sample_ms,
+    n.sample_ms,
     n.uid, n.up, n.activity, n.has_sm, n.utilization, n.zero, n.tensor, n.dram, n.power, n.slowed, n.slowed_by, n.pcie_in_kb, n.pcie_out_kb, n.nvlink_kb
 FROM hourly n JOIN slices s ON s.uid = n.uid AND s.hour_ms = n.hour_ms AND s.from_ms < n.until_ms AND n.from_ms < s.until_ms

@@ -3,15 +3,22 @@
 CREATE OR REPLACE TEMP TABLE shut AS
 SELECT hour FROM ledger_hours WHERE hour >= $from_us AND hour < $until_us AND status IN ('closed', 'final');
 
+-- What this chunk says anew: its GPUs, and whatever stands under the name of a host that is booked whole.
+CREATE OR REPLACE TEMP TABLE rewritten AS
+SELECT g.gpu_uuid, c.hour_ms * 1000 AS hour FROM chunk c JOIN gpus g USING (gid)
+UNION
+SELECT l.gpu_uuid, l.hour FROM ledger l JOIN whole_nodes w ON w.node = l.node AND w.hour_ms = l.hour // 1000
+WHERE l.hour >= $from_us AND l.hour < $until_us;
+
 CREATE OR REPLACE TEMP TABLE differences AS
 WITH before AS (
     SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared,
         milliseconds, cost_micros
-    FROM ledger WHERE hour IN (SELECT hour FROM shut)
+    FROM ledger WHERE hour IN (SELECT hour FROM shut) AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
     UNION ALL
     SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared,
         milliseconds, cost_micros
-    FROM adjustments WHERE hour IN (SELECT hour FROM shut)
+    FROM adjustments WHERE hour IN (SELECT hour FROM shut) AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
 ), every AS (
     SELECT * EXCLUDE (milliseconds, cost_micros), -milliseconds AS milliseconds, -cost_micros AS cost_micros FROM before
     UNION ALL BY NAME
@@ -28,7 +35,8 @@ SELECT $now_us AS recorded_at, d.*,
     $rules AS rules_version, $prices AS price_version
 FROM differences d JOIN ledger_hours h USING (hour);
 
-DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut);
+DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut)
+    AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten);
 
 INSERT INTO ledger BY NAME
 SELECT p.*, $rules AS rules_version FROM priced p WHERE hour NOT IN (SELECT hour FROM shut)

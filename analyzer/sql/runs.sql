@@ -2,9 +2,7 @@
 
 CREATE OR REPLACE TEMP TABLE run_summary AS
 WITH serving AS (
-    SELECT n.rid FROM service_samples s
-    JOIN run_names n ON n.run_id = s.run_id AND s.started_at >= n.from_us AND s.started_at < n.until_us
-    UNION SELECT n.rid FROM services_seen s
+    SELECT n.rid FROM (SELECT * FROM services_sighted UNION ALL SELECT * FROM services_seen UNION ALL SELECT * FROM newly_serving) s
     JOIN run_names n ON n.run_id = s.run_id AND s.last_at > n.from_us AND s.first_at < n.until_us
 )
 SELECT a.run_id, k.rid, min(a.name) AS name, min(a.account) AS account, min(a.owner) AS owner, min(a.project) AS project,

@@ -1,7 +1,7 @@
 -- One chunk of samples, narrow: integers only (permille, kB/ms), so that every sum is exact and every run the same.
 
 CREATE OR REPLACE TEMP TABLE narrow AS
-SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, s.batch,
+SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, (s.ended_at // 1000 - s.started_at // 1000)::INTEGER AS sample_ms, s.batch,
     s.up IS DISTINCT FROM false AS up,
     round(1000 * coalesce(s.sm_active_ratio, s.utilization_ratio))::SMALLINT AS activity,
     s.sm_active_ratio IS NOT NULL AS has_sm,
@@ -23,7 +23,7 @@ SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, s
     CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
          THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000, 1000000000000) END::BIGINT AS nvlink_kb
 FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
-WHERE s.started_at < $until_us AND s.ended_at > $from_us;
+WHERE s.started_at < $until_us AND s.ended_at > $from_us AND u.gid IN (SELECT gid FROM chunk_gpus);
 
 -- In order of time, with only what that needs: a window carries all its columns along, and these are few.
 CREATE OR REPLACE TEMP TABLE ordered AS
@@ -31,34 +31,66 @@ SELECT rowid AS r, uid, row_number() OVER w AS k, from_ms, until_ms, activity, m
     lead(from_ms) OVER w AS next_ms
 FROM narrow WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms, batch, activity, memory_mb, up);
 
--- Samples of one unit are made disjoint: where two overlap, the earlier ends as the later begins. Few ever do.
+-- Samples of one unit are made disjoint: each moment is told by the one that began last. Few ever overlap.
 CREATE OR REPLACE TEMP TABLE overlapping AS
-SELECT r, next_ms FROM ordered WHERE next_ms < until_ms;
+SELECT DISTINCT uid FROM ordered WHERE next_ms < until_ms;
 
-UPDATE narrow SET until_ms = o.next_ms FROM overlapping o WHERE o.r = narrow.rowid;
+CREATE OR REPLACE TEMP TABLE disjoint AS
+WITH told AS (
+    SELECT n.* FROM narrow n JOIN overlapping USING (uid)
+), edges AS (
+    SELECT uid, from_ms AS at_ms FROM told UNION SELECT uid, until_ms FROM told
+), spans AS (
+    SELECT uid, at_ms, lead(at_ms) OVER (PARTITION BY uid ORDER BY at_ms) AS end_ms FROM edges
+)
+SELECT t.* REPLACE (s.at_ms AS from_ms, s.end_ms AS until_ms)
+FROM spans s JOIN told t ON t.uid = s.uid AND t.from_ms <= s.at_ms AND t.until_ms >= s.end_ms
+WHERE s.end_ms IS NOT NULL
+QUALIFY row_number() OVER (
+    PARTITION BY s.uid, s.at_ms ORDER BY t.from_ms DESC, t.until_ms DESC, t.batch DESC, t.activity DESC NULLS LAST, t.memory_mb DESC NULLS LAST, t.up DESC) = 1;
 
-UPDATE ordered SET until_ms = next_ms WHERE next_ms < until_ms;
+DELETE FROM narrow WHERE uid IN (SELECT uid FROM overlapping);
+
+INSERT INTO narrow SELECT * FROM disjoint;
+
+DELETE FROM ordered WHERE uid IN (SELECT uid FROM overlapping);
+
+INSERT INTO ordered
+SELECT n.rowid, uid, row_number() OVER w, from_ms, until_ms, activity, memory_mb, up, NULL
+FROM narrow n JOIN overlapping USING (uid) WINDOW w AS (PARTITION BY uid ORDER BY from_ms);
 
 -- Quiet spans: consecutive samples without work, long enough to be a state of their own and no pause in one.
 CREATE OR REPLACE TEMP TABLE quiet AS
 WITH low AS (
-    SELECT uid, k, from_ms, until_ms, memory_mb, k - row_number() OVER (PARTITION BY uid ORDER BY k) AS island
+    SELECT uid, k, from_ms, until_ms, k - row_number() OVER (PARTITION BY uid ORDER BY k) AS island
     FROM ordered WHERE up AND activity <= $quiet_permille AND until_ms > from_ms
 ), spans AS (
-    SELECT uid, min(from_ms) AS from_ms, max(until_ms) AS until_ms, max(memory_mb) AS memory_mb, sum(until_ms - from_ms) AS observed_ms
+    SELECT uid, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(until_ms - from_ms) AS observed_ms
     FROM low GROUP BY uid, island
 )
-SELECT uid, from_ms, until_ms, memory_mb FROM spans
-WHERE observed_ms >= $quiet_ms;
+SELECT uid, from_ms, until_ms FROM spans WHERE observed_ms >= $quiet_ms;
+
+-- What is held meanwhile, by the hour: each hour is told by its own samples.
+CREATE OR REPLACE TEMP TABLE quiet_memory AS
+WITH low AS (
+    SELECT uid, from_ms, until_ms, memory_mb FROM ordered SEMI JOIN quiet USING (uid) WHERE up AND activity <= $quiet_permille AND until_ms > from_ms
+), hourly AS (
+    SELECT uid, from_ms // 3600000 * 3600000 AS hour_ms, memory_mb FROM low
+    UNION ALL
+    SELECT uid, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)), memory_mb FROM low
+    WHERE (until_ms - 1) // 3600000 > from_ms // 3600000
+)
+SELECT uid, hour_ms, max(memory_mb) AS memory_mb FROM hourly GROUP BY ALL;
 
 -- First work of each GPU of a run: found here for the chunk and kept in run_gpus. What was found inside the chunk before is
 -- found anew, because the samples after it say whether it was the start of the work.
-DELETE FROM run_gpus WHERE first_active_at >= $from_us AND first_active_at < $until_us;
+DELETE FROM run_gpus WHERE first_active_at >= $from_us AND first_active_at < $until_us
+    AND gpu_uuid IN (SELECT u.uuid FROM units u JOIN chunk_gpus USING (gid));
 
 CREATE OR REPLACE TEMP TABLE waiting AS
 SELECT h.* FROM holds h JOIN run_keys k USING (rid) JOIN units u USING (uid)
 LEFT JOIN run_gpus g ON g.run_id = k.run_id AND g.attempt = h.attempt AND g.gpu_uuid = u.uuid
-WHERE h.from_ms < $until_us // 1000 AND h.until_ms > $from_us // 1000 AND (g.first_active_at IS NULL OR g.first_active_at >= $from_us);
+WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms < $until_us // 1000 AND h.until_ms > $from_us // 1000 AND (g.first_active_at IS NULL OR g.first_active_at >= $from_us);
 
 CREATE OR REPLACE TEMP TABLE first_here AS
 WITH alive AS (

@@ -1,17 +1,14 @@
 -- Time of each owned GPU cut wherever its holders, its owner, its scheduler's word or its quiet changes, and at each hour.
 
-CREATE OR REPLACE TEMP TABLE hours AS
-SELECT unnest(range($from_ms, $until_ms, 3600000)) AS hour_ms;
-
 CREATE OR REPLACE TEMP TABLE owned_hours AS
 SELECT o.gid, h.hour_ms, greatest(o.from_ms, h.hour_ms) AS from_ms, least(o.until_ms, h.hour_ms + 3600000) AS until_ms, o.sku, o.purchase_option
-FROM owned o JOIN hours h ON o.from_ms < h.hour_ms + 3600000 AND o.until_ms > h.hour_ms;
+FROM owned o JOIN chunk h ON h.gid = o.gid AND o.from_ms < h.hour_ms + 3600000 AND o.until_ms > h.hour_ms;
 
 -- Holds of the chunk with what bounds their states: the end of starting, and where lost work begins.
 CREATE OR REPLACE TEMP TABLE holds_here AS
 SELECT h.*, f.at_ms AS first_ms, least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms) AS started_ms, l.lost_from_ms, l.lost_cause
 FROM holds h LEFT JOIN first_work f USING (rid, attempt, uid) LEFT JOIN lost l USING (rid, attempt)
-WHERE h.from_ms < $until_ms AND h.until_ms > $from_ms;
+WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms < $until_ms AND h.until_ms > $from_ms;
 
 CREATE OR REPLACE TEMP TABLE cuts AS
 WITH every AS (
@@ -80,8 +77,9 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
          WHEN q.uid IS NULL THEN NULL
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
          WHEN r.is_service OR (NOT r.is_interactive AND q.until_ms - q.from_ms < $abandoned_ms) THEN NULL
-         WHEN q.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'
+         WHEN y.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'
          ELSE 'abandoned' END AS fixed
 FROM parts p JOIN moments m USING (gid, from_ms)
 LEFT JOIN quiet q ON q.uid = p.uid AND q.from_ms <= p.from_ms AND q.until_ms >= m.until_ms
+LEFT JOIN quiet_memory y ON y.uid = p.uid AND y.hour_ms = m.hour_ms
 LEFT JOIN run_facts r ON r.rid = p.rid

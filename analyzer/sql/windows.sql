@@ -53,26 +53,26 @@ WITH hosts AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
         avg(round(1000 * cpu_busy_ratio)::BIGINT)::BIGINT AS cpu_busy,
         avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
-    FROM host_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+    FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
         sum(read_bytes)::BIGINT AS read_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
-    FROM disk_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+    FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), disks AS (
     SELECT nid, window_ms, max(busy) FILTER (is_block) AS disk_busy,
         sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read
     FROM devices GROUP BY ALL
 ), links AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out
-    FROM network_samples JOIN nodes n USING (node) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+    FROM network_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 )
 SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
 
 CREATE OR REPLACE TEMP TABLE process_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest, avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
-FROM process_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+FROM process_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
@@ -81,7 +81,7 @@ SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     (avg(round(1000 * cores_allotted)::BIGINT) * count(DISTINCT node))::BIGINT AS cores_milli,
     (sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at), 1))::BIGINT AS cpu_throttled,
     avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
-FROM run_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE dip_windows AS

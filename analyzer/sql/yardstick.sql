@@ -1,6 +1,6 @@
 -- The run's own yardstick: how busy its GPUs are when nothing holds them up, known from all its hours up to this one.
 
-DELETE FROM run_activity WHERE hour >= $from_us AND hour < $until_us;
+DELETE FROM run_activity WHERE hour >= $from_us AND hour < $until_us AND (run_id, hour // 1000) IN (SELECT (run_id, hour_ms) FROM remade);
 
 INSERT OR REPLACE INTO run_activity
 SELECT k.run_id, p.from_ms // 3600000 * 3600000000, p.activity // 5 * 5, sum(p.ms)

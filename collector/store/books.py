@@ -25,8 +25,11 @@ DATED: dict[str, str | None] = {
     "run_windows": "window_start",
     "run_timeline": "bucket_start",
     "in_rack_rates": "window_start",
+    "fabric_rates": "hour",
     "runs": None,
     "run_gpus": None,
+    "gpus_sighted": None,
+    "services_sighted": None,
     "analysis": None,
 }
 _DAY_US = 86_400_000_000

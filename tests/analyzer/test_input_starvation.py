@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from analyzer.detectors.input_starvation import NOT_LOW, InputJudgement, detect, saturated
+from analyzer.detectors.input_starvation import NOT_LOW, InputJudgement, saturated, sign
+from analyzer.detectors.input_starvation import detect as detect_signs
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS
+from analyzer.windows import WINDOW_MS, RunWindow
 from tests.analyzer.windows import GPUS, stalled, window
 
 LIMITS = Thresholds()
@@ -18,6 +19,11 @@ SIGNS: dict[str, dict[str, Any]] = {
     "host_to_device": {"pcie_in_kb": GPUS * WINDOW_MS * 3_000},
     "preprocessing": FULL_CORE,
 }
+
+
+def detect(windows: list[RunWindow], limits: Thresholds) -> list[InputJudgement]:
+    """Judge windows that are all there is to know."""
+    return detect_signs([sign(each, limits) for each in windows], limits)
 
 
 def one(**values: Any) -> InputJudgement:

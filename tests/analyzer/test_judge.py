@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.judge import judge
+from analyzer.judge import Judge, usual_link_kb
 from analyzer.states import BOOKINGS
 from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunFacts, RunWindow, Verdict
@@ -13,6 +13,13 @@ from tests.analyzer.windows import GPUS, facts, stalled, window
 
 LIMITS = Thresholds()
 LINKS: dict[str, Any] = {"nvlink_kb": GPUS * WINDOW_MS * 100}
+
+
+def judge(windows: list[RunWindow], known: RunFacts, in_rack_rate: int | None = None) -> list[Verdict]:
+    """Judge windows that are all there is to know of a run."""
+    seen = Judge(windows, known, LIMITS).seen(0, 2**60)
+    return seen.verdicts(len(windows), in_rack_rate, usual_link_kb(windows))
+
 
 permille = st.integers(0, 1000)
 unknown = st.none() | permille
@@ -75,7 +82,7 @@ def test_a_verdict_never_divides_more_than_there_is(
 ) -> None:
     """Parts of the shortfall sum to at most all of it, and what is named is a state that people are shown."""
     windows = [data.draw(any_window(number)) for number in range(count)]
-    verdicts = judge(windows, known, {w.window_ms: in_rack_rate for w in windows}, LIMITS)
+    verdicts = judge(windows, known, in_rack_rate)
     words = {(booking.state, booking.cause) for booking in BOOKINGS}
     assert [verdict.window_ms for verdict in verdicts] == [w.window_ms for w in windows]
     for verdict in verdicts:
@@ -99,7 +106,7 @@ def test_a_window_comes_back_from_the_store_as_it_was(given_window: RunWindow) -
 
 def one(stage: str = "training", **values: Any) -> Verdict:
     """Judge one window by itself."""
-    return judge([window(**values)], facts(stage=stage), {}, LIMITS)[0]
+    return judge([window(**values)], facts(stage=stage))[0]
 
 
 def test_an_exchange_is_not_underuse() -> None:
@@ -113,13 +120,13 @@ def test_an_overnight_hang_is_a_hang_all_night() -> None:
     """What a run usually moves is told from when it moves at all: eighteen silent hours do not become its habit."""
     moving = [window(number, **LINKS) for number in range(36)]
     silent = [window(number, utilization=1000, activity=180, nvlink_kb=0) for number in range(36, 144)]
-    verdicts = judge(moving + silent, facts(), {}, LIMITS)
+    verdicts = judge(moving + silent, facts())
     assert [verdict.is_hung for verdict in verdicts] == [False] * 36 + [True] * 108
 
 
 def test_the_cause_of_a_weak_suspicion_is_kept_beside_it() -> None:
     """Its seconds stay unexplained, and people may still read what it looks like."""
-    verdict = judge([stalled(dips=3, refills=3)], facts(), {}, LIMITS)[0]
+    verdict = judge([stalled(dips=3, refills=3)], facts())[0]
     assert (verdict.is_low, verdict.input_cause, verdict.input_suspicion) == (True, None, "loader_software")
 
 

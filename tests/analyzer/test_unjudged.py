@@ -58,8 +58,8 @@ def test_neither_sm_activity_nor_power_is_told() -> None:
     assert rules(**FULLY_SEEN, sm_ms=0, power=500) == {}
 
 
-def test_what_is_not_judged_is_told_by_the_day() -> None:
-    """One line a run, rule and UTC day, at the day's first hour."""
-    windows = [stalled(number) for number in range(144 * 3 + 5, 144 * 3 + 9)]
+def test_what_is_not_judged_is_told_by_the_hour() -> None:
+    """One line a run, rule and UTC hour, at its first microsecond."""
+    windows = [stalled(number) for number in range(6 * 3 + 2, 6 * 3 + 5)]
     missing = "no processor, disk or worker figures of its hosts"
-    assert unjudged(windows, facts(), Thresholds()) == [Unjudged(3 * 86_400_000_000, RUN, "waiting for input", missing)]
+    assert unjudged(windows, facts(), Thresholds()) == [Unjudged(3 * 3_600_000_000, RUN, "waiting for input", missing)]

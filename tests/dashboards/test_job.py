@@ -19,7 +19,7 @@ TOKEN = "a-token-of-twenty-letters"
 
 def test_a_failing_analysis_is_told_and_tried_again() -> None:
     """A broken price file must not take the collector down, and its repair must need no restart."""
-    answers = iter([Analysis(1, 24, 10, 0), Analysis(0, 0, 0, 0)])
+    answers = iter([Analysis(24, 24, 10, 0), Analysis()])
     failures = iter([LedgerError("the price file is gone")])
 
     def analyze(_: int) -> Analysis:

@@ -96,7 +96,7 @@ def test_days_of_silence_are_booked() -> None:
     fleet.analyze(now=T + 4 * DAY)
     assert sum(fleet.states().values()) == (3 * DAY + HOUR) // 1000
     assert fleet.states()["unobserved", "agent_down"] == (3 * DAY - 2 * HOUR) // 1000
-    assert fleet.analyze(now=T + 4 * DAY).days == 0
+    assert fleet.analyze(now=T + 4 * DAY).hours == 0
 
 
 def test_a_week_closes_by_the_clock() -> None:

@@ -120,7 +120,7 @@ def test_analysing_again_without_news_changes_nothing() -> None:
     generate(fleet, 5, hosts=5)
     fleet.analyze()
     before = fleet.rows()
-    assert fleet.analyze().days == 0
+    assert fleet.analyze().hours == 0
     assert fleet.rows() == before
 
 

@@ -1,0 +1,63 @@
+"""What exchanges between hosts of one rack reach on this fabric: the yardstick of those that cross racks.
+
+It is learned from the fleet's own runs, hour by hour, so that an hour's verdict can be made again from what is stored.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from analyzer.detectors import exchange
+from analyzer.windows import RunFacts, RunWindow
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+_BACK_US = 7 * 86_400_000_000
+DIGITS = 2  # one more window then seldom changes what an hour was judged by
+
+# The median of what was seen in the week up to the end of the hour.
+_RATES = """
+SELECT h.hour, (SELECT quantile_disc(r.bytes_per_second, 0.5) FROM in_rack_rates r
+    WHERE r.window_start >= h.hour - $back AND r.window_start < h.hour + 3600000000) AS rate
+FROM ({hours}) h ORDER BY h.hour
+"""
+
+
+def learn(session: "Session", windows: Iterable[RunWindow], facts: Mapping[str, RunFacts]) -> None:
+    """Keep what these windows of runs within one rack were seen to reach."""
+    seen = [
+        (window.run_id, window.window_ms * 1000, rate)
+        for window in windows
+        if facts[window.run_id].racks == 1 and (rate := exchange.rate(window)) is not None
+    ]
+    session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), seen)
+
+
+def rates(session: "Session", from_us: int, until_us: int) -> dict[int, int | None]:
+    """Return the rate by hour (its first microsecond) in bytes a second of one host; None where none was seen."""
+    hours = "SELECT unnest(range($from_us, $until_us, 3600000000)) AS hour"
+    asked: dict[str, object] = {"back": _BACK_US, "from_us": from_us, "until_us": until_us}
+    return {hour: _rounded(rate) for hour, rate in session.rows(_RATES.format(hours=hours), asked)}
+
+
+def keep(session: "Session", judged_by: Mapping[int, int | None]) -> None:
+    """Write down by which rate each hour was judged."""
+    session.load("fabric_rates", ("hour", "bytes_per_second"), list(judged_by.items()), replace=True)
+
+
+def outdated(session: "Session", from_us: int) -> list[int]:
+    """Return the hours from `from_us` on that were judged by another rate than is known now, and keep the new ones."""
+    judged_by = dict(session.rows("SELECT hour, bytes_per_second FROM fabric_rates WHERE hour >= ?", [from_us]))
+    hours = "SELECT hour FROM fabric_rates WHERE hour >= $from_us"
+    asked: dict[str, object] = {"back": _BACK_US, "from_us": from_us}
+    now = {hour: _rounded(rate) for hour, rate in session.rows(_RATES.format(hours=hours), asked)}
+    changed = {hour: rate for hour, rate in now.items() if rate != judged_by[hour]}
+    keep(session, changed)
+    return sorted(changed)
+
+
+def _rounded(rate: int | None) -> int | None:
+    if rate is None:
+        return None
+    unit = 10 ** max(0, len(str(rate)) - DIGITS)
+    return rate - rate % int(unit)

@@ -1,0 +1,136 @@
+"""Which hours of which GPUs the ledger must make anew, so that the same input gives the same ledger however it arrived.
+
+Those that anything new touches, of a run the later ones too, since its yardstick is made of what came before; those
+judged by other rules, and those that an earlier pass could not settle or never reached.
+
+Hours whose samples have expired are left as they are, whatever is learned of them: made anew, they would say that
+nothing had been measured. From when on there are samples is written down by who drops them (the table `retention`).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.closing import HOUR_US, LOOK_AHEAD_US
+from analyzer.statements import run as run_sql
+from collector.numbering import COLLECTORS
+from collector.tiers.retained import kept_from
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+HOUR_MS = HOUR_US // 1000
+MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
+_COLLECTOR = COLLECTORS - 1  # the bits of a batch's number that say who took it
+
+# What is told of hosts: it touches the GPUs on them.
+_OF_HOSTS = (
+    "host_samples",
+    "disk_samples",
+    "network_samples",
+    "process_samples",
+    "run_samples",
+    "service_samples",
+    "progress",
+    "node_states",
+)
+_HOSTS_TOUCHED = """
+INSERT INTO touched
+SELECT g.gid, s.first_hour, s.last_hour FROM (
+    SELECT DISTINCT node, started_at // 3600000000 AS first_hour,
+        (greatest(ended_at, started_at + 1) - 1) // 3600000000 AS last_hour
+    FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch WHERE t.batch > $batch
+) s JOIN node_gpus g USING (node)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """By what the ledger is judged and priced."""
+
+    rules: str
+    prices: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Hours that abut, [from_ms, until_ms), of one part of their GPUs: as much as is booked at once."""
+
+    from_ms: int
+    until_ms: int
+    part: int = 0
+    is_last: bool = True  # of the parts of its hour
+
+
+def mark_arrivals(session: "Session") -> list[int]:
+    """Fill `marks`, `newly_sighted` and `newly_serving` with what came since the last pass.
+
+    Returns the newest batch of each collector, up to which the ledger is made when the pass is done.
+    """
+    done = {batch & _COLLECTOR: batch for (batch,) in session.rows("SELECT analysed_batch FROM analysis")}
+    last = [batch for (batch,) in session.rows(f"SELECT max(batch) FROM receipts GROUP BY batch & {_COLLECTOR}")]
+    marks = [(batch & _COLLECTOR, done.get(batch & _COLLECTOR, -1)) for batch in last]
+    newest = {batch & _COLLECTOR: batch for batch in last}
+    marks = [(collector, batch) for collector, batch in marks if newest[collector] > batch]
+    session.execute("CREATE OR REPLACE TEMP TABLE marks (collector BIGINT, batch BIGINT)")
+    session.load("marks", ("collector", "batch"), marks)
+    run_sql(session, "sighted.sql", batch=_oldest(session))
+    return last
+
+
+def _oldest(session: "Session") -> int:
+    return int(session.row("SELECT coalesce(min(batch), 9223372036854775807) FROM marks")[0])
+
+
+def find_due(session: "Session", versions: Versions) -> None:
+    """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
+    session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
+    batch = _oldest(session)
+    for table in _OF_HOSTS:
+        session.execute(_HOSTS_TOUCHED.format(table=table), {"batch": batch})
+    run_sql(
+        session,
+        "due.sql",
+        batch=batch,
+        margin_us=MARGIN_US,
+        settled_us=HOUR_US + LOOK_AHEAD_US,
+        rules=versions.rules,
+        prices=versions.prices,
+    )
+    first_us = _first_judgeable(session)
+    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_us])
+    session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
+    run_sql(session, "holds.sql", from_us=_first_due_us(session))
+    run_sql(session, "due_later.sql")
+    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_us])
+    complete(session)
+
+
+def complete(session: "Session") -> None:
+    """Add to `due` the other GPUs of the runs that hold any of it, until there are none."""
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE held_hours AS
+        SELECT DISTINCT h.rid, h.gid, d.hour_ms FROM holds h JOIN (SELECT DISTINCT hour_ms FROM due) d
+            ON h.from_ms < d.hour_ms + 3600000 AND h.until_ms > d.hour_ms
+        WHERE d.hour_ms NOT IN (SELECT hour_ms FROM whole)
+        """
+    )
+    before, now = -1, _count(session)
+    while now > before:
+        run_sql(session, "due_peers.sql")
+        before, now = now, _count(session)
+
+
+def _count(session: "Session") -> int:
+    return int(session.row("SELECT count(*) FROM due")[0])
+
+
+def _first_due_us(session: "Session") -> int:
+    (first_ms,) = session.row("SELECT coalesce(min(hour_ms), 0) FROM due")
+    return int(first_ms) * 1000
+
+
+def _first_judgeable(session: "Session") -> int:
+    """Return the microsecond from which hours have all their samples, those that reach in from before included."""
+    kept = kept_from(session, ("gpu_samples", *_OF_HOSTS))
+    return kept + MARGIN_US if kept else 0

@@ -1,0 +1,72 @@
+-- Which hours of which GPUs must be booked anew: those that anything touches that came since the last pass.
+-- `touched` holds spans of hours, numbered from 1970; the tables of hosts have been put into it before.
+
+-- A GPU's own samples, and what they say of the hours before and after: quiet is seen whole.
+INSERT INTO touched
+SELECT DISTINCT u.gid, (s.started_at - $margin_us) // 3600000000, (s.ended_at + $margin_us - 1) // 3600000000
+FROM gpu_samples s JOIN marks m ON m.collector = s.batch & 255 AND s.batch > m.batch JOIN units u ON u.uuid = s.gpu_uuid
+WHERE s.batch > $batch;
+
+-- Where nobody declares what is owned, a GPU is from when it was first seen until it was last seen: what lies between.
+INSERT INTO touched
+SELECT u.gid, least(n.first_at, s.first_at) // 3600000000, greatest(n.last_at, s.last_at) // 3600000000
+FROM newly_sighted n JOIN gpus_sighted s USING (gpu_uuid) JOIN units u ON u.uuid = n.gpu_uuid
+WHERE n.first_at < s.first_at OR n.last_at > s.last_at + 3600000000;
+
+-- A GPU that is seen for the first time was not "never seen" before: silence has another name then.
+INSERT INTO touched
+SELECT u.gid, k.from_us // 3600000000, k.until_us // 3600000000
+FROM newly_sighted n ANTI JOIN gpus_sighted s USING (gpu_uuid) JOIN units u ON u.uuid = n.gpu_uuid CROSS JOIN known k;
+
+-- An allocation touches what it names, and all that its run holds: by every name that leads to the run.
+INSERT INTO touched
+WITH named AS (
+    SELECT a.alias_run_id FROM run_aliases a JOIN marks m ON m.collector = a.batch & 255 AND a.batch > m.batch
+    UNION SELECT l.alias_run_id FROM run_aliases l JOIN run_aliases r ON r.alias_run_id = l.run_id
+        JOIN marks m ON m.collector = r.batch & 255 AND r.batch > m.batch
+), fresh AS (
+    SELECT a.run_id, a.gpu_uuid, a.node, a.started_at, a.ended_at
+    FROM allocations a JOIN marks m ON m.collector = a.batch & 255 AND a.batch > m.batch WHERE a.started_at IS NOT NULL
+    UNION SELECT a.run_id, a.gpu_uuid, a.node, a.started_at, a.ended_at
+        FROM allocations a JOIN named ON alias_run_id = a.run_id WHERE a.started_at IS NOT NULL
+), spans AS (
+    SELECT coalesce(o.run_id, f.run_id) AS run_id, f.gpu_uuid, f.node, f.started_at // 3600000000 AS first_hour,
+        greatest(coalesce(f.ended_at, (SELECT until_us FROM known)) - 1, f.started_at) // 3600000000 AS last_hour
+    FROM fresh f LEFT JOIN other_names o ON o.alias_run_id = f.run_id AND f.started_at >= o.from_us AND f.started_at < o.until_us
+), of_run AS (
+    SELECT run_id, min(first_hour) AS first_hour, max(last_hour) AS last_hour FROM spans GROUP BY run_id
+)
+SELECT u.gid, s.first_hour, s.last_hour FROM spans s JOIN units u ON u.uuid = s.gpu_uuid
+UNION SELECT g.gid, s.first_hour, s.last_hour FROM spans s JOIN node_gpus g USING (node) WHERE s.gpu_uuid IS NULL
+UNION SELECT u.gid, s.first_hour, s.last_hour FROM of_run s JOIN allocation_now a USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid;
+
+-- What a host is made of, and who owns it, touches all of it from then on.
+INSERT INTO touched
+WITH fresh AS (
+    SELECT i.node, i.started_at AS at_us FROM inventory i JOIN marks m ON m.collector = i.batch & 255 AND i.batch > m.batch
+    UNION ALL SELECT o.node, o.owned_from FROM ownership o JOIN marks m ON m.collector = o.batch & 255 AND o.batch > m.batch
+)
+SELECT g.gid, min(f.at_us) // 3600000000, (SELECT until_us FROM known) // 3600000000 FROM fresh f JOIN node_gpus g USING (node) GROUP BY ALL;
+
+-- Hours that are booked anew whole: those judged by other rules or prices, those that an earlier pass could not settle,
+-- and owned hours that no pass has reached: between the last sample and the next, nothing arrives that could touch them.
+CREATE OR REPLACE TEMP TABLE whole AS
+SELECT hour // 1000 AS hour_ms FROM ledger_hours WHERE rules_version <> $rules OR price_version IS DISTINCT FROM $prices
+UNION
+SELECT hour // 1000 FROM ledger_hours CROSS JOIN known
+WHERE status = 'provisional' AND (EXISTS (SELECT 1 FROM marks) OR hour + $settled_us <= known.until_us)
+UNION
+SELECT DISTINCT hour_ms FROM (
+    SELECT unnest(range(greatest(o.from_ms, k.from_us // 86400000000 * 86400000) // 3600000 * 3600000, o.until_ms, 3600000)) AS hour_ms
+    FROM (SELECT DISTINCT from_ms, until_ms FROM owned) o CROSS JOIN known k)
+WHERE hour_ms * 1000 NOT IN (SELECT hour FROM ledger_hours);
+
+CREATE OR REPLACE TEMP TABLE due AS
+WITH spans AS (
+    SELECT gid, greatest(first_hour, (SELECT from_us // 3600000000 FROM known)) AS first_hour,
+        least(last_hour, (SELECT (until_us - 1) // 3600000000 FROM known)) AS last_hour FROM touched
+), hourly AS (
+    SELECT DISTINCT gid, unnest(range(first_hour, last_hour + 1)) * 3600000 AS hour_ms FROM spans WHERE last_hour >= first_hour
+)
+SELECT gid, hour_ms FROM hourly
+UNION SELECT gid, hour_ms FROM whole CROSS JOIN (SELECT DISTINCT gid FROM gpus)

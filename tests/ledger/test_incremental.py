@@ -1,0 +1,113 @@
+"""What is booked anew is what could have changed, and however a pass is cut or cut off, the ledger is the same."""
+
+from collections.abc import Callable
+
+import pytest
+
+from analyzer import chunks
+from analyzer.analysis import analyze
+from analyzer.config import Settings
+from tests.analyzer.small_site import small_site
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+from tests.ledger.generated import generate
+
+T = MONDAY
+HOSTS = 6
+
+
+def fleet_of_runs() -> Fleet:
+    """Return hosts of two GPUs for six hours, each with a run of its own, analysed once."""
+    fleet = Fleet()
+    for number in range(HOSTS):
+        node = f"n{number}"
+        fleet.own(node, [f"{node}g0", f"{node}g1"])
+        fleet.hold(f"slurm/alpha/{number}", node, [f"{node}g0", f"{node}g1"], T, T + 6 * HOUR)
+        for gpu in (f"{node}g0", f"{node}g1"):
+            fleet.sample(node, gpu, T, T + 2 * HOUR)
+            fleet.sample(node, gpu, T + 3 * HOUR, T + 6 * HOUR)
+    fleet.analyze()
+    return fleet
+
+
+def test_nothing_new_books_nothing() -> None:
+    """A pass a minute over a store that rests must cost nothing."""
+    fleet = fleet_of_runs()
+    assert fleet.analyze().hours == 0
+
+
+def test_late_samples_open_their_own_hours_and_the_later_ones_of_their_run() -> None:
+    """A host that was cut off for an hour must not make the fleet's week anew.
+
+    What came of the third hour touches it, the neighbours that see its edges, and, of the run, what looks back on it:
+    hours two to six of both its GPUs. The last hour of all is still provisional and so booked for the whole fleet.
+    """
+    fleet = fleet_of_runs()
+    fleet.sample("n1", "n1g0", T + 2 * HOUR, T + 3 * HOUR)
+    assert fleet.analyze().gpu_hours == 4 * 2 + HOSTS * 2
+
+
+def test_a_disk_touches_the_gpus_of_its_host_alone() -> None:
+    """What a host wrote says something of who worked there, and of nobody else."""
+    fleet = fleet_of_runs()
+    fleet.write("n2", T + 4 * HOUR, T + 4 * HOUR + MINUTE)
+    assert fleet.analyze().gpu_hours == 1 * 2 + HOSTS * 2
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory decides how much is booked at once, and nothing else may depend on it: runs that share, MIG, racks."""
+    ledgers = []
+    for cut in (False, True):
+        fleet = Fleet()
+        generate(fleet, 7, hosts=12)
+        if cut:
+            monkeypatch.setattr(chunks, "GPU_HOURS", size)
+            monkeypatch.setattr(chunks, "GPUS", size)
+        fleet.analyze(now=T + 3 * DAY)
+        ledgers.append(fleet.rows())
+    assert ledgers[0] == ledgers[1]
+
+
+def test_the_fabric_is_learned_from_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run across racks may be booked before those that show what a rack gives: it is then judged once more."""
+    whole, parts = small_site(), small_site()
+    whole.analyze()
+    monkeypatch.setattr(chunks, "GPU_HOURS", 1)
+    monkeypatch.setattr(chunks, "GPUS", 1)
+    parts.analyze()
+    assert ("communicating", "cross_rack") in whole.states()
+    assert parts.rows() == whole.rows()
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_a_pass_that_is_cut_off_is_made_good_by_the_next(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may be killed between any two transactions: no hour is lost by it, and none counted twice."""
+    monkeypatch.setattr(chunks, "GPU_HOURS", 20)
+    monkeypatch.setattr(chunks, "GPUS", 5)
+    whole, killed = small_site(), small_site()
+    whole.analyze()
+    with pytest.raises(KeyboardInterrupt):
+        analyze(killed.store, Settings(), now_us=T + DAY, progress=_dies(after))
+    killed.analyze()
+    assert killed.rows() == whole.rows()
+    assert killed.analyze().hours == 0
+
+
+def _dies(after: int) -> Callable[[int, int], None]:
+    def progress(done: int, _: int) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_a_second_analyzer_counts_nothing_twice() -> None:
+    """Two passes over the same store, one right after the other, leave one ledger."""
+    fleet = fleet_of_runs()
+    before = fleet.rows()
+    fleet.sample("n1", "n1g0", T + 2 * HOUR, T + 3 * HOUR)
+    for _ in range(2):
+        analyze(fleet.store, Settings(), now_us=T + DAY)
+    assert len(fleet.rows()) != 0
+    assert fleet.rows() != before
+    assert fleet.unbalanced() == []
