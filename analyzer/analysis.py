@@ -13,6 +13,8 @@ from analyzer.config import Settings
 from analyzer.judging import judge_day
 from analyzer.publishing import publish_day, rates_of_day
 from analyzer.run_facts import write_runs
+from analyzer.stages.book import count_day, write_stages
+from analyzer.starting import find_starts
 from analyzer.statements import run as run_sql
 from analyzer.states import LOSABLE
 from analyzer.thresholds import Thresholds
@@ -70,6 +72,7 @@ def analyze(
         for done, day_ms in enumerate(pending.days, 1):
             with session.transaction():
                 _book_day(session, day_ms, bucket_ms, facts, limits)
+                count_day(session, day_ms, settings.timezone, limits)
                 rates_of_day(session, book)
                 run_sql(session, "cost.sql")
                 written = publish_day(session, day_ms, settings, versions, now_us)
@@ -78,6 +81,7 @@ def analyze(
                 progress(done, len(pending.days))
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
+            write_stages(session)
             session.execute("DELETE FROM analysis")
             made_at = now_us if made_at_us is None else made_at_us
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in pending.up_to_batches])
@@ -144,6 +148,7 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         warm_up_ms=limits.warm_up_ms,
     )
     _find_dips(session, limits)
+    find_starts(session, from_ms, until_ms, limits)
     run_sql(
         session,
         "slices.sql",
