@@ -47,8 +47,8 @@ class StartParts:
 def parts(seen: StartSeen) -> StartParts:
     """Divide one start.
 
-    An image is being pulled while there is no GPU context, and either no process of a pod yet, or the run itself unpacks
-    a gigabyte and more. The run warms up from its first kernel to its steady work. The rest loads.
+    An image is being pulled while there is no GPU context, and either no process of a pod yet, or the run itself
+    unpacks a gigabyte and more. It warms up from its first kernel to its steady work. The rest loads.
     """
     warm = seen.started_ms if seen.kernel_ms is None else _between(seen.from_ms, seen.kernel_ms, seen.started_ms)
     bare = warm if seen.context_ms is None else _between(seen.from_ms, seen.context_ms, warm)

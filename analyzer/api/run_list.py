@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _COLUMNS = (
-    "run_id, name, team, cost_centre, project, queue, stage, stage_confidence, stage_reason, exit_status, submitted_at, "
-    "started_at, ended_at, gpus, nodes, racks, sku, attempts"
+    "run_id, name, team, cost_centre, project, queue, stage, stage_confidence, stage_reason, exit_status, "
+    "submitted_at, started_at, ended_at, gpus, nodes, racks, sku, attempts"
 )
 
 

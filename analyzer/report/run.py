@@ -58,7 +58,7 @@ class RunFacts:
 
     @property
     def stage_words(self) -> str | None:
-        """The stage with what it is known by: "fine-tuning (by its queue)"; with a question mark where it is a guess."""
+        """The stage and by what it is known: "fine-tuning (by its queue)"; a guess has a question mark."""
         return header(self.stage, self.stage_confidence, self.stage_reason)
 
     @property
@@ -119,9 +119,8 @@ def find_run(session: Session, text: str) -> str:
 def run_facts(session: Session, run_id: str) -> RunFacts:
     """Return what is known of a run beside the ledger."""
     row = session.row(
-        "SELECT run_id, name, team, stage, stage_confidence, stage_reason, queue, exit_status, submitted_at, started_at, ended_at, "
-        "gpus, sku, attempts "
-        "FROM runs WHERE run_id = ?",
+        "SELECT run_id, name, team, stage, stage_confidence, stage_reason, queue, exit_status, submitted_at, "
+        "started_at, ended_at, gpus, sku, attempts FROM runs WHERE run_id = ?",
         [run_id],
     )
     return RunFacts(*row)

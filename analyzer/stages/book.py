@@ -43,10 +43,10 @@ def write_stages(session: "Session") -> None:
     """
     did = doings(session)
     rows = []
-    for rid, run_id, word, confidence, reason in session.rows(
+    for run_id, word, confidence, reason in session.rows(
         """
-        SELECT rid, run_id, said_stage, said_confidence, said_reason FROM run_facts JOIN run_keys USING (rid)
-        ORDER BY rid
+        SELECT run_id, said_stage, said_confidence, said_reason FROM run_facts JOIN run_keys USING (rid)
+        ORDER BY run_id
         """
     ):
         said = None if word is None else Stage(word, confidence, reason)
@@ -81,7 +81,8 @@ def doings(session: "Session") -> dict[str, Doings]:
         ), saved AS (
             SELECT run_id, count(*) AS checkpoints FROM begun GROUP BY run_id
         ), known_runs AS (
-            SELECT s.*, r.gpus, r.nodes, r.ended_at IS NOT NULL AS is_over, r.exit_status IS NOT DISTINCT FROM 'completed' AS has_completed, coalesce(c.checkpoints, 0) AS checkpoints,
+            SELECT s.*, r.gpus, r.nodes, coalesce(c.checkpoints, 0) AS checkpoints, r.ended_at IS NOT NULL AS is_over,
+                r.exit_status IS NOT DISTINCT FROM 'completed' AS has_completed,
                 (coalesce(r.ended_at, k.until_us) - r.started_at) // 1000 AS lasted_ms
             FROM summed s JOIN runs r USING (run_id) LEFT JOIN saved c USING (run_id) CROSS JOIN known k
             WHERE r.started_at IS NOT NULL

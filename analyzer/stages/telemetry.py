@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from analyzer.states import Confidence
 from analyzer.stages.words import Stage
+from analyzer.states import Confidence
 
 HOUR_MS = 3_600_000
 COMPUTING_TENSOR_PERMILLE = 300  # a healthy training (1.2)
@@ -136,7 +136,7 @@ def _serving(run: Doings) -> Stage | None:
     if run.checkpoints >= LEAST_CHECKPOINTS or _sustained(run.fabric_windows, run.windows):
         return None
     is_open = not run.is_over and run.lasted_ms > LONG_MS
-    told = f"decodes in {_percent(generating)} of its minutes, exchanges no gradients between hosts, saves nothing regularly"
+    told = f"decodes in {_percent(generating)} of its minutes, no gradients between hosts, no regular checkpoint"
     return _seen("serving", "medium" if is_open else "low", told)
 
 
