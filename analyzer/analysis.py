@@ -17,6 +17,8 @@ from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, mar
 from analyzer.pricing.book import PriceBook
 from analyzer.publishing import Published, publish_chunk, rates_of_chunk
 from analyzer.run_facts import write_runs
+from analyzer.stages.book import count_hours, write_stages
+from analyzer.starting import find_starts
 from analyzer.statements import run as run_sql
 from analyzer.states import LOSABLE
 from analyzer.thresholds import Thresholds
@@ -94,6 +96,7 @@ def analyze(
         done = _book_all(session, facts, rules, progress)
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
+            write_stages(session)
             run_sql(session, "sighted_keep.sql")
             session.execute("DELETE FROM analysis")
             made_at = now_us if made_at_us is None else made_at_us
@@ -180,6 +183,7 @@ def _book_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts],
     )
     count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
     judge_chunk(session, chunk, facts, limits)
+    count_hours(session, chunk, rules.settings.timezone, limits)
     run_sql(session, "unwatched.sql", **span)
     run_sql(session, "booking.sql", bucket_ms=rules.bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
     rates_of_chunk(session, rules.book)
@@ -201,6 +205,7 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         warm_up_ms=limits.warm_up_ms,
     )
     _find_dips(session, limits)
+    find_starts(session, from_ms, until_ms, limits)
     run_sql(
         session,
         "slices.sql",

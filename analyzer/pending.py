@@ -33,10 +33,11 @@ _OF_HOSTS = (
     "progress",
     "node_states",
 )
+_OF_PROCESSES = ("process_samples", "run_samples")  # the first sign of a process says what was before: starting.py
 _HOSTS_TOUCHED = """
 INSERT INTO touched
 SELECT g.gid, s.first_hour, s.last_hour FROM (
-    SELECT DISTINCT node, started_at // 3600000000 AS first_hour,
+    SELECT DISTINCT node, (started_at - $margin_us) // 3600000000 AS first_hour,
         (greatest(ended_at, started_at + 1) - 1) // 3600000000 AS last_hour
     FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch WHERE t.batch > $batch
 ) s JOIN node_gpus g USING (node)
@@ -86,7 +87,8 @@ def find_due(session: "Session", versions: Versions) -> None:
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
     batch = _oldest(session)
     for table in _OF_HOSTS:
-        session.execute(_HOSTS_TOUCHED.format(table=table), {"batch": batch})
+        margin_us = MARGIN_US if table in _OF_PROCESSES else 0
+        session.execute(_HOSTS_TOUCHED.format(table=table), {"batch": batch, "margin_us": margin_us})
     run_sql(
         session,
         "due.sql",

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from analyzer.stages import RunNames, stage
+from analyzer.stages.book import write_stages
+from analyzer.stages.words import DEFAULT, RunNames, Stage, said
 from analyzer.statements import run as run_sql
 from analyzer.teams import RunIdentity, TeamBook, labels_of
 from analyzer.windows import RunFacts
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:
-    """Fill the table `runs` and the temporary table `run_facts` from the allocations; return the facts by run id."""
+    """Fill the table `runs` and the temporary table `run_facts` from the allocations; return the facts by run id.
+
+    A run's time is booked by the stage that its names say, and by nothing that it did: see analyzer/stages/stage.py.
+    """
     run_sql(session, "runs.sql")
     facts: dict[str, RunFacts] = {}
     rows = []
@@ -20,21 +24,29 @@ def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:
         run_id, rid, name, account, owner, project, queue, labels, started_us, serves, gpus, nodes, racks = row
         identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
         team = teams.team_of(identity)
-        word = stage(RunNames(name, queue, labels, serves))
+        found = said(RunNames(name, queue, labels, serves))
+        word = found.word if found else DEFAULT
         facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks)
-        rows.append((rid, word, team.name if team else None, team.cost_centre if team else None))
+        whose = (team.name, team.cost_centre) if team else (None, None)
+        rows.append((rid, word, *whose, *_words(found)))
     _store(session, rows)
     return facts
 
 
-def _store(session: "Session", rows: list[tuple[int, str, str | None, str | None]]) -> None:
+def _words(found: Stage | None) -> tuple[str | None, str | None, str | None]:
+    return (found.word, found.confidence, found.reason) if found else (None, None, None)
+
+
+def _store(session: "Session", rows: list[tuple[object, ...]]) -> None:
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE run_facts (
-            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, is_interactive BOOLEAN, is_service BOOLEAN)
+            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, is_interactive BOOLEAN, is_service BOOLEAN,
+            said_stage VARCHAR, said_confidence VARCHAR, said_reason VARCHAR)
         """
     )
-    session.load("run_facts", ("rid", "stage", "team", "cost_centre"), rows)
+    columns = ("rid", "stage", "team", "cost_centre", "said_stage", "said_confidence", "said_reason")
+    session.load("run_facts", columns, rows)
     # A session of one GPU keeps it warm for its person; several GPUs that fall quiet are abandoned.
     session.execute(
         """
@@ -51,3 +63,4 @@ def _store(session: "Session", rows: list[tuple[int, str, str | None, str | None
         FROM run_summary s JOIN run_facts f USING (rid) JOIN run_ends e USING (run_id)
         """
     )
+    write_stages(session)

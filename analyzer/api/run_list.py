@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _COLUMNS = (
-    "run_id, name, team, cost_centre, project, queue, stage, exit_status, submitted_at, started_at, ended_at, gpus, "
-    "nodes, racks, sku, attempts"
+    "run_id, name, team, cost_centre, project, queue, stage, stage_confidence, stage_reason, exit_status, "
+    "submitted_at, started_at, ended_at, gpus, nodes, racks, sku, attempts"
 )
 
 
@@ -25,7 +25,9 @@ class Run(Model):
     cost_centre: str | None
     project: str | None
     queue: str | None
-    stage: str | None
+    stage: str | None = Field(description="By its names first; where they say nothing, by what it did.")
+    stage_confidence: str | None = Field(description="high: a label or its own service; medium: a name; else low.")
+    stage_reason: str | None = Field(description="By what: words that follow the stage.")
     exit_status: str | None
     submitted_at: Micros | None
     submitted_at_iso: Iso | None

@@ -11,6 +11,7 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import NotJudged, not_judged
 from analyzer.report.readings import Breakdown, breakdown
 from analyzer.report.week import by_saving
+from analyzer.stages.stage import header
 from collector.store.session import Session
 
 CANDIDATES_SHOWN = 5
@@ -44,6 +45,8 @@ class RunFacts:
     name: str | None
     team: str | None
     stage: str | None
+    stage_confidence: str | None
+    stage_reason: str | None
     queue: str | None
     exit_status: str | None
     submitted_at: int | None
@@ -52,6 +55,11 @@ class RunFacts:
     gpus: int
     sku: str | None
     attempts: int
+
+    @property
+    def stage_words(self) -> str | None:
+        """The stage and by what it is known: "fine-tuning (by its queue)"; a guess has a question mark."""
+        return header(self.stage, self.stage_confidence, self.stage_reason)
 
     @property
     def subject(self) -> str:
@@ -111,8 +119,8 @@ def find_run(session: Session, text: str) -> str:
 def run_facts(session: Session, run_id: str) -> RunFacts:
     """Return what is known of a run beside the ledger."""
     row = session.row(
-        "SELECT run_id, name, team, stage, queue, exit_status, submitted_at, started_at, ended_at, gpus, sku, attempts "
-        "FROM runs WHERE run_id = ?",
+        "SELECT run_id, name, team, stage, stage_confidence, stage_reason, queue, exit_status, submitted_at, "
+        "started_at, ended_at, gpus, sku, attempts FROM runs WHERE run_id = ?",
         [run_id],
     )
     return RunFacts(*row)

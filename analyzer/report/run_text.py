@@ -73,7 +73,7 @@ def _head(report: RunReport, paper: Paper) -> list[str]:
 def head_pairs(report: RunReport) -> list[tuple[str, str]]:
     """Return what stands above a run's report: who, where, when, how much; two columns."""
     facts = report.facts
-    about = [facts.team or "unmapped", *([facts.stage] if facts.stage else []), _status(report)]
+    about = [facts.team or "unmapped", *([facts.stage_words] if facts.stage_words else []), _status(report)]
     racks = f" ({', '.join(report.racks)})" if report.racks else ""
     nodes = ", ".join(report.nodes[:NODES_SHOWN])
     nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""

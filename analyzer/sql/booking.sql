@@ -3,7 +3,7 @@
 -- What was worked, by the verdict of its window.
 CREATE OR REPLACE TEMP TABLE booked AS
 WITH judged AS (
-    SELECT w.sid, w.bucket_ms, w.ms, w.saving_ms, if(h.is_hung, 0, w.still_ms) AS still_ms, if(h.is_exchanging, w.short_ms, 0) AS short_ms,
+    SELECT w.sid, w.bucket_ms, w.over_network, w.ms, w.saving_ms, if(h.is_hung, 0, w.still_ms) AS still_ms, if(h.is_exchanging, w.short_ms, 0) AS short_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_power_ms ELSE whole_power_ms END AS slow_power_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_heat_ms ELSE whole_heat_ms END AS slow_heat_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_board_ms ELSE whole_board_ms END AS slow_board_ms,
@@ -16,7 +16,7 @@ WITH judged AS (
         left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS rest_ms
     FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms FROM judged)
 ), lines AS (
-    SELECT sid, bucket_ms, 'checkpointing' AS state, 'storage' AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
+    SELECT sid, bucket_ms, 'checkpointing' AS state, if(over_network, 'network', 'storage') AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL, still_ms FROM s WHERE is_service
     UNION ALL SELECT sid, bucket_ms, 'held_idle', 'held_memory', NULL, 'medium', NULL, still_ms FROM s WHERE is_interactive
     UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND NOT waits
@@ -47,7 +47,7 @@ WITH rest AS (
 ), unworked AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), known AS (
-    SELECT b.sid, b.bucket_ms, b.up, b.fixed, b.is_blind, b.ms, s.rid, s.attempt, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
+    SELECT b.sid, b.bucket_ms, b.up, b.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
         u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )
@@ -68,7 +68,7 @@ SELECT sid, bucket_ms,
          WHEN up IS NULL AND NOT is_seen THEN 'never_seen'
          WHEN up IS NULL THEN if(is_long, 'agent_down', 'gap')
          WHEN is_blind THEN 'gap'
-         WHEN fixed = 'starting' THEN if(attempt > 0, 'restore', 'model_load')
+         WHEN fixed = 'starting' THEN starting_as
          WHEN fixed IS NOT NULL THEN fixed
          ELSE 'gap' END AS cause,
     NULL, CASE WHEN fixed IS NULL OR up IS NULL THEN NULL ELSE 'high' END, NULL, ms

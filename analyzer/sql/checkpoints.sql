@@ -7,7 +7,8 @@ SELECT p.rid, u.nid, p.from_ms // 60000 * 60000 AS minute_ms, sum(p.ms)::BIGINT 
 FROM of_interest p JOIN units u USING (uid) WHERE p.activity IS NOT NULL AND p.ms > 0 GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE node_written AS
-SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, sum(d.written_bytes)::BIGINT AS written
+SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, sum(d.written_bytes)::BIGINT AS written,
+    CASE WHEN count(d.mount_kind) > 0 THEN coalesce(sum(d.written_bytes) FILTER (d.mount_kind <> 'block'), 0)::BIGINT END AS network
 FROM disk_samples d JOIN nodes n USING (node)
 WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL
     AND n.nid IN (SELECT nid FROM node_minutes) GROUP BY ALL;
@@ -16,16 +17,16 @@ DELETE FROM checkpoints
 WHERE minute >= $from_us AND minute < $until_us AND (run_id, minute // 3600000000) IN (
     SELECT (run_id, minute_ms // 3600000) FROM run_keys JOIN node_minutes USING (rid));
 
-INSERT INTO checkpoints
+INSERT INTO checkpoints BY NAME
 WITH minutes AS (
     SELECT m.rid, m.minute_ms, m.minute_ms // 3600000 AS hour, sum(m.ms) AS gpu_ms, sum(m.activity) // sum(m.ms) AS activity,
-        sum(m.out_kb) AS out_kb, sum(w.written) AS written
+        sum(m.out_kb) AS out_kb, sum(w.written) AS written, sum(w.network) AS network
     FROM node_minutes m LEFT JOIN node_written w USING (nid, minute_ms) GROUP BY ALL
 ), usual AS (
     SELECT rid, hour, quantile_disc(activity, 0.5) AS activity, quantile_disc(out_kb, 0.5) AS out_kb, quantile_disc(written, 0.5) AS written
     FROM minutes WHERE written IS NOT NULL GROUP BY ALL
 )
-SELECT k.run_id, m.minute_ms * 1000, m.written
+SELECT k.run_id, m.minute_ms * 1000 AS minute, m.written::BIGINT AS written_bytes, m.network::BIGINT AS network_bytes
 FROM minutes m JOIN usual u USING (rid, hour) JOIN run_keys k USING (rid)
 WHERE m.written >= 3 * u.written AND m.written * 60000 >= $checkpoint_bytes_per_gpu * m.gpu_ms
     AND m.activity * 1000 <= u.activity * $checkpoint_dip_permille

@@ -6,8 +6,10 @@ FROM owned o JOIN chunk h ON h.gid = o.gid AND o.from_ms < h.hour_ms + 3600000 A
 
 -- Holds of the chunk with what bounds their states: the end of starting, and where lost work begins.
 CREATE OR REPLACE TEMP TABLE holds_here AS
-SELECT h.*, f.at_ms AS first_ms, least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms) AS started_ms, l.lost_from_ms, l.lost_cause
+SELECT h.*, f.at_ms AS first_ms, least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms, h.until_ms) AS started_ms, l.lost_from_ms, l.lost_cause,
+    s.image_until_ms, s.warm_from_ms
 FROM holds h LEFT JOIN first_work f USING (rid, attempt, uid) LEFT JOIN lost l USING (rid, attempt)
+LEFT JOIN (SELECT DISTINCT * FROM starts) s ON s.rid = h.rid AND s.attempt = h.attempt AND s.uid = h.uid AND s.from_ms = h.from_ms
 WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms < $until_ms AND h.until_ms > $from_ms;
 
 CREATE OR REPLACE TEMP TABLE cuts AS
@@ -17,6 +19,8 @@ WITH every AS (
     UNION SELECT gid, from_ms FROM holds_here
     UNION SELECT gid, until_ms FROM holds_here
     UNION SELECT gid, started_ms FROM holds_here
+    UNION SELECT gid, image_until_ms FROM holds_here WHERE image_until_ms IS NOT NULL
+    UNION SELECT gid, warm_from_ms FROM holds_here WHERE warm_from_ms IS NOT NULL
     UNION SELECT gid, lost_from_ms FROM holds_here WHERE lost_from_ms IS NOT NULL
     UNION SELECT gid, q.from_ms FROM quiet q JOIN units USING (uid)
     UNION SELECT gid, q.until_ms FROM quiet q JOIN units USING (uid)
@@ -38,7 +42,7 @@ WHERE c.until_ms > c.from_ms;
 -- Who holds each moment: of several sources the most trusted alone, and each run once.
 CREATE OR REPLACE TEMP TABLE holders AS
 WITH candidates AS (
-    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.started_ms, h.first_ms,
+    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.started_ms, h.first_ms, h.image_until_ms, h.warm_from_ms,
         h.lost_from_ms IS NOT NULL AND h.lost_from_ms <= m.from_ms AS is_lost, h.lost_cause
     FROM moments m JOIN holds_here h ON h.gid = m.gid AND h.from_ms <= m.from_ms AND h.until_ms >= m.until_ms
 ), trusted AS (
@@ -57,13 +61,13 @@ WITH free_units AS (
         AND NOT EXISTS (SELECT 1 FROM holders h WHERE h.gid = m.gid AND h.from_ms = m.from_ms AND (h.uid = u.uid OR NOT m.is_partitioned))
 ), every AS (
     SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight, h.sharers > 1 AS is_shared,
-        h.started_ms, h.first_ms, h.is_lost, h.lost_cause, false AS is_fragment
+        h.started_ms, h.first_ms, h.is_lost, h.lost_cause, false AS is_fragment, h.image_until_ms, h.warm_from_ms
     FROM holders h JOIN units u USING (uid)
     UNION ALL
-    SELECT gid, from_ms, uid, NULL, NULL, 840 * coalesce(slices, 1), false, NULL, NULL, false, NULL, false FROM free_units
+    SELECT gid, from_ms, uid, NULL, NULL, 840 * coalesce(slices, 1), false, NULL, NULL, false, NULL, false, NULL, NULL FROM free_units
     UNION ALL
     SELECT m.gid, m.from_ms, u.uid, NULL, NULL,
-        840 * (u.slices_max - (SELECT sum(v.slices) FROM units v WHERE v.gid = m.gid AND v.is_mig)), false, NULL, NULL, false, NULL, true
+        840 * (u.slices_max - (SELECT sum(v.slices) FROM units v WHERE v.gid = m.gid AND v.is_mig)), false, NULL, NULL, false, NULL, true, NULL, NULL
     FROM moments m JOIN units u ON u.gid = m.gid AND NOT u.is_mig WHERE m.is_partitioned
 )
 SELECT * FROM every WHERE weight > 0;
@@ -78,7 +82,9 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
          WHEN r.is_service OR (NOT r.is_interactive AND q.until_ms - q.from_ms < $abandoned_ms) THEN NULL
          WHEN y.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'
-         ELSE 'abandoned' END AS fixed
+         ELSE 'abandoned' END AS fixed,
+    CASE WHEN p.from_ms < p.image_until_ms THEN 'image_pull' WHEN p.from_ms >= p.warm_from_ms THEN 'warm_up'
+         WHEN p.attempt > 0 THEN 'restore' ELSE 'model_load' END AS starting_as
 FROM parts p JOIN moments m USING (gid, from_ms)
 LEFT JOIN quiet q ON q.uid = p.uid AND q.from_ms <= p.from_ms AND q.until_ms >= m.until_ms
 LEFT JOIN quiet_memory y ON y.uid = p.uid AND y.hour_ms = m.hour_ms

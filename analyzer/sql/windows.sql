@@ -1,7 +1,7 @@
 -- What is known of each run in each ten minutes: sums of integers, over its GPUs and over the hosts it runs on.
 
 CREATE OR REPLACE TEMP TABLE checkpoint_minutes AS
-SELECT k.rid, c.minute // 1000 AS minute_ms FROM checkpoints c JOIN run_keys k USING (run_id)
+SELECT k.rid, c.minute // 1000 AS minute_ms, coalesce(c.network_bytes * 2 > c.written_bytes, false) AS over_network FROM checkpoints c JOIN run_keys k USING (run_id)
 WHERE c.minute >= $from_us AND c.minute < $until_us;
 
 -- What each slice's working pieces come to in each ten minutes, in one pass over them. `still` is the time without a
@@ -13,7 +13,7 @@ WITH wide AS (
     SELECT p.sid, p.rid, p.uid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
         p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
         p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, p.slowed_by,
-        p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint,
+        p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
         least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END)))::BIGINT AS still
     FROM pieces p
     LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
@@ -30,7 +30,7 @@ WITH wide AS (
         (ms - stood_ms) * slowed // 1000 AS whole_ms, (ms - stood_ms - ms * short // 1000) * slowed // 1000 AS beside_ms
     FROM measured
 )
-SELECT sid, rid, uid, window_ms, bucket_ms, in_checkpoint, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
+SELECT sid, rid, uid, window_ms, bucket_ms, in_checkpoint, over_network, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
     coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
     coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
     coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,

@@ -2,7 +2,14 @@
 
 import pytest
 
-from analyzer.stages import DEFAULT, RunNames, stage
+from analyzer.stages.words import DEFAULT, RunNames, Stage, said
+
+
+def stage(names: RunNames) -> str:
+    """Return the stage by which a run is booked."""
+    found = said(names)
+    return found.word if found else DEFAULT
+
 
 TABLE = [
     ("pretraining", "pretrain-7b", None),
@@ -16,6 +23,14 @@ TABLE = [
     ("evaluation", "lm_eval-70b", None),
     ("evaluation", "eval-nightly", None),
     ("data preparation", "tokenize-web", None),
+    ("deployment", "llama-export-onnx", None),
+    ("deployment", "trtllm-build-8b", None),
+    ("deployment", "quantize_awq", None),
+    ("deployment", "vllm-canary", None),
+    ("deployment", "hf-ckpt-conversion", None),
+    ("deployment", "deploy-llama", None),
+    ("serving", "vllm-llama-quantized", None),
+    ("serving", "chat-serve-deployment", None),
     ("serving", "ranker-serve", None),
     ("serving", "vllm-llama", None),
     ("serving", "llm_serving", None),
@@ -42,9 +57,11 @@ def test_a_reserved_queue_serves_nobody(queue: str) -> None:
     assert stage(RunNames("resnet50", queue, None)) == DEFAULT
 
 
-@pytest.mark.parametrize("name", ["exploration-1", "support-tickets", "retrieval-train", "nutshells"])
+@pytest.mark.parametrize(
+    "name", ["exploration-1", "support-tickets", "retrieval-train", "nutshells", "conversion-rate", "exporter"]
+)
 def test_a_word_within_a_word_says_nothing(name: str) -> None:
-    """Exploration holds "lora", support "ppo" and retrieval "eval"."""
+    """Exploration holds "lora", support "ppo", retrieval "eval", and what predicts conversions converts no model."""
     assert stage(RunNames(name, None, None)) == DEFAULT
 
 
@@ -65,3 +82,27 @@ def test_a_replica_that_reports_requests_serves() -> None:
 def test_labels_that_are_no_object_of_texts_say_nothing(labels: str) -> None:
     """They come from schedulers as they are, and must not end an analysis."""
     assert stage(RunNames("vllm", None, labels)) == "serving"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (RunNames(None, "batch", '{"stage": "Finetune"}'), Stage("fine-tuning", "high", "by its label")),
+        (RunNames(None, None, '{"stage": "pretraining"}'), Stage("pretraining", "high", "by its label")),
+        (RunNames(None, None, '{"stage": "simulation"}'), Stage("simulation", "high", "by its label")),
+        (RunNames(None, None, None, True), Stage("serving", "high", "by the requests that it counts")),
+        (RunNames("a", None, '{"ray_deployment": "LLM"}'), Stage("serving", "high", "by what Ray Serve calls it")),
+        (RunNames("a", "eval", None), Stage("evaluation", "medium", "by its queue")),
+        (RunNames("eval-1", "gpu", None), Stage("evaluation", "medium", "by its name")),
+        (RunNames("eval-1", "gpu", '{"launcher": "vllm"}'), Stage("evaluation", "medium", "by its name")),
+        (RunNames("a", "gpu", '{"launcher": "vllm"}'), Stage("serving", "medium", "by what launched it")),
+        (
+            RunNames("a", "gpu", '{"app.kubernetes.io/name": "trl"}'),
+            Stage("fine-tuning", "medium", "by what launched it"),
+        ),
+        (RunNames("a", "gpu", '{"launcher": "torchrun"}'), None),
+    ],
+)
+def test_a_stage_says_by_what_it_is_known(names: RunNames, expected: Stage | None) -> None:
+    """A label is a word given for the purpose, a name is not; torchrun starts every kind of training."""
+    assert said(names) == expected

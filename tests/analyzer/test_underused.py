@@ -6,7 +6,7 @@ import pytest
 
 from analyzer.detectors.underused import FULL_USE, UnderuseJudgement, detect
 from analyzer.thresholds import Thresholds
-from tests.analyzer.windows import facts, window
+from tests.analyzer.windows import GPUS, facts, window
 
 LIMITS = Thresholds()
 LITTLE: dict[str, Any] = {"activity": 120, "tensor": 10, "dram": 50}
@@ -55,3 +55,45 @@ def test_power_is_not_asked_where_sm_activity_is_known() -> None:
 def test_a_service_that_is_underused_serves_one_by_one() -> None:
     """What helps it is batching, not packing."""
     assert judged("serving", **LITTLE) == UnderuseJudgement("unbatched")
+
+
+LAUNCHING: dict[str, Any] = LITTLE | {
+    "utilization": 910,
+    "power": 310,
+    "pcie_in_kb": 8_000_000,
+    "cores_used_milli": 1_020 * GPUS,
+    "workers": 2,
+    "busiest": 80,
+}
+
+
+def test_one_full_thread_a_rank_and_nothing_else_is_launch_bound() -> None:
+    """The kernels are small because a host thread cannot launch them faster, and the loader rests."""
+    assert judged(**LAUNCHING) == UnderuseJudgement("launch_bound")
+    assert judged(**(LAUNCHING | {"workers": 0, "busiest": None})) == UnderuseJudgement("launch_bound")
+    assert judged(**(LAUNCHING | {"sm_ms": 0})) == UnderuseJudgement("launch_bound")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"cores_used_milli": None},  # nobody knows what the host does
+        {"cores_used_milli": 400 * GPUS},
+        {"cores_used_milli": 4_000 * GPUS},
+        {"workers": None},
+        {"busiest": 600},
+        {"busiest": None},
+        {"utilization": 700},
+        {"still": 100},  # it stands still at times: something else holds it up
+        {"power": 430},
+        {"pcie_in_kb": 8 * 600_000 * 2_000},
+    ],
+)
+def test_without_any_of_its_signs_kernels_are_only_small(values: dict[str, int | None]) -> None:
+    """The advice differs: a busy loader or copies over PCIe are no matter of launching."""
+    assert judged(**(LAUNCHING | values)) == SMALL
+
+
+def test_a_service_is_not_launch_bound() -> None:
+    """What helps it is batching, whatever its threads do."""
+    assert judged("serving", **LAUNCHING) == UnderuseJudgement("unbatched")

@@ -22,6 +22,7 @@ def generate(fleet: Fleet, seed: int, hosts: int) -> None:
             "allocations",
             "node_states",
             "process_samples",
+            "run_samples",
             "disk_samples",
         )
     }
@@ -106,7 +107,8 @@ def _sample(draw: random.Random, node: str, unit: str, parent: str | None, start
         return row | {"up": True}  # the driver says nothing of use
     busy = draw.choice((0.0, 0.0, 0.3, 1.0, draw.random()))
     row |= {"up": True, "utilization_ratio": busy, "utilization_zero_ratio": draw.choice((None, 1 - busy))}
-    row |= {"sm_active_ratio": draw.choice((None, busy * draw.random())), "memory_used_bytes": 10**9}
+    row |= {"sm_active_ratio": draw.choice((None, busy * draw.random()))}
+    row |= {"memory_used_bytes": draw.choice((None, 0, 10**9))}
     row |= {"sm_clock_hertz": 1.5e9, "sm_clock_reference_hertz": draw.choice((1.5e9, 1.9e9))}
     return row | {"throttle_thermal_seconds": draw.choice((0.0, 1.0)), "nvlink_receive_bytes": draw.choice((0, 10**11))}
 
@@ -116,7 +118,7 @@ def _allocations(draw: random.Random, node: str, units: list[str], rows: dict[st
         start, end = _span(draw)
         ended = draw.random() < 0.8
         row = {
-            "run_id": f"{draw.choice(('slurm', 'declared', 'process'))}/{node}/{number}",
+            "run_id": f"{draw.choice(('slurm', 'declared', 'process', 'kubernetes'))}/{node}/{number}",
             "node": node,
             "gpu_uuid": draw.choice(units),
             "started_at": start,
@@ -126,3 +128,7 @@ def _allocations(draw: random.Random, node: str, units: list[str], rows: dict[st
             "name": draw.choice(("train", "notebook", "vllm")),
         }
         rows["allocations"].append(row)
+        if draw.random() < 0.5:  # its processes, or what it unpacks, were seen some time later
+            seen = {"node": node, "run_id": row["run_id"], "memory_used_bytes": 10**9, "written_bytes": 2 * 10**9}
+            life = start + draw.randrange(0, 10 * MINUTE)
+            rows["run_samples"].append(seen | {"started_at": life, "ended_at": life + MINUTE})

@@ -1,0 +1,111 @@
+"""What a run was called: by its label, its own service, its queue, its name, or by what launched it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from analyzer.states import Confidence
+
+# Names part their words by - and by _ alike, which \b does not.
+_START, _END = "(?<![a-z])", "(?![a-z])"
+
+# In order: the first that fits. Words as sites use them in queue, name and label (what-users-ask.md; algorithms 1.6).
+_WORDS = (
+    ("interactive", re.compile(rf"interactive|notebook|jupyter|{_START}(debug|shell){_END}|devbox", re.IGNORECASE)),
+    # What makes a model ready to be served comes before what serves it: the same stacks' names are in both.
+    (
+        "deployment",
+        re.compile(
+            rf"{_START}(export|canary){_END}|{_START}quanti[sz](e|ing|ation){_END}"
+            rf"|(engine|trt|tensorrt|trtllm|model)[-_]?(llm[-_]?)?build{_END}"
+            rf"|{_START}convert{_END}|(ckpt|checkpoint|model|weights?|onnx)[-_]conver(t|sion){_END}",
+            re.IGNORECASE,
+        ),
+    ),
+    # A queue called "reserved" serves nobody, nor does what observes or preserves.
+    ("serving", re.compile(r"(?<!re)(?<!ob)(?<!de)(?<!con)serv(e|ing)|vllm|triton|inference|endpoint", re.IGNORECASE)),
+    ("evaluation", re.compile(rf"{_START}eval|benchmark|lm-harness", re.IGNORECASE)),
+    ("data preparation", re.compile(rf"data[-_]?prep|preprocess|tokeni[sz]|etl{_END}", re.IGNORECASE)),
+    ("alignment", re.compile(rf"rlhf|{_START}rl[-_]|{_START}[dp]po{_END}|grpo|align", re.IGNORECASE)),
+    ("fine-tuning", re.compile(rf"sft|fine[-_]?tun|{_START}q?lora", re.IGNORECASE)),
+    ("pretraining", re.compile(r"pre[-_]?train", re.IGNORECASE)),
+    ("deployment", re.compile(rf"{_START}deploy(ment)?{_END}", re.IGNORECASE)),
+)
+DEFAULT = "training"
+STAGES: tuple[str, ...] = (*dict.fromkeys(word for word, _ in _WORDS), DEFAULT)
+
+# What launched a run, where labels say: stacks that do one thing. torchrun, deepspeed and the like start every kind of
+# training and say nothing here.
+_LAUNCHERS = (
+    ("interactive", re.compile(r"jupyter|code-server|rstudio", re.IGNORECASE)),
+    ("serving", re.compile(r"vllm|triton|sglang|kserve|text-generation-inference|trtllm-serve|ollama", re.IGNORECASE)),
+    ("evaluation", re.compile(r"lm[-_]eval|lighteval", re.IGNORECASE)),
+    ("alignment", re.compile(rf"openrlhf|{_START}verl{_END}|nemo-aligner", re.IGNORECASE)),
+    ("fine-tuning", re.compile(rf"axolotl|{_START}trl{_END}|llama-?factory|torchtune", re.IGNORECASE)),
+)
+_LAUNCHER_LABELS = ("launcher", "app.kubernetes.io/name", "app.kubernetes.io/component")
+_RAY_SERVE_LABEL = "ray_deployment"  # the agent reads it from the title that Ray Serve gives its replicas
+
+
+@dataclass(frozen=True, slots=True)
+class RunNames:
+    """What a run calls itself and where it was queued."""
+
+    name: str | None
+    queue: str | None
+    labels: str | None  # a JSON object of strings
+    has_service_samples: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage, how sure it is, and by what: `reason` is words that follow the stage ("by its queue")."""
+
+    word: str
+    confidence: Confidence
+    reason: str
+
+
+def said(names: RunNames) -> Stage | None:
+    """Return the stage that a run's names give it, or None where they say nothing.
+
+    A `stage` label goes before a serving replica's own word, then the queue, then the name, then what launched it.
+    """
+    labels = _labels(names.labels)
+    labelled = labels.get("stage")
+    if labelled:
+        # A label that is no word of ours stands as it is: whoever wrote it knows what it means.
+        return Stage(_word_of(labelled) or labelled, "high", "by its label")
+    if names.has_service_samples:
+        return Stage("serving", "high", "by the requests that it counts")
+    if labels.get(_RAY_SERVE_LABEL):
+        return Stage("serving", "high", "by what Ray Serve calls it")
+    for text, reason in ((names.queue, "by its queue"), (names.name, "by its name")):
+        word = _word_of(text)
+        if word is not None:
+            return Stage(word, "medium", reason)
+    for word, pattern in _LAUNCHERS:
+        if any(pattern.search(labels.get(key, "")) for key in _LAUNCHER_LABELS):
+            return Stage(word, "medium", "by what launched it")
+    return None
+
+
+def _word_of(text: str | None) -> str | None:
+    if not text:
+        return None
+    if text.lower() in STAGES:
+        return text.lower()
+    return next((word for word, pattern in _WORDS if pattern.search(text)), None)
+
+
+def _labels(text: str | None) -> Mapping[str, str]:
+    """Return a run's labels; what is no JSON object of strings says nothing."""
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    known = value if isinstance(value, dict) else {}
+    return {key: said for key, said in known.items() if isinstance(said, str)}
