@@ -128,7 +128,7 @@ def _table(name: str, start: int, every: int, columns: dict[str, Floats], texts:
         if (name, column) in _INTEGERS:
             made[column] = pa.array(np.nan_to_num(taken).astype(np.int64), mask=np.isnan(taken))
         else:
-            made[column] = pa.array(taken, mask=np.isnan(taken))
+            made[column] = pa.array(taken.astype(np.float64), mask=np.isnan(taken))
     return pa.table(made)
 
 
