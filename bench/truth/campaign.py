@@ -18,7 +18,7 @@ from bench.truth.draw import A100, H100, Cell
 from bench.truth.rows import end_of_day, fill
 from bench.truth.runs import SimulatedRun
 from bench.truth.score import score
-from bench.truth.tally import Key, Tally
+from bench.truth.tally import Key, Tally, summed
 from collector.store.database import Store
 
 PRICES = {H100.sku: 2.60, A100.sku: 1.10}  # invented; that both sides use the same is all that matters
@@ -33,25 +33,32 @@ class Seed:
     tallies: dict[Key, Tally]
     runs: int
     samples: int
+    rules: str  # version of what judged
     seconds: dict[str, float]  # made and landed, analysed, scored
 
 
 def run_seed(seed: int, names: Sequence[str] = (), *, both: bool = False) -> Seed:
     """Make, book and score one seed."""
     tallies: dict[Key, Tally] = {}
+    rules: set[str] = set()
     runs = samples = 0
     spent = {"made": 0.0, "analysed": 0.0, "scored": 0.0}
     ordered = sorted(cells(seed, names, both=both), key=_fleet)
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(prices=price_file(Path(directory)), memory_limit=MEMORY, threads=1)
         for _, fleet in groupby(ordered, key=_fleet):
-            found, count = _run_fleet([SimulatedRun.make(cell) for cell in fleet], settings, spent, tallies)
+            found, count = _run_fleet([SimulatedRun.make(cell) for cell in fleet], settings, spent, tallies, rules)
             runs, samples = runs + found, samples + count
-    return Seed(seed, tallies, runs, samples, {name: round(seconds, 1) for name, seconds in spent.items()})
+    (version,) = rules
+    return Seed(seed, tallies, runs, samples, version, {name: round(seconds, 1) for name, seconds in spent.items()})
 
 
 def _run_fleet(
-    runs: list[SimulatedRun], settings: Settings, spent: dict[str, float], tallies: dict[Key, Tally]
+    runs: list[SimulatedRun],
+    settings: Settings,
+    spent: dict[str, float],
+    tallies: dict[Key, Tally],
+    rules: set[str],
 ) -> tuple[int, int]:
     with Store.open(None, memory_limit=MEMORY, threads=1) as store:
         began = time.monotonic()
@@ -61,10 +68,17 @@ def _run_fleet(
         analysed = time.monotonic()
         with store.session() as session:
             tallies.update(score(session, runs, PRICES))
+            rules |= {version for (version,) in session.rows("SELECT DISTINCT rules_version FROM ledger")}
     spent["made"] += landed - began
     spent["analysed"] += analysed - landed
     spent["scored"] += time.monotonic() - analysed
     return len(runs), samples
+
+
+def added(seeds: Sequence[Seed]) -> dict[Key, Tally]:
+    """Return the tallies of all seeds, cell by cell."""
+    keys = dict.fromkeys(key for seed in seeds for key in seed.tallies)
+    return {key: summed(seed.tallies[key] for seed in seeds if key in seed.tallies) for key in keys}
 
 
 def price_file(directory: Path) -> Path:

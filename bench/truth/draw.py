@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bench.truth.kinds import Label
 from bench.truth.tape import Tape
 
 GIB = 2**30
@@ -73,6 +74,7 @@ class Draw:
     exit_status: str = "completed"
     mount_kind: str | None = None  # nfs or lustre
     memory_gib: float = 0.0
+    same: dict[Label, Label] = field(default_factory=dict)  # a booking that is as right as this label
 
     @classmethod
     def of(cls, cell: Cell, seconds: float = RUN_SECONDS, groups: int = 1) -> "Draw":

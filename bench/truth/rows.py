@@ -1,7 +1,7 @@
 """The rows that a run leaves in the tables of the contract, as Arrow tables; and a store filled with them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from bench.truth.tape import Floats
 from collector.store.database import Store
 
 Texts: TypeAlias = dict[str, str | None]
+Change: TypeAlias = Callable[[str, pa.Table], pa.Table]
 HOUR_US = 3600 * SECOND_US
 GROUP = 40  # runs put into the store at once
 RESERVED_BYTES = 588 * 2**20
@@ -25,8 +26,11 @@ _INTEGERS = {
 }
 
 
-def fill(store: Store, runs: Iterable[SimulatedRun]) -> int:
-    """Put all rows of these runs into the store, some runs at a time, and return how many samples of GPUs there are."""
+def fill(store: Store, runs: Iterable[SimulatedRun], change: Change | None = None) -> int:
+    """Put all rows of these runs into the store, some runs at a time, and return how many samples of GPUs there are.
+
+    `change` may change a table by its name before it is landed.
+    """
     batch = samples = 0
     pending: dict[str, list[pa.Table]] = defaultdict(list)
     waiting = 0
@@ -47,7 +51,7 @@ def fill(store: Store, runs: Iterable[SimulatedRun]) -> int:
         for run in runs:
             for name, table in rows_of(run):
                 samples += len(table) if name == "gpu_samples" else 0
-                pending[name].append(table)
+                pending[name].append(table if change is None else change(name, table))
             waiting += 1
             if waiting % GROUP == 0:
                 land()
@@ -137,7 +141,7 @@ def _facts(run: SimulatedRun) -> dict[str, list[dict[str, object]]]:
     draw, machine = run.draw, run.draw.machine
     until = -(-run.ended_at // HOUR_US) * HOUR_US
     since = run.started_at // HOUR_US * HOUR_US
-    rack = {"rack": f"r{run.number}", "block": "b1", "zone": "z1", "region": "x1", "node_group": machine.sku}
+    rack = {"rack": f"r{run.place}", "block": "b1", "zone": "z1", "region": "x1", "node_group": machine.sku}
     inventory: list[dict[str, object]] = [
         {
             "node": node,
@@ -155,7 +159,9 @@ def _facts(run: SimulatedRun) -> dict[str, list[dict[str, object]]]:
         where = {"node": run.nodes[run.node_of(rank)], "gpu_uuid": run.gpu_uuid(rank)}
         inventory.append(where | rack | _gpu_facts(run, rank, since))
         allocations.append(where | _allocation(run, rank))
-        ownership.append(where | {"owned_from": since, "owned_until": until, "sku": machine.sku, "source": "fleet file"})
+        ownership.append(
+            where | {"owned_from": since, "owned_until": until, "sku": machine.sku, "source": "fleet file"}
+        )
     return {"inventory": inventory, "allocations": allocations, "ownership": ownership}
 
 

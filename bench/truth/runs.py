@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bench.truth.archetypes.registry import ARCHETYPES
+from bench.truth.archetypes.registry import ARCHETYPES, Archetype
 from bench.truth.draw import RUN_SECONDS, Cell, Draw
 from bench.truth.kinds import Label
-from bench.truth.tape import Floats, Timeline
+from bench.truth.tape import Timeline
 
 SECOND_US = 1_000_000
 HOUR_SECONDS = 3600
@@ -37,20 +37,30 @@ class SimulatedRun:
     silences: list[list[tuple[float, float]]]  # of each node, in seconds of the run
     kept: list[Mask]  # of each node: which samples of a GPU came
     skews: list[float]  # of each node: what the host's tables are off, in seconds
+    place: str  # its hosts' and GPUs' names begin so
 
     @classmethod
-    def make(cls, cell: Cell, seconds: int = RUN_SECONDS) -> "SimulatedRun":
-        """Make the run of a cell."""
-        kind = ARCHETYPES[cell.archetype]
+    def make(
+        cls,
+        cell: Cell,
+        seconds: int = RUN_SECONDS,
+        *,
+        kind: Archetype | None = None,
+        start: int | None = None,
+        place: str = "",
+    ) -> "SimulatedRun":
+        """Make the run of a cell: on hosts of its own unless `place` names others, on Monday unless `start` says."""
+        kind = kind or ARCHETYPES[cell.archetype]
         draw = Draw.of(cell, seconds, kind.groups)
         kind.make(draw)
         rng = draw.rng
         number = 10_000 + zlib.crc32(repr(cell).encode()) % 900_000_000
-        start = MONDAY_US + int(rng.integers(LAST_START // 10)) * 10 * SECOND_US
+        drawn = MONDAY_US + int(rng.integers(LAST_START // 10)) * 10 * SECOND_US
         silences = [_silences(rng, seconds) if cell.dirty else [] for _ in range(draw.nodes)]
         kept = [_kept(rng, cell, seconds, spans) for spans in silences]
         skews = [float(rng.uniform(-SKEW_SECONDS, SKEW_SECONDS)) if cell.dirty else 0.0 for _ in range(draw.nodes)]
-        return cls(number, draw, start, draw.tape.timelines(), silences, kept, skews)
+        begins = drawn if start is None else start
+        return cls(number, draw, begins, draw.tape.timelines(), silences, kept, skews, place or str(number))
 
     @property
     def cell(self) -> Cell:
@@ -75,11 +85,11 @@ class SimulatedRun:
     @property
     def nodes(self) -> list[str]:
         """Its hosts, which it has for itself."""
-        return [f"n{self.number}-{node}" for node in range(self.draw.nodes)]
+        return [f"n{self.place}-{node}" for node in range(self.draw.nodes)]
 
     def gpu_uuid(self, rank: int) -> str:
         """Return the GPU of a rank."""
-        return f"GPU-{self.number}-{rank}"
+        return f"GPU-{self.place}-{rank}"
 
     def node_of(self, rank: int) -> int:
         """Return which of the hosts a rank is on."""

@@ -47,7 +47,8 @@ def score(session: Session, runs: Iterable[SimulatedRun], prices: dict[str, floa
         of_runs = [compared[run_id] for run_id in finding.run_ids if run_id in compared]
         if not of_runs or finding.suspicion:
             continue
-        label = (finding.state, finding.cause)
+        said = (finding.state, finding.cause or None)
+        label = of_runs[0].run.draw.same.get(said, said)
         words = found[key_of(of_runs[0].run.cell)].findings
         words[finding.confidence] += 1
         right = sum(one.matched[label] for one in of_runs)
@@ -78,15 +79,23 @@ def _compared(run: SimulatedRun, booked: dict[tuple[str, int], Counter[Label]], 
     made = Compared(run, run.truth(), ledger_micros=micros)
     for rank in range(run.cell.ranks):
         for hour, labels in run.by_hour(rank).items():
-            here = booked[run.gpu_uuid(rank), hour]
+            here = _as_labelled(run, booked[run.gpu_uuid(rank), hour])
             made.booked.update(here)
             _cross(made, labels, here)
     return made
 
 
+def _as_labelled(run: SimulatedRun, booked: Counter[Label]) -> Counter[Label]:
+    """Return the bookings, with each cause that is as right as the label's own counted as that one."""
+    found: Counter[Label] = Counter()
+    for label, ms in booked.items():
+        found[run.draw.same.get(label, label)] += ms
+    return found
+
+
 def _cross(made: Compared, labels: Truth, booked: Counter[Label]) -> None:
     left, over = dict(labels), dict(booked)
-    for label in labels.keys() & booked.keys():
+    for label in sorted(labels.keys() & booked.keys(), key=str):
         both = min(labels[label], booked[label])
         made.matched[label] += both
         made.crossed[label, label] += both
@@ -123,7 +132,10 @@ def _starved(made: Tally, one: Compared, limit: float) -> None:
     made.starved = sum(true.values()) >= limit
     made.booked_starved = sum(booked.values()) >= limit
     made.both_starved = made.starved and made.booked_starved
-    made.right_cause = made.both_starved and max(true, key=true.__getitem__) == max(booked, key=booked.__getitem__)
+    if made.both_starved:
+        causes = [max(labels, key=labels.__getitem__)[1] for labels in (true, booked)]
+        made.right_cause = causes[0] == causes[1]
+        made.causes[f"{causes[0]}>{causes[1]}"] += 1
     made.communicating = not made.starved and sum(_of(one.truth, "communicating").values()) >= limit
     made.taken_for_input = made.communicating and made.booked_starved
 
@@ -139,9 +151,7 @@ def _others(made: Tally, one: Compared, limit: float) -> None:
     made.booked_idle = idle >= limit
     made.rightly_idle = made.booked_idle and sum(_of(one.truth, "held_idle").values()) >= limit
     made.booked_idle_ms = idle
-    made.rightly_idle_ms = sum(
-        ms for (true, booked), ms in one.crossed.items() if true[0] == booked[0] == "held_idle"
-    )
+    made.rightly_idle_ms = sum(ms for (true, booked), ms in one.crossed.items() if true[0] == booked[0] == "held_idle")
 
 
 def _of(labels: dict[Label, int] | Counter[Label], state: str) -> dict[Label, int]:

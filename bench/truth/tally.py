@@ -28,6 +28,7 @@ class Tally:
     ledger_micros: int = 0
     dollar_errors_permille: list[int] = field(default_factory=list)  # of runs with something avoidable
     findings: Counter[str] = field(default_factory=Counter)  # "high", "high right", "high right state", and so on
+    causes: Counter[str] = field(default_factory=Counter)  # "cause>cause" in runs, of those that were found starved
     confusion: Counter[str] = field(default_factory=Counter)  # "state>state" in milliseconds, truth first
 
     def add(self, other: "Tally") -> None:
@@ -40,7 +41,7 @@ class Tally:
                 setattr(self, name, mine + others)
 
 
-Key = tuple[str, float | None, int, int, bool, bool]  # of a cell, without its seed
+Key = tuple[str, float | None, int, int, bool, bool]  # a cell's kind, step, ranks, sampling, GPM, dirt; no seed
 
 
 def key_of(cell: Cell) -> Key:

@@ -74,7 +74,7 @@ class Tape:
         return [Timeline(edges, numbers, [kinds[group] for kinds in self._kinds]) for group in range(self._groups)]
 
     def _lengths_of(self, part: Part, at: Floats) -> Floats:
-        noise = np.exp(self._rng.normal(-part.sigma**2 / 2, part.sigma, len(at)))
+        noise = np.exp(self._rng.normal(-(part.sigma**2) / 2, part.sigma, len(at)))
         period, begun = self._rng.uniform(600, 3600), self._rng.uniform(0, 2 * np.pi)
         wave = 1 + part.drift * np.sin(2 * np.pi * at / period + begun)
         which = part.every * (np.arange(len(at)) % part.every == int(self._rng.integers(part.every)))

@@ -14,7 +14,6 @@ from bench.truth.draw import Draw
 from bench.truth.kinds import Kind
 from bench.truth.tape import Part
 
-
 LATE = (0.12, 0.45)
 
 

@@ -7,7 +7,7 @@ from bench.truth.draw import GIB, Draw
 from bench.truth.kinds import Kind
 from bench.truth.tape import Part
 
-# DS-Analyzer: fetch and preparation stalls take up to 65-70 % of an epoch; TF Profiler calls a run input-bound from 5 %.
+# DS-Analyzer: fetch and preparation stalls take up to 65-70 % of an epoch; TF Profiler: input-bound from 5 %.
 STALLS = (0.06, 0.70)
 FED = (0.0, 0.015)  # what even a fed run waits
 
@@ -36,7 +36,7 @@ def train(draw: Draw, work: Kind, parts: list[Part], *, saves: float = 0.5) -> N
     start(draw, work)
     saving = draw.chance(saves)
     period, length = draw.uniform(1200, 3600), draw.log_uniform(5, 40)
-    size = draw.log_uniform(2, 16) * draw.log_uniform(5e8, 5e9)
+    size = min(draw.log_uniform(2, 16) * draw.log_uniform(5e8, 5e9), 4e9 * length / draw.ranks_per_node)
     remote = draw.mount_kind is not None and draw.chance(0.6)
     while draw.tape.left > 0:
         draw.tape.steps(parts, draw.step, period if saving else draw.tape.left)
@@ -80,7 +80,11 @@ def remote_preprocessing(draw: Draw) -> None:
 
 
 def remote_preprocessing_starved(draw: Draw) -> None:
-    """Batches that come ready from other hosts, too late: those hosts' cores are the limit."""
+    """Batches that come ready from other hosts, too late: those hosts' cores are the limit.
+
+    From here they are input that comes too slowly over the network, and who says so is right as well.
+    """
+    draw.same = {("starved", "network_storage"): ("starved", "preprocessing")}
     _starved(draw, loaders.from_remote_workers(draw), "preprocessing")
 
 
@@ -146,8 +150,8 @@ def checkpoint_heavy(draw: Draw) -> None:
     remote = draw.chance(0.5)
     draw.mount_kind = draw.mount_kind or ("nfs" if remote else None)
     parts = a_step(draw, work, wait(draw, work, "loader_software", draw.uniform(*FED)))
-    size = draw.uniform(12, 16) * draw.log_uniform(1e9, 4e9)
     period, length = draw.uniform(300, 600), draw.uniform(30, 120)
+    size = min(draw.uniform(12, 16) * draw.log_uniform(1e9, 4e9), 4e9 * length / draw.ranks_per_node)
     start(draw, work)
     while draw.tape.left > 0:
         draw.tape.steps(parts, draw.step, period)
