@@ -6,7 +6,7 @@
 - A PCIe reading of 1.7 GB/s that never moves on an idle GPU of 25 W: a broken sensor, and no copies from the host.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -44,16 +44,16 @@ class Said:
         return sum(share for (name, _), share in self.shares.items() if name == state)
 
 
-def healthy_week(ranks: int = 1, every: int = 60) -> Said:
+def healthy_week(names: Sequence[str] = HEALTHY, every: int = 60) -> Said:
     """Return what is said of healthy runs of a day each, every day of a week."""
     runs = [
         SimulatedRun.make(
-            Cell(name, 30.0, ranks, every, gpm=True, dirty=False, seed=day),
+            Cell(name, 30.0, 1, every, gpm=True, dirty=False, seed=day),
             DAY_SECONDS,
             start=MONDAY_US + day * DAY_SECONDS * SECOND_US,
             place=f"w{host}",
         )
-        for host, name in enumerate(HEALTHY)
+        for host, name in enumerate(names)
         for day in range(WEEK_DAYS)
     ]
     return said(runs)

@@ -84,6 +84,7 @@ class Draw:
         drawn = cls(cell, rng, H100 if cell.gpm else A100, cores, 1, Tape(rng, seconds, groups))
         drawn.group_of_rank = [0] * cell.ranks
         drawn.memory_gib = drawn.uniform(12, 76)
+        drawn.exit_status = "cancelled" if drawn.chance(0.2) else "completed"
         drawn.cores_allotted = float(max(4, round(cores * (drawn.uniform(0.3, 1.0) if cell.ranks == 1 else 1.0))))
         return drawn
 

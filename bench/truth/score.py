@@ -5,7 +5,7 @@ left over of the ledger, in proportion.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from analyzer.finding_book import findings
@@ -72,14 +72,15 @@ def compare(session: Session, runs: Iterable[SimulatedRun]) -> dict[str, Compare
         booked[run_id][gpu, hour][state, cause] += ms
         if booking(state, cause).klass == "avoidable":
             money[run_id] += micros or 0
-    return {run.run_id: _compared(run, booked[run.run_id], money[run.run_id]) for run in runs}
+    return {run.run_id: compare_run(run, booked[run.run_id], money[run.run_id]) for run in runs}
 
 
-def _compared(run: SimulatedRun, booked: dict[tuple[str, int], Counter[Label]], micros: int) -> Compared:
+def compare_run(run: SimulatedRun, booked: Mapping[tuple[str, int], Counter[Label]], micros: int) -> Compared:
+    """Return one run's labels beside what is booked of each of its GPUs and hours."""
     made = Compared(run, run.truth(), ledger_micros=micros)
     for rank in range(run.cell.ranks):
         for hour, labels in run.by_hour(rank).items():
-            here = _as_labelled(run, booked[run.gpu_uuid(rank), hour])
+            here = _as_labelled(run, booked.get((run.gpu_uuid(rank), hour), Counter()))
             made.booked.update(here)
             _cross(made, labels, here)
     return made
