@@ -16,7 +16,7 @@ from bench.truth.archetypes.registry import ARCHETYPES
 from bench.truth.campaign import Seed, added, run_seed
 from bench.truth.controls import controls
 from bench.truth.kept import Campaign
-from bench.truth.scores import is_sub_second
+from bench.truth.scores import UNCOUNTED, is_sub_second
 from bench.truth.tables import archetype_table, cause_table, confusion_table, printed, score_table
 
 SEEDS = 20
@@ -37,7 +37,7 @@ def main() -> int:
     if asked.keep or (asked.seeds >= SEEDS and not asked.archetype):
         found.write()
         found.write_section()
-    return told(found.held())
+    return told({bar: held for bar, held in found.held().items() if not (asked.archetype and UNCOUNTED in bar)})
 
 
 def _asked() -> argparse.Namespace:

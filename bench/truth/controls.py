@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from analyzer.analysis import analyze
 from analyzer.config import Settings
-from analyzer.finding_book import Finding, findings
+from analyzer.finding_book import findings
+from analyzer.findings import Finding
 from bench.truth.archetypes import idle, loaders
 from bench.truth.archetypes.phases import blocked, compute, start
 from bench.truth.archetypes.registry import Archetype

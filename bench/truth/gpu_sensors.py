@@ -69,7 +69,8 @@ class _Noise:
 
     def around(self, sigma: float) -> Floats:
         """Return factors about 1, within three sigmas."""
-        shaken: Floats = 1 + sigma * np.clip(self._rng.standard_normal(self._shape, dtype=np.float32), -3, 3)
+        drawn = self._rng.standard_normal(self._shape, dtype=np.float32).astype(np.float64)
+        shaken: Floats = 1 + sigma * np.clip(drawn, -3, 3)
         return shaken
 
 

@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from bench.machine import RESULTS
@@ -22,7 +22,7 @@ class Campaign:
 
     machine: Mapping[str, object]
     rules: str  # version of what judged
-    seeds: list[Mapping[str, object]]  # seed, runs, samples, seconds
+    seeds: Sequence[Mapping[str, object]]  # seed, runs, samples, seconds
     controls: Mapping[str, bool]
     tallies: dict[Key, Tally]
 
@@ -41,8 +41,9 @@ class Campaign:
         raw = json.loads(path.read_text())
         tallies = {}
         for *key, values in raw["cells"]:
-            counters = {name: Counter(values.pop(name, {})) for name in ("findings", "causes", "confusion")}
-            tallies[tuple(key)] = Tally(**values, **counters)
+            for name in ("findings", "causes", "confusion"):
+                values[name] = Counter(values.get(name, {}))
+            tallies[tuple(key)] = Tally(**values)
         return cls(raw["machine"], raw["rules"], raw["seeds"], raw["controls"], tallies)
 
     def held(self) -> dict[str, bool]:
@@ -82,4 +83,5 @@ class Campaign:
 
 
 def _bare(tally: Tally) -> dict[str, object]:
-    return {name: value for name, value in asdict(tally).items() if value}
+    values = {field.name: getattr(tally, field.name) for field in fields(tally)}
+    return {name: value for name, value in values.items() if value}

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -123,8 +123,8 @@ def _heard(run: SimulatedRun, node: int) -> Mask:
 
 def _table(name: str, start: int, every: int, columns: dict[str, Floats], texts: Texts, kept: Mask) -> pa.Table:
     begun = start + np.flatnonzero(kept) * (every * SECOND_US)
-    made: dict[str, pa.Array] = {"started_at": pa.array(begun), "ended_at": pa.array(begun + every * SECOND_US)}
-    zeros = pa.array(np.zeros(len(begun), dtype=np.int8))
+    made: dict[str, pa.Array[Any]] = {"started_at": pa.array(begun), "ended_at": pa.array(begun + every * SECOND_US)}
+    zeros = np.zeros(len(begun), dtype=np.int8)
     for column, text in texts.items():
         made[column] = pa.DictionaryArray.from_arrays(zeros, pa.array([text], pa.string()))
     for column, values in columns.items():

@@ -6,6 +6,8 @@ from statistics import median
 
 from bench.truth.tally import Key, Tally, summed
 
+UNCOUNTED = "not counted"
+
 Choice = Callable[[Key], bool]
 
 
@@ -112,7 +114,7 @@ def bars(scores: Scores) -> dict[str, bool]:
 
 
 def _said(what: str, figure: float | None, sign: str, bar: float) -> str:
-    return f"{what}: {'not counted' if figure is None else f'{figure:.1%}'} (bar {sign} {bar:.0%})"
+    return f"{what}: {UNCOUNTED if figure is None else f'{figure:.1%}'} (bar {sign} {bar:.0%})"
 
 
 def _least(figure: float | None, bar: float) -> bool:

@@ -56,7 +56,7 @@ class Tape:
             return
         total = sum(part.share for part in parts)
         count = int(seconds / (step * total) * 1.3) + 3 * max(part.every for part in parts) + 3
-        at = self.now + np.arange(count) * step
+        at: Floats = self.now + np.arange(count, dtype=np.float64) * step
         lengths = np.stack([self._lengths_of(part, at) for part in parts], axis=1) * step
         ends = np.cumsum(lengths.ravel())
         last = int(np.searchsorted(ends, seconds))

@@ -75,11 +75,12 @@ def test_what_the_driver_says_is_what_its_six_samples_a_second_say() -> None:
     table = next(table for name, table in rows_of(run) if name == "gpu_samples")
     used = table["utilization_ratio"].to_numpy()
     zero, high = (table[f"utilization_{part}_ratio"].to_numpy() for part in ("zero", "high"))
-    assert (used <= 1 - zero + 0.005).all()
-    assert (used >= 0.8 * high - 0.005).all()
-    told = (zero * 10 * DRIVER_HZ)[~np.isnan(zero)]
-    assert np.abs(told - np.rint(told)).max() < 0.01
-    assert 0 < np.nanmean(zero) < 1
+    told = ~np.isnan(zero)
+    assert (used[told] <= 1 - zero[told] + 0.005).all()
+    assert (used[told] >= 0.8 * high[told] - 0.005).all()
+    samples = zero[told] * 10 * DRIVER_HZ
+    assert np.abs(samples - np.rint(samples)).max() < 0.01
+    assert 0 < zero[told].mean() < 1
 
 
 @pytest.mark.parametrize("name", ["straggler_heat", "serving_batched", "storage_network"])
@@ -147,7 +148,7 @@ def _bare(cell: Cell) -> tuple[object, ...]:
 
 def test_the_generator_shares_nothing_with_the_rules() -> None:
     """A judge who knows the rules would draw what they find; it knows the ledger's words and what they book."""
-    allowed = {"analyzer.analysis", "analyzer.config", "analyzer.finding_book", "analyzer.states"}
+    allowed = {"analyzer.analysis", "analyzer.config", "analyzer.finding_book", "analyzer.findings", "analyzer.states"}
     for file in TRUTH.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("analyzer"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench.truth.draw import Cell
 from bench.truth.kept import README, Campaign
-from bench.truth.runs import SimulatedRun
+from bench.truth.runs import SimulatedRun, Truth
 from bench.truth.score import Compared, compare_run, tally
 from bench.truth.scores import Scores, bars
 from bench.truth.tables import printed
@@ -65,9 +65,9 @@ def test_a_loss_that_is_booked_unexplained_is_an_abstention() -> None:
 def test_no_millisecond_is_compared_twice(true: dict[str, int], shares: list[int]) -> None:
     """Labels and bookings of an hour sum to the same; so must what is compared, up to rounding."""
     causes = {"starved": "storage", "productive": "compute", "starting": "warm_up"}
-    labels = {(state, causes[state]): ms for state, ms in true.items()}
+    labels: Truth = {(state, causes[state]): ms for state, ms in true.items()}
     total = sum(labels.values())
-    booked = Counter(
+    booked: Counter[tuple[str, str | None]] = Counter(
         {
             (state, cause): total * share // sum(shares)
             for (state, cause), share in zip(causes.items(), shares, strict=True)
@@ -82,15 +82,15 @@ def test_no_millisecond_is_compared_twice(true: dict[str, int], shares: list[int
 class _Labelled:
     """A run of one hour with these labels."""
 
-    def __init__(self, labels: dict[tuple[str, str], int]) -> None:
+    def __init__(self, labels: Truth) -> None:
         self._labels = labels
         self.cell = CELL
         self.draw = _run().draw
 
-    def truth(self) -> dict[tuple[str, str], int]:
+    def truth(self) -> Truth:
         return self._labels
 
-    def by_hour(self, rank: int) -> dict[int, dict[tuple[str, str], int]]:
+    def by_hour(self, rank: int) -> dict[int, Truth]:
         return {0: self._labels}
 
     def gpu_uuid(self, rank: int) -> str:
