@@ -134,8 +134,8 @@ def printed(table: str) -> str:
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     cells.pop(1)
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) if at in (0, len(row) - 1) else cell.rjust(width) for at, (cell, width) in pairs)
-        for row in cells
-        for pairs in [list(enumerate(zip(row, widths, strict=True)))]
-    )
+    lines = []
+    for first, *middle, last in cells:
+        figures = [cell.rjust(width) for cell, width in zip(middle, widths[1:-1], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *figures, last]))
+    return "\n".join(lines)

@@ -11,7 +11,6 @@ from bench.truth.kept import README, Campaign
 from bench.truth.runs import SimulatedRun, Truth
 from bench.truth.score import Compared, compare_run, tally
 from bench.truth.scores import Scores, bars
-from bench.truth.tables import printed
 from bench.truth.tally import Tally, key_of, summed
 
 CELL = Cell("storage_local", 3.0, 1, 10, gpm=True, dirty=False, seed=1)
@@ -121,7 +120,7 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
     )
     whole.write(tmp_path / "truth.json")
     assert Campaign.read(tmp_path / "truth.json") == whole
-    assert "storage_local" in printed(whole.section())
+    assert "storage_local" in whole.section()
 
 
 def test_the_readme_shows_the_kept_numbers() -> None:
