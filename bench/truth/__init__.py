@@ -1,0 +1,1 @@
+"""How right the ledger is, by labels that it never sees."""
