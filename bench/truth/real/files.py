@@ -52,7 +52,12 @@ class RankEpoch:
 @cache
 def hpe_steps() -> tuple[RankEpoch, ...]:
     """Return the 42,825 steps of the run, by rank and epoch."""
-    with lzma.open(STORAGE / f"{HPE}_steps.csv.xz", "rt", newline="") as file:
+    return steps_in(STORAGE / f"{HPE}_steps.csv.xz")
+
+
+def steps_in(path: Path) -> tuple[RankEpoch, ...]:
+    """Return the steps of a file that tests/data/mlperf_storage/make.py wrote."""
+    with lzma.open(path, "rt", newline="") as file:
         return tuple(
             RankEpoch(
                 int(row["rank"]),

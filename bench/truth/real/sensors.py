@@ -1,8 +1,9 @@
 """What sensors would have said of a GPU of which is recorded when it was busy.
 
-Three kinds, because fleets have three: `ring`, our agent on a driver that keeps its sub-second samples (six a second,
-whole percents; agent/nvml/rings.py, whose own function makes mean and shares of them); `averaged`, one whole percent
-for the interval and no shares, as exporters tell; `ring_and_sm`, the first with SM activity beside it, as on H100.
+Kinds that fleets have: `ring`, our agent on a driver that keeps its sub-second samples (six a second, whole percents;
+agent/nvml/rings.py, whose own function makes mean and shares of them); `ring_and_sm`, the same with SM activity beside
+it, as on H100; `averaged`, one whole percent for the interval and no shares, as of an exporter; `fraction`, the same
+unrounded, as of a profiling counter: what is lost between it and `averaged` is lost in the sensor.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,6 +57,12 @@ def averaged(activity: Activity, edges: Times) -> list[Row]:
     return [{**_interval(edges, at), "utilization_ratio": float(percent) / 100} for at, percent in enumerate(percents)]
 
 
+def fraction(activity: Activity, edges: Times) -> list[Row]:
+    """Return the share of each interval, unrounded."""
+    means = activity.means(edges[:-1], edges[1:])
+    return [{**_interval(edges, at), "utilization_ratio": float(mean)} for at, mean in enumerate(means)]
+
+
 def ring(activity: Activity, edges: Times) -> list[Row]:
     """Return what our agent makes of the driver's samples: where none is new, the last again, and no shares."""
     count = int((edges[-1] - edges[0]) * RING_HERTZ // SECOND)
@@ -87,6 +94,7 @@ def ring_and_sm(activity: Activity, edges: Times) -> list[Row]:
 
 
 SENSORS: Mapping[str, Callable[[Activity, Times], list[Row]]] = {
+    "fraction": fraction,
     "averaged": averaged,
     "ring": ring,
     "ring and SM": ring_and_sm,
