@@ -1,0 +1,148 @@
+"""Fifteen ranks that wait for storage: the step times of a submitter's run (MLPerf Storage 1.0) through the ledger.
+
+Accelerators are emulated in that benchmark: a step waits for its batch, then sleeps for 0.323 s. A sensor would have
+seen a GPU busy while it "computes". Each rank becomes a GPU of one run over five hosts, sampled every second.
+
+Where a step lies in time is recorded only in part. A rank's steps take up 188 to 190 s of an epoch, an epoch 202 to
+205 s: some 25 ms a step, from the end of one to the begin of the next (a barrier of all ranks), are in no record of a
+step. Two placings are therefore scored:
+
+- `clock`: every step begins together, after the slowest rank's last and an even part of what is missing to the
+  epoch's own begin and end. This is what a GPU's sensor would have seen.
+- `steps`: back to back, after the slowest rank's last, without what is missing: what the steps' own records can say.
+
+The published utilization is computed over the same begin and end, without the first step. No host was measured but for
+the bytes read over the whole run, so that nothing may name a cause: what the ledger calls low and unexplained counts
+as waiting here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from bench.truth.real.booking import WAITING, Booked, book
+from bench.truth.real.checks import Check, at_least, at_most
+from bench.truth.real.files import SECOND, HpeRun, RankEpoch, hpe_run, hpe_steps
+from bench.truth.real.held import held
+from bench.truth.real.ranking import kendall, spearman
+from bench.truth.real.sensors import SENSORS, Activity, Row, Times, beats
+
+COMPUTE_US = 323_000
+RUN = "declared/hpe/unet3d"
+SKU = "emulated-H100"
+SETTINGS = (("clock", "averaged"), ("clock", "ring"), ("clock", "ring and SM"), ("steps", "averaged"))
+BUCKET_US = SECOND
+CLOSE = 0.01  # a point of a hundred: a second more or less at either end of 200 is half of it
+ALIKE = 0.9  # Spearman's coefficient over five epochs: one exchange of two neighbours
+SEEN = 0.6  # of the first step's whole seconds: its load takes 2.3 to 3.4 s, its compute 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """When the steps of one epoch begin, by step, for all ranks; when the first of them ends, and the last."""
+
+    epoch: int
+    begins: Times
+    first_ended: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochScore:
+    """One epoch: shares of the ranks' time. `published` is 1 less the published utilization."""
+
+    epoch: int
+    published: float
+    recorded: float  # by the steps' own records, without the first
+    booked: float | None  # waiting after the first step, by the ledger
+    first_step: float | None  # waiting (or starting) in the first step's whole seconds, by the ledger
+
+
+def place(run: HpeRun, steps: Sequence[RankEpoch], placing: str) -> list[Placed]:
+    """Return where the steps of each epoch lie in time; see the head of this module."""
+    found = []
+    for number, (began, ended) in enumerate(run.blocks, 1):
+        slowest = _whole([ranked for ranked in steps if ranked.epoch == number]).max(axis=0)
+        missing = ended - began - int(slowest.sum())
+        gaps = np.diff(np.arange(len(slowest) + 1) * max(0, missing) // len(slowest)) if placing == "clock" else 0
+        edges: Times = began + np.concatenate([[0], np.cumsum(slowest + gaps)])
+        found.append(Placed(number, edges[:-1], int(edges[0] + slowest[0]), int(edges[-1])))
+    return found
+
+
+def tables(
+    run: HpeRun, steps: Sequence[RankEpoch], placed: Sequence[Placed], sensor: str
+) -> list[dict[str, list[Row]]]:
+    """Return the rows of each host, every second, from the run's begin to its end."""
+    start, end = run.started_at // SECOND * SECOND, -(-run.ended_at // SECOND) * SECOND
+    edges = beats(start, end, SECOND)
+    hosts = sorted({ranked.host for ranked in steps})
+    made = []
+    for host in hosts:
+        ranks = sorted({ranked.rank for ranked in steps if ranked.host == host})
+        rows = held(host, tuple(f"GPU-{rank:02}" for rank in ranks), RUN, SKU, start, end)
+        rows["gpu_samples"] = [
+            {"node": host, "gpu_uuid": f"GPU-{rank:02}", **row}
+            for rank in ranks
+            for row in SENSORS[sensor](_activity(rank, steps, placed), edges)
+        ]
+        made.append(rows)
+    return made
+
+
+def judge(placing: str, sensor: str) -> list[EpochScore]:
+    """Return what the ledger makes of each epoch."""
+    run, steps = hpe_run(), hpe_steps()
+    placed = place(run, steps, placing)
+    booked = book(tables(run, steps, placed, sensor), BUCKET_US)
+    return [_epoch_score(run, steps, epoch, booked) for epoch in placed]
+
+
+def score() -> tuple[list[dict[str, object]], list[Check]]:
+    """Return every epoch's figures by placing and sensor, and the checks."""
+    figures: list[dict[str, object]] = []
+    checks: list[Check] = []
+    for placing, sensor in SETTINGS:
+        epochs = judge(placing, sensor)
+        published, booked = [each.published for each in epochs], [each.booked or 0.0 for each in epochs]
+        order = {"spearman": spearman(booked, published), "kendall": kendall(booked, published)}
+        figures.append({"placing": placing, "sensor": sensor, **order, "epochs": [asdict(each) for each in epochs]})
+        checks += _checks(f"HPE, {placing}, {sensor}", epochs, order["spearman"])
+    return figures, checks
+
+
+def _checks(how: str, epochs: Sequence[EpochScore], order: float | None) -> list[Check]:
+    off = max((abs(each.booked - each.published) for each in epochs if each.booked is not None), default=None)
+    least = min((each.first_step for each in epochs if each.first_step is not None), default=None)
+    return [
+        at_most(f"{how}: waiting by epoch, most that it is off 1 - AU", off, CLOSE),
+        at_least(f"{how}: order of the epochs, Spearman", order, ALIKE),
+        at_least(f"{how}: first step of each epoch, least waiting", least, SEEN),
+    ]
+
+
+def _epoch_score(run: HpeRun, steps: Sequence[RankEpoch], placed: Placed, booked: Booked) -> EpochScore:
+    mine = [ranked for ranked in steps if ranked.epoch == placed.epoch]
+    whole = _whole(mine)[:, 1:]
+    began = int(placed.begins[0])
+    return EpochScore(
+        placed.epoch,
+        1 - run.accelerator_use[placed.epoch - 1] / 100,
+        1 - COMPUTE_US * whole.shape[1] / float(whole.max(axis=0).sum()),
+        booked.share(RUN, WAITING, placed.first_ended, placed.ended),
+        # The first epoch's first batch is the run's first work: until then it is starting, by definition.
+        booked.share(RUN, WAITING | {"starting"}, began, placed.first_ended),
+    )
+
+
+def _whole(ranked: Sequence[RankEpoch]) -> Times:
+    """Return the wall time of each step, by rank and step."""
+    whole: Times = np.array([each.load for each in ranked]) + np.array([each.rest for each in ranked])
+    return whole
+
+
+def _activity(rank: int, steps: Sequence[RankEpoch], placed: Sequence[Placed]) -> Activity:
+    loads = {ranked.epoch: ranked.load for ranked in steps if ranked.rank == rank}
+    starts: Times = np.concatenate([epoch.begins + np.array(loads[epoch.epoch]) for epoch in placed])
+    return Activity.of_stretches(starts, starts + COMPUTE_US)
