@@ -68,8 +68,8 @@ def api_routes(desk: Desk) -> APIRouter:
     """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
     router = APIRouter()
     for routes in (
-        run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes, advice_routes,
-        adjustment_routes, hour_routes, one_run_routes,
+        run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
+        advice_routes, adjustment_routes, hour_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -4,7 +4,7 @@ Like the series it reads minutes, hours or samples, and not the ledger alone.
 """
 
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
@@ -15,6 +15,7 @@ from analyzer.api.desk import Desk, Reading
 from analyzer.api.faults import GoneError
 from analyzer.api.model import CostMicros, Document, Milliseconds, Model, Span
 from analyzer.api.runs import RunId, span_of
+from analyzer.report.as_json import plain_data
 from analyzer.report.run import find_run
 from analyzer.traffic.locality import Locality
 from analyzer.traffic.matrix import Basis, Link, Way
@@ -164,7 +165,7 @@ def traffic_document(reading: Reading, text: str) -> TrafficDocument:
         waited=TrafficWaited.model_validate(found.waited, from_attributes=True) if found.waited else None,
         missing=list(found.missing),
         doubts=list(found.doubts) if reading.scope.teams is None else [],
-        cells=[_cell(one.from_, one.to, one.bytes, one.basis) for one in cells[:CELLS_MAX]],
+        cells=[TrafficCell.model_validate(plain_data(one)) for one in cells[:CELLS_MAX]],
         left_out=max(0, len(cells) - CELLS_MAX),
         balances=_balances(found, confined=reading.scope.teams is not None),
     )
@@ -182,10 +183,6 @@ def _host(found: "RunTraffic", index: int) -> TrafficHost:
         order=host.order,
         shared_permille=host.shared_permille,
     )
-
-
-def _cell(from_: str, to: str, amount: int, basis: Literal["tcp", "ring", "peers"]) -> TrafficCell:
-    return TrafficCell(from_=from_, to=to, bytes=amount, basis=basis)
 
 
 def _balances(found: "RunTraffic", *, confined: bool) -> list[TrafficBalance]:

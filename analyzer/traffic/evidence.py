@@ -12,7 +12,7 @@ RACKS_SHOWN = 4
 def ring_evidence(hosts: Sequence[str], racks: Mapping[str, str | None]) -> tuple[Evidence, ...]:
     """Return the lines for a run's hosts in the order of their ranks; none of one host, or where a rack is unknown."""
     found = ring("rack", hosts, racks)
-    if found.crossings is None or found.contiguous is None or len(hosts) < 2:  # noqa: PLR2004
+    if found.crossings is None or found.contiguous is None or len(hosts) < 2:
         return ()
     counts = Counter(racks[host] or "" for host in hosts)
     names = [f"{rack}: {count} host{'' if count == 1 else 's'}" for rack, count in sorted(counts.items())]

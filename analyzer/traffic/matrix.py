@@ -135,11 +135,12 @@ def _of_flows(rows: Sequence[FlowBytes], hosts: frozenset[str], basis: Basis) ->
         if row.peer is not None:
             sent[row.node, row.peer] += row.transmit_bytes
             received[row.peer, row.node] += row.receive_bytes
-    found = dict(sent)
-    for (sender, receiver), amount in received.items():
-        if sender not in hosts or not (sent.get((sender, receiver)) or sent.get((sender, OTHER))):
-            found[sender, receiver] = amount
-    return [Cell(*ends, amount, basis) for ends, amount in found.items() if amount]
+    alone = {
+        (sender, receiver): amount
+        for (sender, receiver), amount in received.items()
+        if sender not in hosts or not (sent.get((sender, receiver)) or sent.get((sender, OTHER)))
+    }
+    return [Cell(*ends, amount, basis) for ends, amount in (sent | alone).items() if amount]
 
 
 def _of_ports(links: Sequence[LinkBytes], ringed: Mapping[int, Mapping[str, str]]) -> list[Cell]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from analyzer.report.words import bytes_words
 from analyzer.traffic.locality import ClassBytes, Locality, Place, by_class, locality
 from analyzer.traffic.matrix import Balance, FlowBytes, LinkBytes, Matrix, Seat, matrix, rings
 from analyzer.traffic.ring import LEVELS, Ring, ring
@@ -65,7 +66,7 @@ class RunTraffic:
     node_bytes: None = None
 
 
-def run_traffic(  # noqa: PLR0913 - what was told, one argument each
+def run_traffic(
     run_id: str,
     seats: Sequence[Seat],
     links: Sequence[LinkBytes],
@@ -137,9 +138,7 @@ def _ordered(made: Matrix, racks: Ring, places: Mapping[str, Place]) -> Ordered 
     return Ordered(crossing, sum(cell.bytes for cell in edges) * racks.contiguous // racks.hosts)
 
 
-def _missing(
-    hosts: Sequence[HostPlace], made: Matrix, order: Sequence[str], links: Sequence[LinkBytes]
-) -> list[str]:
+def _missing(hosts: Sequence[HostPlace], made: Matrix, order: Sequence[str], links: Sequence[LinkBytes]) -> list[str]:
     found = []
     if not any(cell.basis == "tcp" for cell in made.cells):
         found.append("no flows were told")
@@ -150,19 +149,15 @@ def _missing(
         found.append("the order of its ranks is unknown")
     shared = [host.node for host in hosts if host.is_shared]
     if shared:
-        found.append(f"{_named(shared)} shared with other runs: what their RDMA ports moved then is nobody's")
+        found.append(f"{_named(shared)} shared with other runs")
     return found
 
 
 def _named(nodes: Sequence[str]) -> str:
-    return f"{', '.join(nodes[:3])} and {len(nodes) - 3} more" if len(nodes) > 4 else ", ".join(nodes)  # noqa: PLR2004
+    return f"{', '.join(nodes[:3])} and {len(nodes) - 3} more" if len(nodes) > 4 else ", ".join(nodes)
 
 
 def _doubt(one: Balance) -> str:
+    what = "flows count" if one.link == "ethernet" else "the estimate has"
     carried = "sent" if one.way == "out" else "received"
-    if one.link == "rdma":
-        return f"{one.node}: the estimate has {one.excess_bytes:,} bytes more than its RDMA ports {carried}"
-    return (
-        f"{one.node}: flows count {one.excess_bytes:,} bytes more than its Ethernet links {carried}; "
-        "a link is not read, or they ran over InfiniBand"
-    )
+    return f"{one.node}: {what} {bytes_words(one.excess_bytes)} more than its links {carried}"

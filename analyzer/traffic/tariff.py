@@ -110,7 +110,7 @@ class TariffBook:
         provider, currency = file.text_or_none("provider"), file.text_or_none("currency") or "USD"
         own = _rows(file, currency, provider)
         if own and provider is None:
-            raise ConfigError(f"{path}: name the provider, such as provider = \"aws\": nothing is priced without it")
+            raise ConfigError(f'{path}: name the provider, such as provider = "aws": nothing is priced without it')
         public = read_toml(listed, ("tariff", "unset"))
         rows, unset = _rows(public, "USD", None), _unset(public)
         providers = {row.provider for row in rows} | {row[0] for row in unset}
@@ -125,7 +125,11 @@ class TariffBook:
         """Return the tariffs in effect at an instant, microseconds UTC."""
         found: dict[Locality, Tariff] = {}
         for row in (*self.listed, *self.own):  # the site's own come last, and stay
-            if row.provider == self.provider and row.starts_at <= at_us and (row.ends_at is None or at_us < row.ends_at):
+            if (
+                row.provider == self.provider
+                and row.starts_at <= at_us
+                and (row.ends_at is None or at_us < row.ends_at)
+            ):
                 found[_BETWEEN[row.between]] = row
         why = {_BETWEEN[between]: why for provider, between, why in self.unset if provider == self.provider}
         return Prices(self.provider, found, why)
@@ -178,4 +182,6 @@ def _refuse_overlaps(where: str, rows: Sequence[Tariff]) -> None:
                 other.ends_at is not None and other.ends_at <= row.starts_at
             )
             if (row.provider, row.between) == (other.provider, other.between) and not apart:
-                raise ConfigError(f"{where}: two tariffs between {row.between} hold at once; end the earlier by 'until'")
+                raise ConfigError(
+                    f"{where}: two tariffs between {row.between} hold at once; end the earlier by 'until'"
+                )

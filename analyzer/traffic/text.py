@@ -34,6 +34,7 @@ def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, wh
     for label, words in (
         ("moved", _moved(traffic)),
         ("ring", _ring(traffic)),
+        ("its zones", _zones(traffic)),
         ("price", _price(traffic, currency)),
         ("not attributed", _rest(traffic)),
     ):
@@ -63,6 +64,12 @@ def _ring(traffic: RunTraffic) -> str:
     if traffic.ordered is None:
         return words
     return f"{words}: {bytes_words(traffic.ordered.contiguous_bytes)}, not {bytes_words(traffic.ordered.now_bytes)}"
+
+
+def _zones(traffic: RunTraffic) -> str:
+    """Return how the ring crosses zones, where it must: that is what tariffs are for."""
+    zones = next((one for one in traffic.rings if one.level == "zone" and one.contiguous), None)
+    return f"{zones.crossings} of {zones.hosts} links cross zones, {zones.contiguous} if ordered" if zones else ""
 
 
 def _price(traffic: RunTraffic, currency: str) -> str:
@@ -102,7 +109,7 @@ def _matrix(traffic: RunTraffic, paper: Paper) -> list[str]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "".join(f"{plain(cell)[: CELL - 1]:>{CELL}}" for cell in cells)
+    return "".join(f"{plain(cell)[: CELL - 1]:>{CELL}}" for cell in cells).rstrip()
 
 
 def _legend(table: Table) -> str:

@@ -139,9 +139,7 @@ def test_matrix_and_rest_are_what_the_links_carried(
             assert one.unattributed_bytes is not None
             assert min(one.unattributed_bytes, one.excess_bytes) == 0
             assert one.unattributed_bytes >= 0
-            assert (
-                one.told_bytes + one.other_runs_bytes + one.unattributed_bytes - one.excess_bytes == one.link_bytes
-            )
+            assert one.told_bytes + one.other_runs_bytes + one.unattributed_bytes - one.excess_bytes == one.link_bytes
 
 
 @given(FLOWS)

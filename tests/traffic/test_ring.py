@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.traffic.evidence import ring_evidence
-from analyzer.traffic.ring import Collective, contiguous, crossing_bytes, crossings, factor, interleaved, next_hosts, ring
+from analyzer.traffic.ring import (
+    Collective,
+    contiguous,
+    crossing_bytes,
+    crossings,
+    factor,
+    interleaved,
+    next_hosts,
+    ring,
+)
 
 GB = 1_000_000_000
 SIXTEEN = [f"n{number:02}" for number in range(1, 17)]
