@@ -1,6 +1,6 @@
 """GET /v1/runs/{id}/traffic: who of a run sent how much to whom, how far it went, and how its ring crosses racks.
 
-Like the series it reads minutes, hours or samples, and not the ledger alone.
+Like the series it reads hours, minutes and samples, and not the ledger alone.
 """
 
 from datetime import date

@@ -33,9 +33,9 @@ def flows(fleet: Fleet, run: str, node: str, peer: str, received: int, sent: int
     )
 
 
-def alternating(hosts: int = 4) -> Fleet:
+def alternating(hosts: int = 4, fleet: Fleet | None = None) -> Fleet:
     """Return a run whose ranks alternate between two racks, with a file server and a network of its own."""
-    fleet = Fleet()
+    fleet = fleet or Fleet()
     for number in range(hosts):
         node = f"n{number}"
         gpus = host(fleet, node, f"rack-{1 + number % 2}", zone="z1")

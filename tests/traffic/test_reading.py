@@ -1,6 +1,8 @@
 """The reading: bytes of a run, of its time and hosts alone, from samples as from minutes."""
 
-from dataclasses import replace
+import subprocess
+import sys
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from analyzer.traffic.locality import ClassBytes
 from analyzer.traffic.matrix import Cell
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
+from collector.store.database import Store
+from collector.store.lake import beside
 from collector.tiers.pieces import Span
 from collector.tiers.rolling import planned, roll_hours, roll_minutes
 from collector.tiers.schema import make_tables
@@ -178,10 +182,8 @@ def test_runs_after_one_another_have_every_byte_once(edges: list[int], amount: i
     assert sums == {"in": amount * intervals, "out": amount // 3 * intervals}
 
 
-def test_minutes_say_what_samples_said() -> None:
-    """Where samples have expired, the roll-ups of the same hour give the same matrix."""
-    fleet = alternating()
-    before = read(fleet)[RUN]
+def roll_up(fleet: Fleet) -> None:
+    """Roll the hour up and let its samples expire."""
     make_tables(fleet.store)
     with fleet.store.session() as session:
         for name in ("network_samples", "flow_samples", "gpu_samples"):
@@ -192,6 +194,44 @@ def test_minutes_say_what_samples_said() -> None:
             session.execute(f"DELETE FROM {name}")
             session.execute(f"INSERT INTO retention VALUES ('{name}', {END}, 1, 'age', {END})")
         session.execute(f"INSERT INTO tier_marks VALUES (-1, {END})")
-    after = read(fleet)[RUN]
-    assert after.matrix == before.matrix
-    assert replace(after, matrix=before.matrix) == before
+
+
+def test_hours_say_what_samples_said() -> None:
+    """Where samples have expired, the roll-ups of the same hour give the same matrix."""
+    fleet = alternating()
+    before = read(fleet)[RUN]
+    roll_up(fleet)
+    assert read(fleet)[RUN] == before
+
+
+def test_an_hour_in_which_a_run_ends_is_read_by_the_minute() -> None:
+    """What the next run moved in the rest of the hour is not spread over both."""
+    fleet, edge = Fleet(), T + 20 * MINUTE
+    gpus = host(fleet, "n0", "rack-1")
+    fleet.hold(RUN, "n0", gpus, T, edge)
+    fleet.hold("slurm/alpha/2", "n0", gpus, edge, END)
+    port = {"node": "n0", "device": "eth0", "link_kind": "ethernet", "receive_bytes": 0}
+    quiet = {"started_at": T, "ended_at": edge, "transmit_bytes": 20}
+    loud = {"started_at": edge, "ended_at": END, "transmit_bytes": 4_000}
+    fleet.add("network_samples", [port | quiet, port | loud])
+    before = read(fleet, RUN, "slurm/alpha/2")
+    roll_up(fleet)
+    after = read(fleet, RUN, "slurm/alpha/2")
+    assert [run.link_bytes for run in after.values()] == [20, 4_000]
+    assert after == before
+
+
+def test_a_reader_of_the_lake_sees_the_same(tmp_path: Path) -> None:
+    """Beside a running server only the lake can be read, within one snapshot and without writing."""
+    path = tmp_path / "hot.duckdb"
+    with Store.open(path, lake=beside(path)) as store:
+        alternating(fleet=Fleet(store))
+        script = (
+            "import sys; from pathlib import Path; from collector.store.database import Store\n"
+            "from analyzer.traffic.reading import read_traffic\n"
+            "with Store.open(Path(sys.argv[1]), read_only=True) as store, store.session() as session:\n"
+            "    with session.transaction():\n"
+            f"        print(store.hot, read_traffic(session, ['{RUN}'], {T}, {END})['{RUN}'].classes)"
+        )
+        found = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert found.stdout == f"None {read(alternating())[RUN].classes}\n"

@@ -47,4 +47,9 @@ FROM held m WHERE list_contains($runs, m.run_id);
 CREATE OR REPLACE TEMP MACRO traffic_part(amount, at_us, to_us, from_us, until_us) AS
 CASE WHEN from_us <= at_us AND until_us >= to_us THEN amount::HUGEINT
     ELSE amount::HUGEINT * (least(until_us, to_us) - at_us) // greatest(to_us - at_us, 1)
-        - amount::HUGEINT * (greatest(from_us, at_us) - at_us) // greatest(to_us - at_us, 1) END
+        - amount::HUGEINT * (greatest(from_us, at_us) - at_us) // greatest(to_us - at_us, 1) END;
+
+-- Hours in which somebody came or went: they are read by the minute, all others whole.
+CREATE OR REPLACE TEMP TABLE traffic_edges AS
+SELECT node, from_us // 3600000000 * 3600000000 AS hour FROM traffic_segments WHERE from_us % 3600000000 <> 0
+UNION SELECT node, until_us // 3600000000 * 3600000000 FROM traffic_segments WHERE until_us % 3600000000 <> 0
