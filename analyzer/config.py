@@ -12,10 +12,12 @@ from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
 from analyzer.teams import TeamBook
 from analyzer.toml_entry import Entry, read_toml
+from analyzer.traffic.tariff import TariffBook
 
 TABLES = ("agent", "collector", "analyzer")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
+PATHS = ("prices", "teams", "tariffs")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -33,6 +35,7 @@ class Settings:
     currency: str = field(default="USD", metadata=_about("the ledger's one currency"))
     prices: Path | None = field(default=None, metadata=_about("the price file; without it every cost is unknown"))
     teams: Path | None = field(default=None, metadata=_about("the teams file; without it every run is unmapped"))
+    tariffs: Path | None = field(default=None, metadata=_about("the tariffs file; without it no traffic is priced"))
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
 
@@ -60,6 +63,17 @@ class Settings:
     def team_book(self) -> TeamBook:
         """Read the teams file; without one, nobody is mapped."""
         return TeamBook() if self.teams is None else TeamBook.read(self.teams)
+
+    def tariff_book(self) -> TariffBook:
+        """Read the tariffs file; without one, no traffic has a price."""
+        if self.tariffs is None:
+            return TariffBook()
+        book = TariffBook.read(self.tariffs)
+        if book.currency != self.currency:
+            raise ConfigError(
+                f"{self.tariffs} counts in {book.currency}, the ledger in {self.currency}; make them agree"
+            )
+        return book
 
     @classmethod
     def read(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -89,7 +103,7 @@ def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
     if name == "threads":
         return table.count(name)
     text = table.text(name)
-    return directory / text if name in ("prices", "teams") else text
+    return directory / text if name in PATHS else text
 
 
 def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
@@ -111,7 +125,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 def _from_text(name: str, text: str) -> str | int | Path:
     if name != "threads":
-        return Path(text) if name in ("prices", "teams") else text
+        return Path(text) if name in PATHS else text
     if not text.isdecimal():
         raise ConfigError(f"{ENVIRONMENT}THREADS must be a whole number, not {text!r}")
     return int(text)

@@ -1,7 +1,7 @@
 """Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, TypeVar, get_args
 
 from analyzer.config import WEEKDAYS, Settings
@@ -25,6 +25,8 @@ from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.timeline import timeline
+from analyzer.traffic.reading import read_traffic
+from analyzer.traffic.run_traffic import RunTraffic
 from collector.store.session import Session
 
 What = Literal["week", "run", "findings", "explain", "recommend", "show"]
@@ -45,6 +47,7 @@ class Request:
     ascii: bool = False
     top: int | None = None
     everything: bool = False
+    traffic: bool = False  # of a run: the whole matrix
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -75,6 +78,7 @@ class Request:
             query.get("ascii") == "True",
             _count(query, "top"),
             query.get("everything") == "True",
+            query.get("traffic") == "True",
         )
 
 
@@ -164,6 +168,10 @@ class Reader:
         facts = run_facts(self.session, run_id)
         return run_report(self.session, facts, span, self.settings.currency, found, self.advice(found, span), points)
 
+    def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
+        """Return what a run moved between hosts and beyond, or None where it held no host that is known."""
+        return read_traffic(self.session, [run_id], span.start, span.end, self.settings.tariff_book()).get(run_id)
+
     def findings(self, period: Period) -> list[Finding]:
         """Return what the analyzer found in a period."""
         span = (period.start, period.end)
@@ -201,9 +209,11 @@ class Reader:
 
     def _run(self, request: Request, paper: Paper) -> str:
         report = self.run(request.subject or "last")
+        if len(report.nodes) > 1 or request.traffic:
+            report = replace(report, traffic=self.traffic(report.facts.run_id, report.span))
         if request.format == "json":
             return as_json("run", report)
-        text = run_text(report, paper)
+        text = run_text(report, paper, whole_traffic=request.traffic)
         return formatted(text, request.format, report.facts.subject)
 
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:

@@ -18,6 +18,7 @@ from analyzer.api.profiles import profile_routes
 from analyzer.api.recommendations import advice_routes
 from analyzer.api.runs import one_run_routes, run_routes
 from analyzer.api.series import series_routes
+from analyzer.api.traffic import traffic_routes
 from analyzer.errors import ConfigError, LedgerError
 from collector.errors import StoreError
 from collector.problem import answer_with_problems, problem_response, sentences
@@ -67,8 +68,8 @@ def api_routes(desk: Desk) -> APIRouter:
     """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
     router = APIRouter()
     for routes in (
-        run_routes, series_routes, profile_routes, ledger_routes, cost_routes, finding_routes, advice_routes,
-        adjustment_routes, hour_routes, one_run_routes,
+        run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
+        advice_routes, adjustment_routes, hour_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -30,6 +30,7 @@ def report(argv: list[str]) -> int:
     week.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")
     run = kinds.add_parser("run", help="one run, ended or still running")
     run.add_argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last")
+    run.add_argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack")
     recording = kinds.add_parser("recording", help="a recording of one command")
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
@@ -117,6 +118,7 @@ def _read(what: What, options: argparse.Namespace) -> int:
         _is_ascii(options),
         options.top,
         getattr(options, "everything", False),
+        getattr(options, "traffic", False),
     )
     if options.server:
         _write(ask(options.server, request), options)

@@ -3,7 +3,7 @@
 from analyzer.report.host_side import Device, HostSide
 from analyzer.report.paper import Paper
 from analyzer.report.recording import RecordingReport
-from analyzer.report.words import percent, plain
+from analyzer.report.words import bytes_words, percent, plain
 
 
 def no_gpu_sentence(report: RecordingReport) -> str:
@@ -52,13 +52,3 @@ def _device(device: Device, inward: str, outward: str) -> str:
     if device.busy_ratio is not None:
         parts.append(f"{_ratio(device.busy_ratio)} busy at most")
     return "; ".join(parts)
-
-
-def bytes_words(amount: int) -> str:
-    """Return an amount of bytes in decimal units: "495 MB"."""
-    value = float(amount)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("BUG: the loop ends with TB")

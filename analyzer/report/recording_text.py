@@ -4,7 +4,7 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.pricing.list_prices import range_of
 from analyzer.report.against_text import against_lines, against_sentence
 from analyzer.report.finding_text import evidence_lines
-from analyzer.report.host_text import bytes_words, host_lines, no_gpu_sentence
+from analyzer.report.host_text import host_lines, no_gpu_sentence
 from analyzer.report.paper import Paper
 from analyzer.report.readings import Breakdown
 from analyzer.report.recommendation_text import in_span
@@ -13,7 +13,7 @@ from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.run import RunReport
 from analyzer.report.run_text import large, run_sentence, sparks
 from analyzer.report.table import Line, lines
-from analyzer.report.words import clock, counted, duration, gpu_hours, money, plain
+from analyzer.report.words import bytes_words, clock, counted, duration, gpu_hours, money, plain
 
 TRY_SHOWN = 3
 SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching

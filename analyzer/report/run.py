@@ -12,6 +12,7 @@ from analyzer.report.coverage import NotJudged, not_judged
 from analyzer.report.readings import Breakdown, breakdown
 from analyzer.report.week import by_saving
 from analyzer.stages.stage import header
+from analyzer.traffic.run_traffic import RunTraffic
 from collector.store.session import Session
 
 CANDIDATES_SHOWN = 5
@@ -86,6 +87,7 @@ class RunReport:
     steps: int | None
     tokens: int | None
     limit_at: int | None
+    traffic: RunTraffic | None = None  # of a run of several hosts, or where it was asked for
 
     @property
     def running(self) -> bool:

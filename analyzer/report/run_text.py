@@ -28,6 +28,7 @@ from analyzer.report.words import (
     symbol,
 )
 from analyzer.states import booking
+from analyzer.traffic.text import traffic_lines
 
 FINDINGS_SHOWN = 3
 NODES_SHOWN = 4
@@ -36,8 +37,8 @@ SPARK_LEAST = 20  # fewer stretches say less than the table above them
 LEFT = 39  # width of the left column of the head
 
 
-def run_text(report: RunReport, paper: Paper) -> str:
-    """Return the report as text for this paper."""
+def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) -> str:
+    """Return the report as text for this paper; `whole_traffic` adds the matrix of who sent how much to whom."""
     shown = worth_showing(report)
     sections = [
         _head(report, paper),
@@ -48,6 +49,7 @@ def run_text(report: RunReport, paper: Paper) -> str:
     for finding in shown:
         sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper)])
         sections += [_advice(one, report, paper) for one in report.recommendations if finding.id in one.finding_ids]
+    sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
     sections.append(_not_judged(report, paper))
     body = [line for section in sections if section for line in (*section, "")]
     return paper.page([*body[:-1], _next(report, shown)])

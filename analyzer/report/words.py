@@ -113,3 +113,13 @@ def plain(name: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return "1 run" or "3 runs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def bytes_words(amount: int) -> str:
+    """Return an amount of bytes in decimal units: "495 MB"."""
+    value = float(amount)
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if value < 1000 or unit == "EB":
+            return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("BUG: the loop ends with EB")

@@ -42,6 +42,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/series", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/profile", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/traffic", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}", Right.READ, by_team=True),
     Endpoint("GET", "/v1/profiles", Right.READ, by_team=True),
     Endpoint("GET", "/v1/ledger", Right.READ, by_team=True),

@@ -38,7 +38,7 @@ def test_each_reading_is_that_of_the_team(small: Site, team: str) -> None:
     assert small.json("/v1/profiles", team)["total"] == small.json(f"/v1/profiles?team={team}")["total"]
 
 
-@pytest.mark.parametrize("path", ["", "/profile", "/series"])
+@pytest.mark.parametrize("path", ["", "/profile", "/series", "/traffic"])
 def test_the_runs_of_others_are_not_there(small: Site, path: str) -> None:
     """404 and not 403: that it exists is already theirs."""
     assert small.get(f"/v1/runs/notebook{path}", "holders").status_code == 200

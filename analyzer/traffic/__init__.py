@@ -1,0 +1,1 @@
+"""What runs move between hosts: who to whom, how far, what of it crosses racks, and what that costs."""
