@@ -14,6 +14,8 @@ NOISE_DEVIATIONS = 6.0  # a series without any period reaches 1 / sqrt(n) by cha
 CYCLES_LEAST = 5
 AS_WELL = 0.95  # of the best: this lag repeats the series as well as any
 NEARLY = 0.80  # of the best: a part that is like its whole
+# Of the best, at a lag too short to be told: a wave of 5.5 samples repeats exactly after 11 of them, and half after 5.
+SHORT = 0.40
 WHOLE = 0.1  # how far a ratio of two lags may be from a whole number
 
 
@@ -30,20 +32,22 @@ def fundamental(values: Sequence[float], lag_least: int, lag_most: int) -> Funda
     """Return the period between two lags (in samples), or why none is named."""
     most = min(lag_most, len(values) // CYCLES_LEAST)
     strengths = correlations(values, 2 * most + 1)
-    peaks = _peaks(strengths)
+    # A period of 13.4 samples is seen best after 67: tops are compared, not the lags beside them.
+    peaks = {lag: _top(strengths, lag) for lag in _peaks(strengths)}
     floor = max(STRENGTH_LEAST, NOISE_DEVIATIONS / max(1, len(values)) ** 0.5)
-    best = max((strengths[lag] for lag in peaks if lag <= most), default=0.0)
+    best = max((top for lag, (_, top) in peaks.items() if lag <= most), default=0.0)
     if best < floor:
         return "no period shows"
-    lag = next(lag for lag in peaks if strengths[lag] >= AS_WELL * best)
-    if lag < lag_least:
+    lag = next(lag for lag, (_, top) in peaks.items() if top >= AS_WELL * best)
+    if lag < lag_least or any(_is_short(strengths, part, lag, best) for part in peaks if part < lag_least):
         return "its period is shorter than ten samples"
-    parts = [part for part in peaks if part < lag and strengths[part] >= NEARLY * best and _fits(part, lag)]
+    parts = [part for part, (_, top) in peaks.items() if part < lag and top >= NEARLY * best and _fits(part, lag)]
     if parts:
         return f"a step may be {lag} samples, or a part of it {parts[0]}"
     if strengths[2 * lag] < floor / 2:
         return "what repeats once does not repeat again"
-    return Fundamental(_refined(strengths, lag), strengths[lag], len(values) / lag)
+    place, top = peaks[lag]
+    return Fundamental(place, top, len(values) / place)
 
 
 def correlations(values: Sequence[float], lags: int) -> list[float]:
@@ -73,13 +77,24 @@ def _peaks(strengths: Sequence[float]) -> list[int]:
     ]
 
 
+def _is_short(strengths: Sequence[float], part: int, lag: int, best: float) -> bool:
+    """Say whether the series repeats after this lag for itself: it falls between there and the longer lag.
+
+    Noise makes small peaks on the flank of a large one as well.
+    """
+    return strengths[part] >= SHORT * best and min(strengths[part:lag]) <= strengths[part] / 2
+
+
 def _fits(part: int, lag: int) -> bool:
     times = lag / part
     return round(times) >= 2 and abs(times - round(times)) <= WHOLE * round(times)
 
 
-def _refined(strengths: Sequence[float], lag: int) -> float:
-    """Return the top of the parabola through a peak and its two neighbours."""
+def _top(strengths: Sequence[float], lag: int) -> tuple[float, float]:
+    """Return place and height of the parabola through a peak and its two neighbours; no higher than 1."""
     left, top, right = strengths[lag - 1], strengths[lag], strengths[lag + 1]
     bend = left - 2 * top + right
-    return lag + (0.5 * (left - right) / bend if bend else 0.0)
+    if not bend:
+        return float(lag), top
+    off = 0.5 * (left - right) / bend
+    return lag + off, min(1.0, top - 0.25 * (left - right) * off)

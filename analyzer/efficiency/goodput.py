@@ -3,7 +3,7 @@
 Google's ML Goodput counts what is lost (badput) by kind, and calls the rest productive: a step that is slow is
 productive there. So waiting for peers, throttling and small kernels are within the step, while starting, saving,
 waiting for input, hanging, standing idle and thrown-away work are badput. What was not measured or not explained is
-neither.
+neither, and stands beside them: goodput, badput and unknown are the whole of the run's GPU time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ _BY_STATE: dict[str, Kind] = {
     "underused": "good",
     "productive": "good",
 }
-KNOWN_LEAST = 0.5  # with more than half of the time unknown the rest says little
+UNKNOWN_MOST = 0.5  # with more than half of the time unknown the rest says little
 MICROS_PER_MS = 1_000
 UNASKED = "nobody says when it was submitted"
 
@@ -90,7 +90,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One kind of badput and its share of the known time, 0 to 1."""
+    """One kind of badput and its share of the run's GPU time, 0 to 1."""
 
     kind: Badput
     ratio: float
@@ -100,12 +100,12 @@ class Loss:
 class Goodput:
     """Goodput (Google) and ETTR (Meta) as ratios, and the two times that Meta's definition is made of, in seconds.
 
-    `known_ratio` is the share of the run's GPU time of which it is known what it did.
+    `unknown_ratio` is the share of its GPU time that was not measured or not explained.
     """
 
     goodput: Figure
     badput: tuple[Loss, ...]
-    known_ratio: float
+    unknown_ratio: float
     ettr: Figure
     time_to_start_seconds: Figure
     time_to_recover_seconds: Figure
@@ -123,31 +123,28 @@ def goodput(spent: Iterable[Spent], attempts: Sequence[Attempt], life: Life) -> 
         kind = kind_of(row.state, row.cause)
         sums[kind] = sums.get(kind, 0) + row.milliseconds
     whole = sum(sums.values())
-    known = whole - sums.get("unknown", 0)
+    unknown = sums.get("unknown", 0)
     times = _time_to_start(attempts, life), _time_to_recover(attempts)
-    if not whole or known < KNOWN_LEAST * whole:
+    if not whole or unknown > UNKNOWN_MOST * whole:
         why = "more than half of its time is not measured or not explained"
-        return Goodput(withheld(why), (), known / whole if whole else 0.0, withheld(why), *times)
-    ratio = sums.get("good", 0) / known
-    return Goodput(Figure(ratio), _losses(sums, known), known / whole, _ettr(ratio, whole, life), *times)
+        return Goodput(withheld(why), (), unknown / whole if whole else 1.0, withheld(why), *times)
+    good = sums.get("good", 0)
+    return Goodput(Figure(good / whole), _losses(sums, whole), unknown / whole, _ettr(good, whole, life), *times)
 
 
-def _losses(sums: Mapping[Kind, int], known: int) -> tuple[Loss, ...]:
+def _losses(sums: Mapping[Kind, int], whole: int) -> tuple[Loss, ...]:
     bad = [(kind, ms) for kind, ms in sums.items() if kind not in ("good", "unknown") and ms]
-    return tuple(Loss(kind, ms / known) for kind, ms in sorted(bad, key=lambda item: (-item[1], item[0])))  # type: ignore[arg-type]
+    return tuple(Loss(kind, ms / whole) for kind, ms in sorted(bad, key=lambda item: (-item[1], item[0])))  # type: ignore[arg-type]
 
 
-def _ettr(ratio: float, whole_ms: int, life: Life) -> Figure:
-    """Return productive time over the time from submission to the end, queues between attempts included.
-
-    Of time of which nothing is known the share is taken that the known time has.
-    """
+def _ettr(good_ms: int, whole_ms: int, life: Life) -> Figure:
+    """Return productive time over the time from submission to the end, queues between attempts included."""
     if life.submitted_at is None or life.hidden is not None:
         return withheld(life.hidden or UNASKED)
     wall_ms = life.gpus * (life.until - life.submitted_at) // MICROS_PER_MS
     if wall_ms < whole_ms:
         return withheld("it held more GPU time than its GPUs and its time make: its size changed")
-    return Figure(ratio * whole_ms / wall_ms)
+    return Figure(good_ms / wall_ms)
 
 
 def _time_to_start(attempts: Sequence[Attempt], life: Life) -> Figure:

@@ -96,7 +96,10 @@ def failures(session: "Session", end_us: int) -> Failures:
 def savings(session: "Session", start_us: int, end_us: int, run_id: str | None = None) -> tuple[Saving, ...]:
     """Return the checkpoints of one run, or of all that train, in [start_us, end_us)."""
     rows = _rows(session, "saving", start=start_us, end=end_us, run=run_id, others=list(NOT_TRAINING))
-    return tuple(Saving(*(tuple(each) if isinstance(each, list) else each for each in row)) for row in rows)
+    return tuple(
+        Saving(run, name, team, gpus, nodes, tuple(seen), tuple(named), *spent)
+        for run, name, team, gpus, nodes, seen, named, *spent in rows
+    )
 
 
 def waited(session: "Session", start_us: int, end_us: int, run_id: str | None = None) -> tuple[Waited, ...]:

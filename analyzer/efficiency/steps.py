@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal
 
 from analyzer.efficiency.autocorrelation import fundamental
@@ -16,8 +17,9 @@ STEP_MAX_SECONDS = 300.0
 SAMPLES_MAX = 2_000
 SAMPLES_LEAST = 200
 # What is faster than the samples comes back as a slow and shallow wave: an average over a whole interval keeps at most
-# a tenth of it where the wave takes ten samples or more (sinc). Less than this share of the mean may be such a ghost.
-RELATIVE_SWING_LEAST = 0.15
+# a ninth of its swing where the ghost takes ten samples or more (sinc(0.9) = 0.11). So a swing must be more than this
+# share of what it could be: of activity, that of a GPU that is full or idle; of power, which has no such end, the mean.
+SWING_LEAST = 0.2
 STRONG = 0.7  # of the correlation: below it the period is there, and drowned in other things
 
 
@@ -92,7 +94,8 @@ def by_period(wave: Wave | None) -> StepTime:
         return StepTime(None, because=f"{many}, show no period that could be a step")
     mean = sum(wave.values) / len(wave.values)
     swing = (sum((value - mean) ** 2 for value in wave.values) / len(wave.values)) ** 0.5
-    if swing < RELATIVE_SWING_LEAST * mean:
+    possible = sqrt(max(0.0, mean * (1 - mean))) if wave.of == "sm_active_ratio" else mean
+    if swing < SWING_LEAST * possible or swing == 0:
         return StepTime(None, because=f"its GPU is too even at {wave.seconds:g} s a sample to show steps")
     found = fundamental(wave.values, SAMPLES_PER_STEP, int(STEP_MAX_SECONDS / wave.seconds))
     if isinstance(found, str):

@@ -38,7 +38,7 @@ def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
     if known is None:
         return []
     rows = [
-        ("step time", _step(known.step)),
+        ("step time", step_words(known.step)),
         ("goodput", _goodput(known.goodput)),
         ("ETTR", _ettr(known.goodput)),
         ("MFU", "" if known.mfu.value is None else f"{_percent(known.mfu.value)} of the 16-bit peak of its GPUs"),
@@ -69,7 +69,8 @@ def not_known(known: Efficiency | None) -> list[tuple[str, str]]:
     return [(", ".join(names), because) for because, names in found.items()]
 
 
-def _step(step: StepTime) -> str:
+def step_words(step: StepTime) -> str:
+    """Return "1.8 s, by its own count of 1,000 steps"; empty where it is not known."""
     if step.seconds is None or step.how is None:
         return ""
     how = _HOW[step.how].format(steps=f"{step.steps or 0:,}", confidence=step.confidence)
@@ -81,8 +82,8 @@ def _goodput(known: Goodput) -> str:
         return ""
     losses = [loss for loss in known.badput if loss.ratio >= LOSS_LEAST][:LOSSES_SHOWN]
     lost = ", ".join(f"{loss.kind} {_percent(loss.ratio)}" for loss in losses)
-    of = "" if known.known_ratio > 0.999 else f" of the {_percent(known.known_ratio)} of its time that is known"
-    return f"{_percent(known.goodput.value)}{of}{f'; lost to {lost}' if lost else ''}"
+    unknown = f" ({_percent(known.unknown_ratio)} is unknown)" if known.unknown_ratio >= LOSS_LEAST else ""
+    return f"{_percent(known.goodput.value)}{unknown}{f'; lost to {lost}' if lost else ''}"
 
 
 def _ettr(known: Goodput) -> str:

@@ -8,7 +8,7 @@ WITH marks AS (
 ), saved AS (
     SELECT run_id, min(at_us) AS first_at,
         list(at_us ORDER BY at_us) FILTER (NOT named AND at_us >= $start AND at_us < $end) AS seen,
-        list(at_us ORDER BY at_us) FILTER (named AND at_us >= $start AND at_us < $end) AS named
+        list(at_us ORDER BY at_us) FILTER (named AND at_us > $start AND at_us <= $end) AS named
     FROM marks WHERE $run::VARCHAR IS NULL OR run_id = $run GROUP BY run_id
 ), spent AS (
     SELECT run_id, sum(milliseconds) FILTER (state = 'checkpointing') AS saving_ms,
