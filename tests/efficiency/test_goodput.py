@@ -20,8 +20,8 @@ SPENT = (
 
 def attempt(number: int, started: int, worked: int | None, ended: int | None) -> Attempt:
     """Return an attempt by hours."""
-    times = [None if hour is None else hour * HOUR_US for hour in (started, worked, ended)]
-    return Attempt(number, *times)
+    first, begun, last = (None if hour is None else hour * HOUR_US for hour in (started, worked, ended))
+    return Attempt(number, first, begun, last)
 
 
 def test_by_hand() -> None:

@@ -88,22 +88,32 @@ def test_two_hosts_that_count_at_once_are_not_added() -> None:
     assert of(fleet, BIG).step.seconds == pytest.approx(6.0, rel=0.01)
 
 
-def test_steps_are_seen_in_fine_samples() -> None:
-    """A GPU that dips every 20 samples of a second, and a run that says nothing: 20 s a step, by the period."""
-    fleet = Fleet()
-    fleet.own("n1", ["g"], sku="A100-80GB")
-    fleet.hold(SFT, "n1", ["g"], T, T + HOUR, labels=LABELS)
+def dipping(fleet: Fleet, run: str, node: str, gpus: int, every: int, **labels: str) -> None:
+    """Let a run's GPUs dip every so many seconds for an hour, sampled each second; it says nothing."""
+    names = [f"{node}g{number}" for number in range(gpus)]
+    fleet.own(node, names, sku="A100-80GB")
+    fleet.hold(run, node, names, T, T + HOUR, labels=json.dumps(labels))
     rows = []
     for at in range(3600):
-        low = at % 20 >= 14
-        start = T + at * SECOND
-        row = {"node": "n1", "gpu_uuid": "g", "started_at": start, "ended_at": start + SECOND, "up": True}
-        rows.append(row | {"utilization_ratio": 0.0 if low else 0.99, "sm_active_ratio": 0.0 if low else 0.9})
+        activity = 0.0 if at % every >= every * 0.7 else 0.9
+        row = {"node": node, "started_at": T + at * SECOND, "ended_at": T + (at + 1) * SECOND, "up": True}
+        row |= {"utilization_ratio": min(1.0, activity * 1.1), "sm_active_ratio": activity}
+        rows += [row | {"gpu_uuid": name} for name in names]
     fleet.add("gpu_samples", rows)
+
+
+def test_steps_are_seen_in_fine_samples() -> None:
+    """Dips every 20 s and 15 s in runs that say nothing. Of a known batch on twice the GPUs: 1.33 times as fast."""
+    fleet = Fleet()
+    dipping(fleet, SFT, "n1", 1, 20, model="llama", global_batch="512")
+    dipping(fleet, BIG, "n2", 2, 15, model="llama", global_batch="512")
     fleet.analyze()
-    found = of(fleet, SFT).step
-    assert found.how == "period"
-    assert found.seconds == pytest.approx(20, rel=0.02)
+    found = of(fleet, SFT)
+    assert found.step.how == "period"
+    assert found.step.seconds == pytest.approx(20, rel=0.02)
+    assert found.scaling.unit == "steps"
+    assert [size.gpus for size in found.scaling.sizes] == [1, 2]
+    assert found.scaling.sizes[1].speed_up == pytest.approx(20 / 15, rel=0.02)
 
 
 def test_a_service_has_no_goodput() -> None:

@@ -9,7 +9,7 @@ SECOND = 1_000_000
 
 def peer(run: str, gpus: int, seconds: int, **amounts: int) -> Peer:
     """Return a run that did so much in so many seconds."""
-    named: dict[Unit, int] = {unit: amounts[unit] for unit in ("tokens", "samples", "steps") if unit in amounts}  # type: ignore[misc]
+    named: dict[Unit, int] = {unit: amounts[unit] for unit in ("tokens", "samples", "steps") if unit in amounts}
     return Peer(run, gpus, named, seconds * SECOND)
 
 
