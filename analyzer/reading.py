@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, TypeVar, get_args
 
 from analyzer.config import WEEKDAYS, Settings
+from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
@@ -112,6 +113,7 @@ class Reader:
     session: Session
     settings: Settings
     judges: Judges = field(default_factory=Judges.own)
+    step_log: StepTime | None = None  # what a log of the run told, where somebody named one
     _found: dict[tuple[int, int], list[Finding]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -166,7 +168,8 @@ class Reader:
         found = self.judges.findings(self.session, span.start, span.end, run_id)
         points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
         facts = run_facts(self.session, run_id)
-        return run_report(self.session, facts, span, self.settings.currency, found, self.advice(found, span), points)
+        advice, currency = self.advice(found, span), self.settings.currency
+        return run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what a run moved between hosts and beyond, or None where it held no host that is known."""

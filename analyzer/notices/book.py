@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.notices import hardware
+from analyzer.notices import checkpoints, hardware, slow_gpus
 from analyzer.notices.notice import Notice, Rule, Span
 from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULES: tuple[Rule, ...] = (hardware.look,)
+RULES: tuple[Rule, ...] = (hardware.look, checkpoints.look, slow_gpus.look)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from analyzer.asking import asked
 from analyzer.config import Settings
+from analyzer.efficiency.step_log import by_log, step_pattern
+from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
@@ -31,6 +33,10 @@ def report(argv: list[str]) -> int:
     run = kinds.add_parser("run", help="one run, ended or still running")
     run.add_argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last")
     run.add_argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack")
+    run.add_argument(
+        "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
+    )
+    run.add_argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from")
     recording = kinds.add_parser("recording", help="a recording of one command")
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
@@ -46,7 +52,7 @@ def report(argv: list[str]) -> int:
         if options.since or options.until:
             raise ConfigError("say either a period or --since and --until, not both")
         options.since = options.period
-    return _read(options.what, options)
+    return _read(options.what, options, _step_log(options) if options.what == "run" else None)
 
 
 def findings(argv: list[str]) -> int:
@@ -107,7 +113,17 @@ def _add_ledger(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
 
 
-def _read(what: What, options: argparse.Namespace) -> int:
+def _step_log(options: argparse.Namespace) -> StepTime | None:
+    if options.steps_from is None and options.log is None:
+        return None
+    if options.steps_from is None or options.log is None:
+        raise ConfigError("--steps-from says what to look for and --log where: give both")
+    if options.server:
+        raise ConfigError("--log is read on this machine, and --server answers there: use --store, or leave --log out")
+    return by_log(options.log, step_pattern(options.steps_from))
+
+
+def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = None) -> int:
     request = Request(
         what,
         getattr(options, "subject", None),
@@ -126,7 +142,7 @@ def _read(what: What, options: argparse.Namespace) -> int:
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(options.config) if options.config else Settings.beside(path)
     with Store.open(path, read_only=True) as store, store.session() as session:
-        reader = Reader(session, settings)
+        reader = Reader(session, settings, step_log=step_log)
         _write(reader.answer(request), options)
         return _checked(reader, request) if getattr(options, "check", False) else OK
 

@@ -67,7 +67,7 @@ def _notices(report: FindingsReport, paper: Paper) -> list[str]:
     for notice in report.notices[: None if report.everything else NOTICES_SHOWN]:
         where = notice.node or notice.subject
         what = notice.sentence if where == notice.subject else f"{notice.subject}: {notice.sentence}"
-        lines += paper.labelled(paper.cut(where, 12), plain_sentence(what), 14)
+        lines += paper.labelled(paper.cut(where, 11), plain_sentence(what), 14)
     if not report.everything and len(report.notices) > NOTICES_SHOWN:
         lines.append(f"  {len(report.notices) - NOTICES_SHOWN} more: --all lists them")
     return [*lines, ""]

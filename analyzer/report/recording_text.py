@@ -3,6 +3,7 @@
 from analyzer.placement.recommendation import Recommendation
 from analyzer.pricing.list_prices import range_of
 from analyzer.report.against_text import against_lines, against_sentence
+from analyzer.report.efficiency_text import step_words
 from analyzer.report.finding_text import evidence_lines
 from analyzer.report.host_text import host_lines, no_gpu_sentence
 from analyzer.report.paper import Paper
@@ -135,6 +136,8 @@ def _not_judged(report: RecordingReport, paper: Paper) -> list[str]:
     rates = f"host every {report.header.host_seconds:g} s"
     if report.header.gpus:
         rates = f"GPUs every {report.header.gpu_seconds:g} s, {rates}"
+    if run is not None and run.efficiency is not None and (step := step_words(run.efficiency.step)):
+        rates += f"; step time {step}"
     return ["NOT JUDGED", *found, *paper.labelled("sampling", rates, 15)]
 
 

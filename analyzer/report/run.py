@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from analyzer.efficiency.of_run import Efficiency, Subject, efficiency
+from analyzer.efficiency.steps import StepTime
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
 from analyzer.period import HOUR, Period
@@ -70,7 +72,10 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Where one run's GPU time went. `steps` and `tokens` are its own word, `limit_at` the end its scheduler allows."""
+    """Where one run's GPU time went. `steps` and `tokens` are its own word, `limit_at` the end its scheduler allows.
+
+    `efficiency` is None for a run that makes no steps towards a model: a service, a notebook.
+    """
 
     facts: RunFacts
     timezone: str
@@ -88,6 +93,7 @@ class RunReport:
     tokens: int | None
     limit_at: int | None
     traffic: RunTraffic | None = None  # of a run of several hosts, or where it was asked for
+    efficiency: Efficiency | None = None
 
     @property
     def running(self) -> bool:
@@ -148,8 +154,9 @@ def run_report(
     findings: Sequence[Finding],
     recommendations: Sequence[Recommendation],
     timeline: Sequence[Point],
+    step_log: StepTime | None = None,
 ) -> RunReport:
-    """Read the ledger of one run."""
+    """Read the ledger of one run. `step_log` is the step time that a log of it told, where somebody named one."""
     run_id = facts.run_id
     own = [finding for finding in findings if run_id in finding.run_ids and not finding.suspicion]
     ids = {finding.id for finding in own}
@@ -178,7 +185,13 @@ def run_report(
         not_judged(session, span, run_id),
         *_said(session, run_id),
         _limit(session, run_id) if facts.ended_at is None else None,
+        efficiency=efficiency(session, _subject(facts, span), step_log),
     )
+
+
+def _subject(facts: RunFacts, span: Period) -> Subject:
+    whole = (span.start, span.end, facts.submitted_at, facts.started_at, facts.ended_at)
+    return Subject(facts.run_id, facts.name, facts.stage, facts.gpus, facts.sku, *whole)
 
 
 def _said(session: Session, run_id: str) -> tuple[int | None, int | None]:

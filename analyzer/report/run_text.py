@@ -6,6 +6,7 @@ from itertools import groupby
 from analyzer.findings import Finding
 from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
+from analyzer.report.efficiency_text import efficiency_lines, not_known
 from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_text import actor_words, saves_in_run
@@ -50,6 +51,7 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
         sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper)])
         sections += [_advice(one, report, paper) for one in report.recommendations if finding.id in one.finding_ids]
     sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
+    sections.append(efficiency_lines(report, paper))
     sections.append(_not_judged(report, paper))
     body = [line for section in sections if section for line in (*section, "")]
     return paper.page([*body[:-1], _next(report, shown)])
@@ -223,9 +225,10 @@ def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str
 
 
 def _not_judged(report: RunReport, paper: Paper) -> list[str]:
-    if not report.not_judged:
-        return []
     words = [f"{rule.rule.replace('_', ' ')}: {plain(rule.missing)}" for rule in report.not_judged]
+    words += [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
+    if not words:
+        return []
     return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13)
 
 

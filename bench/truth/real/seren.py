@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from analyzer.stages import RunNames, stage
+from analyzer.stages.words import RunNames, said
 from bench.truth.real.checks import Check, at_most, within
 from bench.truth.real.files import SerenCurve
 
@@ -167,4 +167,5 @@ def _runs(session: "Session", stages: frozenset[str]) -> set[str]:
         FROM allocations a GROUP BY a.run_id
         """
     )
-    return {run for run, *named in rows if stage(RunNames(*named)) in stages}
+    told = {run: said(RunNames(*named)) for run, *named in rows}
+    return {run for run, stage in told.items() if stage is not None and stage.word in stages}
