@@ -25,7 +25,7 @@ from analyzer.unjudged import Unjudged
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-# In the order in which they are read: what is broken, what is not known, what costs capacity, what one run could do better.
+# In the order in which they are read: what is broken or not known, what costs capacity, what a run could do better.
 RULES: tuple[Rule, ...] = (
     hardware.look,
     ecc.look,

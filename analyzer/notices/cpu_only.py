@@ -36,7 +36,7 @@ class HostWork:
 def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each run that needs no GPU host, by run."""
     select, told = statements("notices/cpu_only.sql")
-    values = {
+    values: dict[str, object] = {
         "start": span.start_us,
         "end": span.end_us,
         "millicores": LIMITS.cpu_only_millicores,
@@ -78,5 +78,5 @@ def judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterator
             Evidence("GPUs", f"{gpus} held, none ever busy" if gpus else "none held"),
             Evidence("free meanwhile", f"{gpu_hours(sum(work.free_ms for work in works))} GPU-hours on these hosts"),
         ),
-        wrong_if="the GPUs are used by a part of the run that nobody measures, or the host has cores that no GPU run needs",
+        wrong_if="the GPUs are used by a part of the run that nobody measures, or these cores are spare",
     )

@@ -7,6 +7,7 @@ Management, RMA policy, https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/r
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
@@ -58,9 +59,9 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
 
 
 def _unjudged(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unjudged]:
-    *_, told = statements("notices/ecc.sql")
+    *_, told, unnamed = statements("notices/ecc.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
-    values = {"last": max(span.start_us, newest), "end": span.end_us}
+    values: dict[str, object] = {"last": max(span.start_us, newest), "end": span.end_us}
     corrected, uncorrected, xids, samples = session.row(told, values)
     if not samples:
         return
@@ -72,12 +73,14 @@ def _unjudged(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unj
         yield span.unjudged(f"{RULE}/uncorrected", "no GPU told of uncorrected memory errors")
     if not xids:
         yield span.unjudged(f"{RULE}/xid", "no GPU told of Xid errors")
+    elif (count := session.row(unnamed, {"start": span.start_us, "end": span.end_us})[0]) > 0:
+        yield span.unjudged(f"{RULE}/xid", f"which ones {count} Xid errors were was not told (xid_last)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
-        yield span.unjudged(f"{RULE}/xid", "the samples of a part of this period have expired")
+        yield span.unjudged(f"{RULE}/expired", "the samples of a part of this period have expired")
 
 
 def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]:
-    weeks, weeks_before, events, rows, _ = statements("notices/ecc.sql")
+    weeks, weeks_before, events, rows, *_ = statements("notices/ecc.sql")
     samples_from = kept_from(session, ["gpu_samples"])
     found: dict[tuple[str, str], tuple[dict[int, int], dict[int, int], list[int]]] = {}
 
@@ -85,7 +88,7 @@ def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]
         return found.setdefault((node, gpu_uuid), ({}, {}, [0, 0, 0]))
 
     if knows_weeks:
-        values = {"end": span.end_us, "weeks": LIMITS.weeks, "samples_from": samples_from}
+        values: dict[str, object] = {"end": span.end_us, "weeks": LIMITS.weeks, "samples_from": samples_from}
         told = session.rows(weeks, values)
         told += session.rows(weeks_before, values) if samples_from else []
         for node, gpu, week, count in told:
@@ -150,7 +153,7 @@ def _weight(xid: int) -> int:
 
 def _trend(memory: Memory, limits: NoticeLimits) -> Iterator[Notice]:
     counts = [memory.corrected.get(week, 0) for week in range(limits.weeks)]
-    rises = all(new >= limits.corrected_factor * old for new, old in zip(counts, counts[1:], strict=False))
+    rises = all(new >= limits.corrected_factor * old for new, old in pairwise(counts))
     if counts[0] >= limits.corrected_per_week and rises and counts[1]:
         yield _notice(
             "corrected",

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 RULE = "fleet/fragmentation"
 Why = Literal["pieces", "kept", "room"]
-_WRONG_IF = "the run asks for more than GPUs (cores, memory, a kind of GPU), or may spread over more hosts than is assumed"
+_WRONG_IF = (
+    "the run asks for more than GPUs (cores, memory, a kind of GPU), or may spread over more hosts than is assumed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Site:
 def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each queue and reason, by queue."""
     told, waits, free, queues, size = statements("notices/fragmentation.sql")
-    period = {"start": span.start_us, "end": span.end_us}
+    period: dict[str, object] = {"start": span.start_us, "end": span.end_us}
     if not session.row(told)[0]:
         yield span.unjudged(RULE, "no scheduler tells when runs were asked for (submitted_at)")
         return
@@ -89,20 +91,23 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
 
 
 def judged(waits: Sequence[Wait], site: Site, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
-    """Yield notices: for each queue and reason the whole hours in which its runs waited beside free GPUs."""
-    seen: dict[tuple[str, Why], dict[Wait, list[int]]] = defaultdict(lambda: defaultdict(list))
+    """Yield notices: for each queue and reason the whole hours in which its runs waited beside free GPUs.
+
+    Runs of which their scheduler told why they waited are apart from those of which nobody knows.
+    """
+    seen: dict[tuple[str, Why, bool], dict[Wait, list[int]]] = defaultdict(lambda: defaultdict(list))
     for wait in waits:
         if _waits_for_room(wait, limits):
             for hour in range(-(-wait.from_us // HOUR) * HOUR, wait.until_us - HOUR + 1, HOUR):
                 why = _why(wait, site.hosts(wait, hour), site.gpus_per_host)
                 if why is not None:
-                    seen[wait.queue, why][wait].append(hour)
-    for (queue, why), runs in sorted(seen.items()):
+                    seen[wait.queue, why, wait.reason is None][wait].append(hour)
+    for (queue, why, _), runs in sorted(seen.items(), key=lambda item: item[0]):
         yield from _notice(queue, why, runs, site, limits)
 
 
 def _waits_for_room(wait: Wait, limits: NoticeLimits) -> bool:
-    """Whether it waits for GPUs: other reasons are dependencies, limits and holds. Silence is taken for it, and told."""
+    """Whether it waits for GPUs, or nobody says: other reasons are dependencies, limits and holds."""
     reason = wait.reason
     return reason is None or any(word in reason.lower() for word in limits.no_room)
 
@@ -127,15 +132,16 @@ def _notice(
     worst = max(hours, key=lambda hour: (sum(host.free + host.kept for host in site.free.get(hour, ())), -hour))
     names = sorted({wait.name or wait.run_id for wait in runs})
     told = all(wait.reason is not None for wait in runs)
+    key = queue if told else f"{queue} untold"
     words = {
         "pieces": "on no host as many as they need: pack small runs on fewer hosts, or let the scheduler defragment",
         "kept": "kept by a drain or a reservation: end what is over, or let short runs backfill it",
         "room": "enough of them on hosts that these runs may use: see limits, backfill and priorities",
     }
     yield Notice(
-        notice_id(f"{RULE}/{why}", queue),
+        notice_id(f"{RULE}/{why}", key),
         f"{RULE}/{why}",
-        queue or "all queues",
+        f"queue {queue}" if queue else "all queues",
         f"{idle:,} GPU-hours free while {counted(len(runs), 'run')} ({some(names)}) waited, {words[why]}",
         "capacity" if why == "kept" else "platform",
         "high" if told and why == "pieces" else "medium" if told else "low",

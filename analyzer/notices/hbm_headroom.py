@@ -13,8 +13,8 @@ from analyzer.findings import Evidence
 from analyzer.notices.limits import LIMITS, NoticeLimits
 from analyzer.notices.notice import Notice, Span, notice_id
 from analyzer.notices.wording import called, counted, gib, percent
-from analyzer.states import Confidence
 from analyzer.statements import statements
+from analyzer.states import Confidence
 from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         missing = "in use was told" if not has_use else "that GPUs have was told (inventory)"
         yield span.unjudged(RULE, f"no memory {missing}")
         return
-    values = {"hours": LIMITS.hbm_hours, "full": LIMITS.hbm_full_permille}
+    values: dict[str, object] = {"hours": LIMITS.hbm_hours, "full": LIMITS.hbm_full_permille}
     runs = [Fullest(*row) for row in session.rows(select, values)]
     for _, parts in groupby(runs, lambda run: run.name or run.run_id):
         yield from judged(list(parts))
@@ -79,11 +79,18 @@ def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[N
         run_ids=tuple(run.run_id for run in full),
         team=worst.team,
         evidence=(
-            Evidence("memory in use", f"{percent(worst.full_permille)} at the most", f"over {percent(limits.hbm_full_permille)}"),
-            Evidence("its course", "flat: set aside, or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}"),
+            Evidence(
+                "memory in use",
+                f"{percent(worst.full_permille)} at the most",
+                f"over {percent(limits.hbm_full_permille)}",
+            ),
+            Evidence(
+                "its course",
+                "flat: set aside, or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}",
+            ),
             Evidence("ended for want of memory", counted(worst.failed, "run") + " of this name"),
         ),
-        wrong_if="its framework sets memory aside at the start (JAX 75 %, vLLM 90 %) or keeps what it has freed (PyTorch)",
+        wrong_if="its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
     )
 
 

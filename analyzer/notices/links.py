@@ -59,7 +59,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
     if not session.row(told, {"last": max(span.start_us, newest), "end": span.end_us})[0]:
         yield span.unjudged(f"{RULE}/pcie", "no GPU told of PCIe packets sent again (field 94)")
-    values = {"start": span.start_us, "end": span.end_us, "replays": LIMITS.replays_per_hour}
+    values: dict[str, object] = {"start": span.start_us, "end": span.end_us, "replays": LIMITS.replays_per_hour}
     for row in session.rows(replays, values):
         yield from judged_replays(Replays(*row))
     found = [Port(*row) for row in session.rows(ports)]

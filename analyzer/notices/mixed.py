@@ -52,7 +52,9 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     session.execute(make)
     ids = [run_id for (run_id,) in session.rows(services)]
     if ids:
-        found = [_mixture(row) for row in session.rows(select, {"start": span.start_us, "end": span.end_us, "runs": ids})]
+        found = [
+            _mixture(row) for row in session.rows(select, {"start": span.start_us, "end": span.end_us, "runs": ids})
+        ]
         if not any(mixture.missed.of_ms for mixture in found):
             yield span.unjudged(RULE, "no service beside training told of its latency and its promise (slo_seconds)")
         for mixture in found:
@@ -82,13 +84,12 @@ def judged(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
         notice_id(RULE, subject),
         RULE,
         subject,
-        f"serves on {some(list(mixture.nodes))} beside training ({some(list(mixture.trainings))}) for {hours(mixture.ms)}; "
-        f"{effect}: give services hosts of their own",
+        f"serves on {some(list(mixture.nodes))} beside training ({some(list(mixture.trainings))}) for "
+        f"{hours(mixture.ms)}; {effect}: give services hosts of their own",
         "platform",
         "medium" if missed or slowed else "low",
         node=mixture.nodes[0] if len(mixture.nodes) == 1 else None,
-        run_ids=(mixture.run_id,),
-        team=mixture.team,
+        run_ids=(mixture.run_id,),  # and no team: it names runs of others
         evidence=(
             Evidence("over its promise, beside training", _share(mixture.missed)),
             Evidence("over its promise, otherwise", _share(mixture.missed_alone)),
@@ -119,9 +120,9 @@ def _queue(queue: str, services: int, trainings: int) -> Notice:
     return Notice(
         notice_id(RULE, f"queue {queue}"),
         RULE,
-        queue,
-        f"takes {counted(services, 'service')} and {counted(trainings, 'training run')}: a queue for services lets them "
-        "reclaim GPUs when requests come",
+        f"queue {queue}",
+        f"takes {counted(services, 'service')} and {counted(trainings, 'training run')}: "
+        "a queue for services lets them reclaim GPUs when requests come",
         "platform",
         "low",
         evidence=(Evidence("in this queue", f"{counted(services, 'service')}, {counted(trainings, 'training run')}"),),

@@ -1,4 +1,4 @@
-"""Training whose SMs are busy while their tensor cores rest: it computes in FP32 what BF16 would do several times as fast."""
+"""Training whose SMs are busy while their tensor cores rest: it computes in FP32 what BF16 would do faster."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Pipes:
 def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name; then the kinds of GPU that do not tell."""
     select, silent = statements("notices/mixed_precision.sql")
-    values = {
+    values: dict[str, object] = {
         "ms": LIMITS.precision_gpu_ms,
         "sm": LIMITS.precision_sm_permille,
         "tensor": LIMITS.precision_tensor_permille,
@@ -62,7 +62,7 @@ def judged(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Not
         notice_id(RULE, first.name or first.run_id),
         RULE,
         called([first.name or first.run_id] * len(found)),
-        f"tensor cores unused ({percent(tensor)}) while the SMs are busy ({percent(sm)}) over {gpu_hours(ms)} GPU-hours: "
+        f"tensor cores unused ({percent(tensor)}) while SMs are busy ({percent(sm)}) over {gpu_hours(ms)} GPU-hours: "
         "train in mixed precision (BF16 with autocast; TF32 for what must stay FP32)",
         "run",
         "high" if len(told) == len(found) else "medium",
@@ -70,10 +70,12 @@ def judged(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Not
         team=first.team,
         evidence=(
             Evidence("SM activity", percent(sm)),
-            Evidence("tensor cores", f"{percent(tensor)} at most", f"under {percent(limits.precision_tensor_permille)}"),
+            Evidence(
+                "tensor cores", f"{percent(tensor)} at most", f"under {percent(limits.precision_tensor_permille)}"
+            ),
             Evidence("FP32 pipe", percent(max(told)) if told else "not told"),
         ),
-        wrong_if="its work is no matrix product (simulation, embedding tables, graph kernels), or loses accuracy in BF16",
+        wrong_if="its work is no matrix product (simulation, embeddings, graph kernels), or loses accuracy in BF16",
     )
 
 

@@ -44,7 +44,6 @@ class Span:
     start_us: int
     end_us: int
 
-
     def unjudged(self, rule: str, missing: str) -> Unjudged:
         """Return that a rule could not be judged of the whole fleet, and which signal was missing."""
         return Unjudged(self.start_us // DAY_US * DAY_US, "fleet", rule, missing)

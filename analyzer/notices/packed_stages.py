@@ -1,4 +1,4 @@
-"""A stage for processors and a stage for GPUs packed into one run, which take turns: each keeps the other's share idle."""
+"""A stage for processors and one for GPUs packed into one run, by turns: each keeps the other's share idle."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -82,8 +82,8 @@ def judged(runs: Sequence[Turns], limits: NoticeLimits = LIMITS) -> Iterator[Not
         notice_id(RULE, first.name or first.run_id),
         RULE,
         called([first.name or first.run_id] * len(found)),
-        f"its GPUs are at {percent(gpu)}: they wait {percent(cpu_share)} of the time while its processors are full, and "
-        f"work {percent(gpu_share)} by turns: split it into a run for processors and a run for GPUs",
+        f"its GPUs are at {percent(gpu)}: they wait {percent(cpu_share)} of the time while its processors are full, "
+        f"and work {percent(gpu_share)} by turns: split it into a run for processors and a run for GPUs",
         "run",
         "high" if all(run.turns >= 2 * limits.packed_turns for run in found) else "medium",
         run_ids=tuple(run.run_id for run in found),

@@ -45,10 +45,14 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     )
     if newest is None:
         return
-    values = {"start": span.start_us, "end": span.end_us, "newest": max(span.start_us, newest + HOUR_US - LOOK_BACK_US)}
+    values: dict[str, object] = {
+        "start": span.start_us,
+        "end": span.end_us,
+        "newest": max(span.start_us, newest + HOUR_US - LOOK_BACK_US),
+    }
     agents = [Agent(*row) for row in session.rows(select, values)]
     if agents and all(agent.told_ms is None for agent in agents):
-        yield span.unjudged(RULE, "no agent told of itself (agent_samples): gaps, lost batches and clocks are not known")
+        yield span.unjudged(RULE, "no agent told of itself (agent_samples): its gaps and clock are not known")
     yield from judged(agents)
 
 
@@ -90,7 +94,7 @@ def _missing(agent: Agent, limits: NoticeLimits) -> Iterator[Notice]:
             "dropped",
             agent,
             f"its spool was full and dropped {counted(agent.dropped_batches, 'batch').replace('batchs', 'batches')} "
-            f"({agent.dropped_rows:,} rows): they are lost; give it more disk, or find why the collector was out of reach",
+            f"({agent.dropped_rows:,} rows): give it more disk, or find why the collector was out of reach",
             (Evidence("dropped", f"{agent.dropped_rows:,} rows"),),
             "the rows were brought by an import since",
         )
@@ -112,7 +116,7 @@ def _clock(agent: Agent, limits: NoticeLimits) -> Iterator[Notice]:
         yield _notice(
             "clock",
             agent,
-            f"its clock is {agent.offset_ms / 1000:.1f} s off the collector's: starts and ends of runs are as uncertain; "
+            f"its clock is {agent.offset_ms / 1000:.1f} s off the collector's, and runs' starts and ends as uncertain: "
             "see its chrony or ntpd",
             (Evidence("offset", f"{agent.offset_ms / 1000:.1f} s", f"over {limits.clock_offset_ms / 1000:.0f} s"),),
             "it is the collector's clock that is wrong: then all agents say so",

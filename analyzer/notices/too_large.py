@@ -55,8 +55,8 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     if not session.row(told)[0]:
         yield span.unjudged(RULE, "no utilization of GPUs was told")
         return
-    period = {"start": span.start_us, "end": span.end_us}
-    values = {
+    period: dict[str, object] = {"start": span.start_us, "end": span.end_us}
+    values: dict[str, object] = {
         "ms": LIMITS.large_gpu_ms,
         "run_ms": LIMITS.large_run_ms,
         "utilization": LIMITS.large_utilization_permille,
@@ -130,7 +130,7 @@ def _evidence(uses: Sequence[Use]) -> Iterator[Evidence]:
         ("HBM bandwidth", [use.dram for use in uses]),
     ):
         known = [share for share in seen if share is not None]
-        yield Evidence(what, percent(max(known)) if known else "not told", "" if known else "bounded by the utilization")
+        yield Evidence(what, percent(max(known)) if known else "not told", "" if known else "bounded by utilization")
     yield Evidence("memory in use", f"{gib(max(use.memory for use in uses))} at most")
     cores = [use.millicores_per_gpu for use in uses if use.millicores_per_gpu is not None]
     yield Evidence("processors", f"{tenths(max(cores) // 100)} cores a GPU" if cores else "not told")

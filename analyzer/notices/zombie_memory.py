@@ -35,7 +35,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     if not session.row(told)[0]:
         yield span.unjudged(RULE, "no memory in use of GPUs was told")
         return
-    values = {
+    values: dict[str, object] = {
         "start": span.start_us,
         "end": span.end_us,
         "bytes": LIMITS.zombie_bytes,
@@ -72,5 +72,5 @@ def judged(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
                 "not told" if unheld.utilization is None else f"{percent(unheld.utilization)} at most",
             ),
         ),
-        wrong_if="a run holds it that the scheduler did not tell of, or a daemon of the host keeps a context on purpose",
+        wrong_if="a run holds it that the scheduler did not tell of, or a daemon keeps a context on purpose",
     )

@@ -23,4 +23,8 @@ WHERE remapped IS NOT NULL GROUP BY ALL HAVING max(remapped) > 0 ORDER BY ALL;
 
 -- Which of it was told of at all in the newest hour.
 SELECT count(ecc_corrected_events) > 0 AS corrected, count(ecc_uncorrected_events) > 0 AS uncorrected, count(xid_events) > 0 AS xids, count(*) AS samples
-FROM gpu_samples WHERE started_at >= $last AND started_at < $end
+FROM gpu_samples WHERE started_at >= $last AND started_at < $end;
+
+-- Xids of which nobody said which they were.
+SELECT coalesce(sum(xid_events), 0)::BIGINT FROM gpu_samples
+WHERE started_at >= $start AND started_at < $end AND xid_events > 0 AND xid_last IS NULL

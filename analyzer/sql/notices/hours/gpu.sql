@@ -19,14 +19,15 @@ SELECT started_at AS hour, node, gpu_uuid, measured_ms AS ms,
     coalesce(remapped_rows_corrected, 0) + coalesce(remapped_rows_uncorrected, 0) AS remapped
 FROM gpu_hours WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL;
 
--- From samples: of those finer than a minute, the ones in which a minute ends. A notice asks for hours of something.
+-- From samples, where nobody has rolled up yet: of the finer ones those in which five minutes end, which stand for them. A
+-- notice asks for hours of something, and this is asked for with every list of findings.
 INSERT INTO notice_gpu_hours BY NAME
-WITH minutely AS (
+WITH picked AS (
     SELECT *, (ended_at - started_at) // 1000 AS long_ms FROM gpu_samples
     WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL
-        AND started_at // 60000000 <> ended_at // 60000000
+        AND started_at // 300000000 <> ended_at // 300000000
 )
-SELECT started_at // 3600000000 * 3600000000 AS hour, node, gpu_uuid, sum(greatest(long_ms, 60000))::BIGINT AS ms,
+SELECT started_at // 3600000000 * 3600000000 AS hour, node, gpu_uuid, sum(greatest(long_ms, 300000))::BIGINT AS ms,
     sum((1000 * utilization_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (utilization_ratio IS NOT NULL) AS utilization,
     (1000 * max(utilization_ratio))::BIGINT AS utilization_max,
     sum((1000 * sm_active_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (sm_active_ratio IS NOT NULL) AS sm,
@@ -41,4 +42,4 @@ SELECT started_at // 3600000000 * 3600000000 AS hour, node, gpu_uuid, sum(greate
     bool_or(row_remap_failure) AS remap_failure,
     arg_max(recovery_action, started_at) FILTER (recovery_action IS NOT NULL) AS recovery_action,
     max(coalesce(remapped_rows_corrected, 0) + coalesce(remapped_rows_uncorrected, 0)) AS remapped
-FROM minutely GROUP BY ALL
+FROM picked GROUP BY ALL
