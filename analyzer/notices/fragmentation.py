@@ -64,7 +64,7 @@ class Site:
 
     def hosts(self, wait: Wait, hour: int) -> list[Free]:
         """Return the hosts with free GPUs that this run could have had: its queue's, and of its kind."""
-        own = self.queues.get(wait.queue)
+        own = self.queues.get(wait.queue) if wait.queue else None
         return [
             host
             for host in self.free.get(hour, ())

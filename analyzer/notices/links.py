@@ -15,6 +15,7 @@ from analyzer.notices.notice import Notice, Span, notice_id
 from analyzer.notices.wording import counted
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged
+from collector.tiers.retained import kept_from
 from collector.tiers.tables import HOUR_US
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
     if not session.row(told, {"last": max(span.start_us, newest), "end": span.end_us})[0]:
         yield span.unjudged(f"{RULE}/pcie", "no GPU told of PCIe packets sent again (field 94)")
+    if kept_from(session, ["gpu_samples"]) > span.start_us:
+        yield span.unjudged(f"{RULE}/pcie", "the samples of a part of this period have expired")
     values: dict[str, object] = {"start": span.start_us, "end": span.end_us, "replays": LIMITS.replays_per_hour}
     for row in session.rows(replays, values):
         yield from judged_replays(Replays(*row))

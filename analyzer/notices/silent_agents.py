@@ -66,7 +66,7 @@ def judged(agents: Sequence[Agent], limits: NoticeLimits = LIMITS) -> Iterator[N
 
 
 def _silence(agent: Agent, newest: int | None, limits: NoticeLimits) -> Iterator[Notice]:
-    owns = f"its {counted(agent.gpus, 'GPU')} are paid for and not measured"
+    owns = f"{counted(agent.gpus, 'GPU')} paid for and not measured"
     if agent.never_seen and agent.last_at is None:
         yield _notice(
             "never_seen",
