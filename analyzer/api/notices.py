@@ -11,6 +11,7 @@ from analyzer.api.desk import Desk, Reading
 from analyzer.api.faults import GoneError
 from analyzer.api.finding_item import Seen
 from analyzer.api.model import Listing, Model, Span
+from analyzer.api.runs import NotJudged
 from analyzer.notices.notice import Notice
 
 
@@ -40,20 +41,12 @@ class NoticeItem(Model):
     wrong_if: str = Field(description="What would prove it wrong; empty where it is a plain fact.")
 
 
-class NotJudged(Model):
-    """A rule that lacked a signal, and which."""
-
-    subject: str
-    rule: str
-    missing: str
-
-
 class NoticePage(Listing):
     """Notices of a period in the order of their rules. They are of the samples as well as of the ledger."""
 
     period: Span
     items: list[NoticeItem]
-    not_judged: list[NotJudged] = Field(description="On every page; empty to who sees some teams alone.")
+    not_judged: list[NotJudged] = Field(description="Of the whole fleet; empty to who sees some teams alone.")
 
 
 def notice_routes(desk: Desk) -> APIRouter:
@@ -88,7 +81,7 @@ def notice_page(reading: Reading, asked: NoticesAsked) -> NoticePage:
         next_cursor=reading.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
         period=Span.of(period),
         items=[_item(notice) for notice in shown],
-        not_judged=[NotJudged(subject=one.subject, rule=one.rule, missing=one.missing) for one in looked.unjudged],
+        not_judged=[NotJudged(rule=one.rule, missing=one.missing) for one in looked.unjudged],
     )
 
 

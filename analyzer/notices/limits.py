@@ -44,10 +44,10 @@ class NoticeLimits:
 
     # Links. DCGM, dcgm_gpu_hardware_limits.h: 8 replays a minute are the most that are recommended.
     replays_per_hour: int = 480
-    # Of an RDMA port. 10 a minute at 10^-12 bit errors were InfiniBand's bound at 10 Gbit/s; with forward error
-    # correction none should remain. Ours: ten times that, and ten times what the ports beside it have.
-    port_errors_per_hour: int = 6_000
-    port_errors_factor: int = 10
+    # Of an RDMA port: ibdiagnet's bound of 10^-12 bit errors is 0.4 a second at 400 Gbit/s, and less of slower ports.
+    # https://docs.nvidia.com/networking/display/ibdiagnetusermanualv211/bit+error+rate+(ber)
+    port_errors_per_hour: int = 1_440
+    port_errors_factor: int = 10  # ours: of what the ports beside it have
     peers: int = 3  # ours: of fewer there is no majority
 
     # Drivers: no list of bad ones, only the fleet's own majority.

@@ -119,7 +119,7 @@ def _smaller(use: Use, owned: Sequence[Kind], limits: NoticeLimits) -> str | Non
         if is_half and kind.memory_bytes > use.memory:
             return f"{kind.sku}, which the fleet has,"
     model = (use.sku or "").split("-")[0].upper()
-    return "a MIG slice of an eighth of it" if model in MIG_CAPABLE and use.gpus == 1 else None
+    return "a MIG slice of it" if model in MIG_CAPABLE and use.gpus == 1 else None
 
 
 def _evidence(uses: Sequence[Use]) -> Iterator[Evidence]:

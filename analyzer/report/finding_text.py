@@ -64,17 +64,17 @@ def _notices(report: FindingsReport, paper: Paper) -> list[str]:
     """Return what is worth a look; what is no more than possible is listed with everything alone."""
     sure = [notice for notice in report.notices if notice.confidence != "low"]
     shown = report.notices if report.everything else sure[:NOTICES_SHOWN]
-    if not report.notices:
-        return []
-    lines = ["", "WORTH A LOOK (claims nothing; what it costs stands in the findings above)"] if shown else [""]
+    if not shown:
+        words = f"{counted(len(report.notices), 'possible notice')} of low confidence: --all lists them"
+        return paper.wrap(words) if report.notices else []
+    lines = ["", "WORTH A LOOK (claims nothing; what it costs stands in the findings above)"]
     for notice in shown:
         where = notice.node or notice.subject
         what = notice.sentence if where == notice.subject else f"{notice.subject}: {notice.sentence}"
         doubt = "" if notice.confidence == "high" else f" ({notice.confidence} confidence)"
         lines += paper.labelled(paper.cut(where, 12), plain_sentence(what) + doubt, 14)
     if len(report.notices) > len(shown):
-        words = f"{len(report.notices) - len(shown)} more" if shown else counted(len(report.notices), "possible notice")
-        lines += paper.wrap(f"{words}: --all lists them")
+        lines.append(f"  {len(report.notices) - len(shown)} more: --all lists them")
     return [*lines, ""]
 
 
