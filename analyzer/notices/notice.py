@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from analyzer.findings import Evidence
 from analyzer.ids import short_id
 from analyzer.states import Confidence
-from analyzer.unjudged import DAY_US, Unjudged
+from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
+DAY_US = 86_400_000_000
 Actor = Literal["run", "platform", "capacity"]
 
 
