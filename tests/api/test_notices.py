@@ -1,6 +1,7 @@
 """Notices over HTTP: what the rules say, page by page, and of a team's runs to that team alone."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.dashboards.serving import served
 from tests.ledger.fleet import HOUR, MONDAY
 from tests.notices.fleets import compute, hosts, train
 
-SICK = {
+SICK: dict[str, dict[str, Any]] = {
     "n1-a": {"utilization_ratio": 0.0, "sm_active_ratio": 0.0},
     "n2-b": {"pcie_width": 8, "ecc_uncorrected_events": 1},
     "n3-a": {"pcie_replay_events": 30},

@@ -1,6 +1,7 @@
 """A fleet that is well, minute by minute, and what the rules say of it; tests change one thing of it."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from analyzer.notices.book import look
 from analyzer.notices.notice import Notice
@@ -10,7 +11,7 @@ NODES = ("n1", "n2", "n3", "n4")
 UNTIL = MONDAY + 6 * HOUR
 GB = 10**9
 TRAINING = "slurm/alpha/1"
-WELL: dict[str, object] = {
+WELL: dict[str, Any] = {
     "tensor_active_ratio": 0.4,
     "dram_active_ratio": 0.5,
     "fp32_active_ratio": 0.2,
@@ -28,7 +29,7 @@ WELL: dict[str, object] = {
     "row_remap_pending": False,
     "recovery_action": "none",
 }
-Values = Mapping[str, object]
+Values = dict[str, Any]
 
 
 def gpus(node: str) -> list[str]:
@@ -68,15 +69,15 @@ def well(but: Mapping[str, Values] | None = None, until: int = UNTIL) -> Fleet:
     return fleet
 
 
-def train(fleet: Fleet, held: Iterable[str], run: str = TRAINING, name: str = "llama-pretrain", **more: object) -> None:
+def train(fleet: Fleet, held: Iterable[str], run: str = TRAINING, name: str = "llama-pretrain", **more: Any) -> None:
     """Let a run hold GPUs from Monday on."""
     until = more.pop("until", None)
     more = {"submitted_at": MONDAY, "requested_gpus": 8, "name": name} | more
     for gpu in held:
-        fleet.hold(run, gpu.split("-")[0], [gpu], MONDAY, until, **more)  # type: ignore[arg-type]
+        fleet.hold(run, gpu.split("-")[0], [gpu], MONDAY, until, **more)
 
 
-def compute(fleet: Fleet, run: str, node: str, cores: float, hours: int = 3, **more: object) -> None:
+def compute(fleet: Fleet, run: str, node: str, cores: float, hours: int = 3, **more: Any) -> None:
     """Let a run's processes compute for hours."""
     fleet.add(
         "run_samples",

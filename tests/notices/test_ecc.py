@@ -1,5 +1,7 @@
 """Memory errors and Xids: what needs a hand, what is a trend, and what nobody told."""
 
+from typing import Any
+
 import pytest
 
 from analyzer.notices.ecc import Memory, judged
@@ -58,7 +60,7 @@ def test_a_rate_that_doubles_for_weeks_is_a_trend() -> None:
 
 def test_what_nobody_told_is_not_judged() -> None:
     """Silence about errors is no health."""
-    silent: dict[str, object] = {"ecc_corrected_events": None, "ecc_uncorrected_events": None, "xid_events": None}
+    silent: dict[str, Any] = {"ecc_corrected_events": None, "ecc_uncorrected_events": None, "xid_events": None}
     fleet = well({f"{node}-{gpu}": silent for node in ("n1", "n2", "n3", "n4") for gpu in "ab"})
     for kind in ("corrected", "uncorrected", "xid"):
         assert len(not_judged(fleet, f"fleet/ecc/{kind}")) == 1

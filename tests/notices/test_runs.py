@@ -1,6 +1,7 @@
 """What is noticed of runs: services beside training, full memory, idle tensor cores, packed stages, too large a GPU."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -150,7 +151,7 @@ def test_busy_sms_alone_are_no_fp32(pipes: Pipes, confidences: list[str]) -> Non
 
 def test_gpus_without_gpm_are_not_judged() -> None:
     """One line for the kind of GPU, not one for each run."""
-    dumb: dict[str, object] = {"sm_active_ratio": None, "tensor_active_ratio": None}
+    dumb: dict[str, Any] = {"sm_active_ratio": None, "tensor_active_ratio": None}
     fleet = well({gpu: dumb for node in NODES for gpu in gpus(node)})
     assert not_judged(fleet, "run/mixed_precision") == [
         "no SM and tensor activity of H100-80GB (GPM is Hopper's and newer)"
@@ -209,9 +210,9 @@ OWNED = [Kind("L4-24GB", 24 * GB), Kind("H100-80GB", 80 * GB)]
         {"sku": None},
     ],
 )
-def test_a_large_gpu_is_judged_by_everything_together(otherwise: dict[str, object]) -> None:
+def test_a_large_gpu_is_judged_by_everything_together(otherwise: dict[str, Any]) -> None:
     """Never from the memory gauge alone: each signal by itself keeps the rule silent."""
-    assert list(judged_use([replace(SMALL, **otherwise)], OWNED)) == []  # type: ignore[arg-type]
+    assert list(judged_use([replace(SMALL, **otherwise)], OWNED)) == []
 
 
 def test_something_smaller_must_be_there() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from analyzer.notices.book import RULES, look
 from analyzer.notices.ecc import XIDS
@@ -11,7 +12,7 @@ from collector.upkeep.rolling import roll_up
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 from tests.notices.fleets import UNTIL, WELL, noticed, well
 
-SICK = {
+SICK: dict[str, dict[str, Any]] = {
     "n1-a": {"pcie_replay_events": 20, "memory_used_bytes": 79_000_000_000},
     "n2-b": {"ecc_uncorrected_events": 1, "pcie_width": 8},
     "n3 agent": {"clock_offset_seconds": 4.0},
