@@ -19,6 +19,7 @@ from analyzer.api.when import period_of
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
+from analyzer.notices.book import Looked, look
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Judges, Reader
@@ -87,6 +88,16 @@ class Reading:
             lambda: self.whole.advice(self._all_findings(period), period),
         )
         return [advice for advice in made if self.scope.sees(advice)]
+
+    def looked(self, period: Period) -> Looked:
+        """Return the notices of a period that may be seen; what could not be judged is the whole site's to know."""
+        made = self.kept.get(
+            ("notices", self.generation, period.start, period.end),
+            lambda: look(self.whole.session, period.start, period.end),
+        )
+        if self.scope.teams is None:
+            return made
+        return Looked(tuple(notice for notice in made.notices if self.scope.sees(notice)), ())
 
     def of_run(self, run_id: str, period: Period) -> list[Finding]:
         """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""

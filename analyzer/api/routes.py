@@ -13,6 +13,7 @@ from analyzer.api.faults import BusyError
 from analyzer.api.findings import finding_routes
 from analyzer.api.hours import hour_routes
 from analyzer.api.ledger import ledger_routes
+from analyzer.api.notices import notice_routes
 from analyzer.api.openapi import document
 from analyzer.api.profiles import profile_routes
 from analyzer.api.recommendations import advice_routes
@@ -69,7 +70,7 @@ def api_routes(desk: Desk) -> APIRouter:
     router = APIRouter()
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
-        advice_routes, adjustment_routes, hour_routes, one_run_routes,
+        advice_routes, notice_routes, adjustment_routes, hour_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

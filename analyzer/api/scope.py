@@ -12,6 +12,7 @@ from collector.store.literal import literal
 
 if TYPE_CHECKING:
     from analyzer.findings import Finding
+    from analyzer.notices.notice import Notice
     from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
 
@@ -33,8 +34,8 @@ class Scope:
         teams = getattr(principal, "teams", None)
         return cls() if teams is None else cls(tuple(sorted(teams)))
 
-    def sees(self, item: "Finding | Recommendation") -> bool:
-        """Return whether a finding or a recommendation may be shown; what has no team is the site's alone."""
+    def sees(self, item: "Finding | Notice | Recommendation") -> bool:
+        """Return whether a finding, notice or recommendation may be shown; what has no team is the site's alone."""
         return self.teams is None or item.team in self.teams
 
 

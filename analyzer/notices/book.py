@@ -3,14 +3,48 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.notices import checkpoints, hardware, slow_gpus
+from analyzer.notices import (
+    checkpoints,
+    cpu_only,
+    drivers,
+    ecc,
+    fragmentation,
+    hardware,
+    hbm_headroom,
+    links,
+    mixed,
+    mixed_precision,
+    packed_stages,
+    silent_agents,
+    slow_gpus,
+    too_large,
+    zombie_memory,
+)
+from analyzer.notices.gathering import gather
 from analyzer.notices.notice import Notice, Rule, Span
 from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULES: tuple[Rule, ...] = (hardware.look, checkpoints.look, slow_gpus.look)
+# In the order in which they are read: what is broken or not known, what costs capacity, what a run could do better.
+RULES: tuple[Rule, ...] = (
+    hardware.look,
+    ecc.look,
+    links.look,
+    slow_gpus.look,
+    zombie_memory.look,
+    silent_agents.look,
+    drivers.look,
+    fragmentation.look,
+    cpu_only.look,
+    mixed.look,
+    hbm_headroom.look,
+    mixed_precision.look,
+    packed_stages.look,
+    too_large.look,
+    checkpoints.look,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +58,7 @@ class Looked:
 def look(session: "Session", start_us: int, end_us: int, rules: tuple[Rule, ...] = RULES) -> Looked:
     """Return what is to be looked at in [start_us, end_us), microseconds UTC."""
     span = Span(start_us, end_us)
+    gather(session, span)
     said = [each for rule in rules for each in rule(session, span)]
     return Looked(
         tuple(each for each in said if isinstance(each, Notice)),

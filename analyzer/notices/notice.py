@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from analyzer.findings import Evidence
+from analyzer.ids import short_id
 from analyzer.states import Confidence
 from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
+DAY_US = 86_400_000_000
 Actor = Literal["run", "platform", "capacity"]
 
 
@@ -42,6 +44,15 @@ class Span:
 
     start_us: int
     end_us: int
+
+    def unjudged(self, rule: str, missing: str) -> Unjudged:
+        """Return that a rule could not be judged of the whole fleet, and which signal was missing."""
+        return Unjudged(self.start_us // DAY_US * DAY_US, "fleet", rule, missing)
+
+
+def notice_id(rule: str, subject: str) -> str:
+    """Return the id of what a rule noticed of a subject, the same in every week."""
+    return short_id("n", rule, subject)
 
 
 # A rule counts in SQL, judges in pure functions, and says of whom it could not judge for want of which signal.

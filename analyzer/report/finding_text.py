@@ -61,15 +61,20 @@ def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
 
 
 def _notices(report: FindingsReport, paper: Paper) -> list[str]:
-    if not report.notices:
-        return []
+    """Return what is worth a look; what is no more than possible is listed with everything alone."""
+    sure = [notice for notice in report.notices if notice.confidence != "low"]
+    shown = report.notices if report.everything else sure[:NOTICES_SHOWN]
+    if not shown:
+        words = f"{counted(len(report.notices), 'possible notice')} of low confidence: --all lists them"
+        return paper.wrap(words) if report.notices else []
     lines = ["", "WORTH A LOOK (claims nothing; what it costs stands in the findings above)"]
-    for notice in report.notices[: None if report.everything else NOTICES_SHOWN]:
+    for notice in shown:
         where = notice.node or notice.subject
         what = notice.sentence if where == notice.subject else f"{notice.subject}: {notice.sentence}"
-        lines += paper.labelled(paper.cut(where, 11), plain_sentence(what), 14)
-    if not report.everything and len(report.notices) > NOTICES_SHOWN:
-        lines.append(f"  {len(report.notices) - NOTICES_SHOWN} more: --all lists them")
+        doubt = "" if notice.confidence == "high" else f" ({notice.confidence} confidence)"
+        lines += paper.labelled(paper.cut(where, 11), plain_sentence(what) + doubt, 14)
+    if len(report.notices) > len(shown):
+        lines.append(f"  {len(report.notices) - len(shown)} more: --all lists them")
     return [*lines, ""]
 
 

@@ -51,6 +51,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/findings/{finding_id}", Right.READ, by_team=True),
     Endpoint("GET", "/v1/recommendations", Right.READ, by_team=True),
     Endpoint("GET", "/v1/recommendations/{advice_id}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/notices", Right.READ, by_team=True),
     Endpoint("GET", "/v1/adjustments", Right.READ, by_team=True),
     Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
     # Pages and reports show the whole site.

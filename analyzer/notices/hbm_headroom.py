@@ -1,0 +1,100 @@
+"""Runs whose GPU memory is nearly full in steady work: the next longer batch ends them.
+
+What a framework sets aside at the start is full by design, and looks the same on the gauge: a line that is flat is no
+evidence, and such notices have low confidence unless runs of that name have ended for want of memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from analyzer.findings import Evidence
+from analyzer.notices.limits import LIMITS, NoticeLimits
+from analyzer.notices.notice import Notice, Span, notice_id
+from analyzer.notices.wording import called, counted, gib, percent
+from analyzer.statements import statements
+from analyzer.states import Confidence
+from analyzer.unjudged import Unjudged
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+RULE = "run/hbm_headroom"
+
+
+@dataclass(frozen=True, slots=True)
+class Fullest:
+    """The fullest GPU of one run, in its whole hours of work after the first. Memory is bytes."""
+
+    run_id: str
+    name: str | None
+    team: str | None
+    node: str
+    gpu_uuid: str
+    memory_bytes: int
+    hours: int
+    most: int
+    least: int
+    failed: int  # runs of this name that ended for want of memory
+
+    @property
+    def full_permille(self) -> int:
+        """How full it was at the most."""
+        return self.most * 1000 // self.memory_bytes
+
+
+def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+    """Yield a notice for each name of runs, by name."""
+    select, told = statements("notices/hbm_headroom.sql")
+    has_use, has_size = session.row(told)
+    if not has_use or not has_size:
+        missing = "in use was told" if not has_use else "that GPUs have was told (inventory)"
+        yield span.unjudged(RULE, f"no memory {missing}")
+        return
+    values: dict[str, object] = {"hours": LIMITS.hbm_hours, "full": LIMITS.hbm_full_permille}
+    runs = [Fullest(*row) for row in session.rows(select, values)]
+    for _, parts in groupby(runs, lambda run: run.name or run.run_id):
+        yield from judged(list(parts))
+
+
+def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+    """Yield a notice of the runs of one name whose memory is nearly full."""
+    full = [run for run in runs if run.full_permille > limits.hbm_full_permille and run.hours >= limits.hbm_hours]
+    if not full:
+        return
+    worst = max(full, key=lambda run: (run.full_permille, run.run_id))
+    is_flat = all(run.least * 1000 >= run.most * limits.hbm_flat_permille for run in full)
+    free = worst.memory_bytes - worst.most
+    yield Notice(
+        notice_id(RULE, worst.name or worst.run_id),
+        RULE,
+        called([worst.name or worst.run_id] * len(full)),
+        f"{gib(free)} of {gib(worst.memory_bytes)} GPU memory left at its fullest: a longer sequence or batch ends it; "
+        "leave a tenth free (smaller micro-batch, activation checkpointing, sharding)",
+        "run",
+        _confidence(worst.failed, is_flat),
+        node=worst.node,
+        gpu_uuid=worst.gpu_uuid,
+        run_ids=tuple(run.run_id for run in full),
+        team=worst.team,
+        evidence=(
+            Evidence(
+                "memory in use",
+                f"{percent(worst.full_permille)} at the most",
+                f"over {percent(limits.hbm_full_permille)}",
+            ),
+            Evidence(
+                "its course",
+                "flat: set aside, or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}",
+            ),
+            Evidence("ended for want of memory", counted(worst.failed, "run") + " of this name"),
+        ),
+        wrong_if="its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
+    )
+
+
+def _confidence(failed: int, is_flat: bool) -> Confidence:
+    if failed:
+        return "high"
+    return "low" if is_flat else "medium"
