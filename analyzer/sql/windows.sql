@@ -14,7 +14,7 @@ WITH wide AS (
         p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
         p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, p.slowed_by,
         p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
-        least(1000, greatest(0, coalesce(p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END)))::BIGINT AS still
+        least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END))::BIGINT AS still
     FROM pieces p
     LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
     LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
