@@ -4,7 +4,7 @@ The unit is a GPU's hour: what an hour says depends on what lies up to half an h
 before, never on how a pass was cut or on when its input arrived.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, mar
 from analyzer.pricing.book import PriceBook
 from analyzer.publishing import Published, publish_chunk, rates_of_chunk
 from analyzer.run_facts import write_runs
+from analyzer.serving.policy import KV_FULL_PERMILLE, PolicyBook
+from analyzer.serving.services import Service, find_services
 from analyzer.stages.book import count_hours, write_stages
 from analyzer.starting import find_starts
 from analyzer.statements import run as run_sql
@@ -60,13 +62,14 @@ class Rules:
     settings: Settings
     limits: Thresholds
     book: PriceBook
+    policies: PolicyBook
     bucket_ms: int
     now_us: int
 
     @property
     def versions(self) -> Versions:
         """What is written beside every hour."""
-        return Versions(self.limits.version, self.book.version)
+        return Versions(self.policies.rules_version(self.limits.version), self.book.version)
 
 
 def analyze(
@@ -85,15 +88,17 @@ def analyze(
     pass is made, where that is another time: an import of history closes nothing. `bucket_ms` is how finely
     the runs' timelines are kept. A pass that is cut off loses nothing: the next makes its hours anew.
     """
-    rules = Rules(settings, limits or Thresholds(), settings.price_book(), bucket_ms, now_us)
+    policies = settings.policy_book()
+    rules = Rules(settings, limits or Thresholds(), settings.price_book(), policies, bucket_ms, now_us)
     with store.session() as session:
         up_to_batches = mark_arrivals(session)
         run_sql(session, "fleet.sql")
         with session.transaction():
             facts = write_runs(session, settings.team_book())
+            services = find_services(session, policies)
             close_hours(session, settings, now_us, provisional=False)
         find_due(session, rules.versions)
-        done = _book_all(session, facts, rules, progress)
+        done = _book_all(session, facts, services, rules, progress)
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
             write_stages(session)
@@ -104,7 +109,13 @@ def analyze(
     return done
 
 
-def _book_all(session: "Session", facts: Mapping[str, RunFacts], rules: Rules, progress: Progress | None) -> Analysis:
+def _book_all(
+    session: "Session",
+    facts: Mapping[str, RunFacts],
+    services: Sequence[Service],
+    rules: Rules,
+    progress: Progress | None,
+) -> Analysis:
     """Book what is due, and then what that makes due: exchanges across racks, once more is known of the fabric."""
     done = Analysis()
     for _ in range(ROUNDS):
@@ -115,7 +126,7 @@ def _book_all(session: "Session", facts: Mapping[str, RunFacts], rules: Rules, p
             _find_lost_work(session, rules.limits)
         for number, chunk in enumerate(chunks, 1):
             with session.transaction():
-                done += _book_chunk(session, chunk, facts, rules)
+                done += _book_chunk(session, chunk, facts, services, rules)
             if progress is not None:
                 progress(number, len(chunks))
         with session.transaction():
@@ -164,7 +175,9 @@ def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: T
     )
 
 
-def _book_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], rules: Rules) -> Published:
+def _book_chunk(
+    session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], services: Sequence[Service], rules: Rules
+) -> Published:
     limits = rules.limits
     span = {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
     run_sql(session, "chunk.sql", from_ms=chunk.from_ms, until_ms=chunk.until_ms, part=chunk.part, **span)
@@ -182,7 +195,7 @@ def _book_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts],
         yardstick_permille=limits.yardstick_permille,
     )
     count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
-    judge_chunk(session, chunk, facts, limits)
+    judge_chunk(session, chunk, facts, limits, services)
     count_hours(session, chunk, rules.settings.timezone, limits)
     run_sql(session, "unwatched.sql", **span)
     run_sql(session, "booking.sql", bucket_ms=rules.bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
@@ -231,11 +244,12 @@ def _find_dips(session: "Session", limits: Thresholds) -> None:
 
 def count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
     """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
+    span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
+    run_sql(session, "serving/windows.sql", kv_full_permille=KV_FULL_PERMILLE, **span)
     run_sql(
         session,
         "windows.sql",
-        from_us=from_ms * 1000,
-        until_us=until_ms * 1000,
+        **span,
         full_permille=limits.full_permille,
         spinning_permille=limits.spinning_permille,
         deadband_permille=limits.deadband_permille,

@@ -38,10 +38,16 @@ def _abutting(counts: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], in
 
 
 def _parts(session: "Session", hour_ms: int) -> list[Chunk]:
-    """Divide the GPUs of one hour into parts of which no run is in two, as even as that goes."""
+    """Divide the GPUs of one hour into even parts of which no run, and no service with a policy, is in two."""
     edges = session.rows(
-        "SELECT DISTINCT h.rid, h.gid FROM holds h JOIN due d ON d.gid = h.gid AND d.hour_ms = ? "
-        "WHERE h.from_ms < ? AND h.until_ms > ? ORDER BY ALL",
+        """
+        WITH held AS (
+            SELECT DISTINCT h.rid, h.gid FROM holds h JOIN due d ON d.gid = h.gid AND d.hour_ms = ?
+            WHERE h.from_ms < ? AND h.until_ms > ?
+        )
+        SELECT * FROM held
+        UNION SELECT -r.sid, gid FROM held JOIN service_runs r USING (rid) WHERE r.has_policy ORDER BY ALL
+        """,
         [hour_ms, hour_ms + HOUR_MS, hour_ms],
     )
     gpus = [gid for (gid,) in session.rows("SELECT gid FROM due WHERE hour_ms = ? ORDER BY gid", [hour_ms])]

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
+from analyzer.serving.policy import PolicyBook
 from analyzer.teams import TeamBook
 from analyzer.toml_entry import Entry, read_toml
 from analyzer.traffic.tariff import TariffBook
@@ -17,7 +18,7 @@ from analyzer.traffic.tariff import TariffBook
 TABLES = ("agent", "collector", "analyzer")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
-PATHS = ("prices", "teams", "tariffs")
+PATHS = ("prices", "teams", "tariffs", "services")  # beside the settings that name them
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -36,6 +37,9 @@ class Settings:
     prices: Path | None = field(default=None, metadata=_about("the price file; without it every cost is unknown"))
     teams: Path | None = field(default=None, metadata=_about("the teams file; without it every run is unmapped"))
     tariffs: Path | None = field(default=None, metadata=_about("the tariffs file; without it no traffic is priced"))
+    services: Path | None = field(
+        default=None, metadata=_about("the services file; without it every reserve of a service is declared")
+    )
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
 
@@ -74,6 +78,10 @@ class Settings:
                 f"{self.tariffs} counts in {book.currency}, the ledger in {self.currency}; make them agree"
             )
         return book
+
+    def policy_book(self) -> PolicyBook:
+        """Read the services file; without one, no service has a policy."""
+        return PolicyBook() if self.services is None else PolicyBook.read(self.services)
 
     @classmethod
     def read(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> "Settings":

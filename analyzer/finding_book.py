@@ -135,6 +135,10 @@ def _said(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
         said.append(("communicating", "hang"))
     if verdict.is_underused:
         said.append(("underused", verdict.underused_cause))
+    if verdict.beyond_policy_permille:
+        said.append(("headroom", "beyond_policy"))
+    if verdict.idle_permille:
+        said.append(("held_idle", "abandoned"))
     if window.slowed_most >= 30:
         said += [("throttled", cause) for cause in ("power", "thermal", "hardware")]
     return said

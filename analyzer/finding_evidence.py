@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.findings import Evidence
+from analyzer.serving import evidence as serving
 from analyzer.windows import RunWindow
 
 GIGA = 1_000_000_000
@@ -25,7 +26,9 @@ def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tup
     if state == "throttled":
         return _lines(_clock(windows), _power(windows))
     if state == "underused":
-        return _lines(_chip(windows), _power(windows))
+        return _lines(_chip(windows), _power(windows), serving.at_once(windows) if cause == "unbatched" else None)
+    if any(window.policy is not None for window in windows):
+        return _lines(_chip(windows), *serving.reserve(windows))
     return _lines(_chip(windows))
 
 

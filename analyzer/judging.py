@@ -10,20 +10,28 @@ from analyzer import fabric
 from analyzer.detectors import exchange
 from analyzer.judge import Judge, usual_link_kb
 from analyzer.pending import HOUR_MS, Chunk
+from analyzer.serving.holding import hold_to_policy
+from analyzer.serving.services import Service
 from analyzer.thresholds import Thresholds
 from analyzer.unjudged import Unjudged, unjudged
-from analyzer.windows import RunFacts, RunWindow, Verdict
+from analyzer.windows import POLICY_FIELDS, RunFacts, RunWindow, Verdict
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_COLUMNS = tuple(field.name for field in fields(RunWindow))
+_COLUMNS = tuple(field.name for field in fields(RunWindow) if field.name not in POLICY_FIELDS)
 _VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
 _SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's annotation; all else is text
 CONTEXT_MS = 6 * HOUR_MS  # how far back an hour looks: what a run has done for hours is a habit, not an episode
 
 
-def judge_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], limits: Thresholds) -> None:
+def judge_chunk(
+    session: "Session",
+    chunk: Chunk,
+    facts: Mapping[str, RunFacts],
+    limits: Thresholds,
+    services: Sequence[Service] = (),
+) -> None:
     """Judge `run_windows_here`, keep windows and verdicts in the store, and fill the temporary table `verdicts`."""
     windows = _windows(session)
     _forget(session, chunk)
@@ -41,12 +49,13 @@ def judge_chunk(session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts],
             seen = judge.seen(hour_ms - CONTEXT_MS, hour_ms + HOUR_MS)
             verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _usual_link_kb(session, hour, seen.windows))
             missing += unjudged(hour, facts[run_id], limits)
-    _keep(session, windows, verdicts, missing)
+    served = hold_to_policy(session, chunk, services, windows, verdicts, limits)
+    _keep(session, served.windows, served.verdicts, missing + served.unjudged)
 
 
 def _windows(session: "Session") -> list[RunWindow]:
     rows = session.rows(f"SELECT {', '.join(_COLUMNS)} FROM run_windows_here ORDER BY run_id, window_ms")
-    return [RunWindow(*row) for row in rows]
+    return [RunWindow(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
 
 def _forget(session: "Session", chunk: Chunk) -> None:

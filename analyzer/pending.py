@@ -108,13 +108,17 @@ def find_due(session: "Session", versions: Versions) -> None:
 
 
 def complete(session: "Session") -> None:
-    """Add to `due` the other GPUs of the runs that hold any of it, until there are none."""
+    """Add to `due` the other GPUs of the runs that hold any of it, and of their services, until there are none."""
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE held_hours AS
-        SELECT DISTINCT h.rid, h.gid, d.hour_ms FROM holds h JOIN (SELECT DISTINCT hour_ms FROM due) d
-            ON h.from_ms < d.hour_ms + 3600000 AND h.until_ms > d.hour_ms
-        WHERE d.hour_ms NOT IN (SELECT hour_ms FROM whole)
+        WITH held AS (
+            SELECT DISTINCT h.rid, h.gid, d.hour_ms FROM holds h JOIN (SELECT DISTINCT hour_ms FROM due) d
+                ON h.from_ms < d.hour_ms + 3600000 AND h.until_ms > d.hour_ms
+            WHERE d.hour_ms NOT IN (SELECT hour_ms FROM whole)
+        )
+        SELECT * FROM held
+        UNION SELECT -r.sid, gid, hour_ms FROM held JOIN service_runs r USING (rid) WHERE r.has_policy
         """
     )
     before, now = -1, _count(session)

@@ -65,8 +65,7 @@ class Rule:
         """Say whether the rule was in force and every one of its patterns fits."""
         if run.at_us < self.starts_at or (self.ends_at is not None and run.at_us >= self.ends_at):
             return False
-        own = all(_fits(getattr(run, key), pattern) for key, pattern in self.patterns.items())
-        return own and all(_fits(run.labels.get(key), pattern) for key, pattern in self.labels.items())
+        return fits_all(run, self.patterns, self.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,12 @@ def _rule(entry: Entry) -> Rule:
     starts_at, ends_at = entry.period()
     team = Team(entry.text("team"), entry.text_or_none("cost_centre"))
     return Rule(team, patterns, labels, starts_at, ends_at)
+
+
+def fits_all(run: RunIdentity, patterns: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Say whether every pattern fits what the run says of itself, and every label's what it is labelled."""
+    own = all(_fits(getattr(run, key), pattern) for key, pattern in patterns.items())
+    return own and all(_fits(run.labels.get(key), pattern) for key, pattern in labels.items())
 
 
 def _fits(value: str | None, pattern: str) -> bool:

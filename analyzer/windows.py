@@ -7,6 +7,8 @@ from typing import Any
 from analyzer.states import Confidence
 
 WINDOW_MS = 600_000
+# Fields of RunWindow that are not counted: what its service's policy asks for, set beside the verdict.
+POLICY_FIELDS = ("replicas", "needed", "policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,20 @@ class RunWindow:
     pressure_cpu: int | None = None
     dips: int | None = None  # stretches of stand-still, where samples are finer than a second
     refills: int | None = None  # of them ended by a copy to the GPU
+    members: int | None = None  # pods, tasks or replicas within the run, where its scheduler tells them apart
+    # What serving stacks say of themselves; shares are of the time in which they said it.
+    requests: int | None = None  # answered in the window
+    requests_ms: int | None = None  # milliseconds of replicas whose count was read
+    running_milli: int | None = None  # requests at once, in thousandths
+    answering: int | None = None  # share with any request running
+    waiting_milli: int | None = None
+    queued: int | None = None  # share with any request waiting
+    kv_cache: int | None = None
+    kv_full: int | None = None  # share with a full cache and a queue
+    slow: int | None = None  # share of the intervals with answers whose first token came later than promised
+    replicas: int | None = None  # of the whole service; None where its policy was not evaluated
+    needed: int | None = None
+    policy: str | None = None
 
     def as_json(self) -> str:
         """Return the window as JSON, for the store."""
@@ -113,6 +129,8 @@ class Verdict:
     underused_cause: str | None = None
     underused_confidence: Confidence = "medium"
     is_service: bool = False
+    beyond_policy_permille: int = 0  # of a service's stand-still
+    idle_permille: int = 0  # of it: beyond the policy, and without a request for as long as an abandoned GPU
     is_interactive: bool = False
     work: str = "compute"
 

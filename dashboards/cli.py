@@ -48,6 +48,7 @@ def serve(argv: list[str]) -> int:
     settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
     settings.price_book()  # what is wrong with them is said now, and not by the first analysis
     settings.team_book()
+    settings.policy_book()
     with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
         app = create_server(server, store)

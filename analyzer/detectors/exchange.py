@@ -76,7 +76,7 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
     What recurs in every step is no dip, so the run's own best holds it already. It is bounded twice: by the time that
     the bytes seen take at the rate of this fabric, and by what the run's best lacks of a dense model's SM activity.
     """
-    if window.rdma_out is None or window.nodes < 2 or in_rack_rate is None or facts.is_service:
+    if window.rdma_out is None or window.nodes < 2 or not in_rack_rate or facts.is_service:
         return 0
     if (
         window.best is None or window.best <= limits.spinning_permille

@@ -22,6 +22,7 @@ from analyzer.notices import (
 )
 from analyzer.notices.gathering import gather
 from analyzer.notices.notice import Notice, Rule, Span
+from analyzer.notices.serving import look as serving
 from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     packed_stages.look,
     too_large.look,
     checkpoints.look,
+    serving.look,
 )
 
 

@@ -17,7 +17,10 @@ WITH judged AS (
     FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms FROM judged)
 ), lines AS (
     SELECT sid, bucket_ms, 'checkpointing' AS state, if(over_network, 'network', 'storage') AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL, still_ms FROM s WHERE is_service
+    UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL,
+        still_ms - still_ms * beyond_policy_permille // 1000 - still_ms * idle_permille // 1000 FROM s WHERE is_service
+    UNION ALL SELECT sid, bucket_ms, 'headroom', 'beyond_policy', NULL, 'medium', NULL, still_ms * beyond_policy_permille // 1000 FROM s WHERE is_service
+    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'abandoned', NULL, 'medium', NULL, still_ms * idle_permille // 1000 FROM s WHERE is_service
     UNION ALL SELECT sid, bucket_ms, 'held_idle', 'held_memory', NULL, 'medium', NULL, still_ms FROM s WHERE is_interactive
     UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND NOT waits
     UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s WHERE input_cause IS NULL AND is_low AND NOT waits

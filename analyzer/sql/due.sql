@@ -7,6 +7,14 @@ SELECT DISTINCT u.gid, (s.started_at - $margin_us) // 3600000000, (s.ended_at + 
 FROM gpu_samples s JOIN marks m ON m.collector = s.batch & 255 AND s.batch > m.batch JOIN units u ON u.uuid = s.gpu_uuid
 WHERE s.batch > $batch;
 
+-- What a serving stack said touches the GPUs of its run, whosever host read it, and the silence around it.
+INSERT INTO touched
+SELECT DISTINCT u.gid, s.first_hour, s.last_hour FROM (
+    SELECT DISTINCT k.rid, (t.started_at - $margin_us) // 3600000000 AS first_hour, (t.ended_at + $margin_us - 1) // 3600000000 AS last_hour
+    FROM service_samples t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch
+    JOIN run_names k ON k.run_id = t.run_id AND t.started_at >= k.from_us AND t.started_at < k.until_us WHERE t.batch > $batch
+) s JOIN service_runs USING (rid) JOIN run_keys k USING (rid) JOIN allocation_now a USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid;
+
 -- Where nobody declares what is owned, a GPU is from when it was first seen until it was last seen: what lies between.
 INSERT INTO touched
 SELECT u.gid, least(n.first_at, s.first_at) // 3600000000, greatest(n.last_at, s.last_at) // 3600000000

@@ -79,6 +79,8 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
     CASE WHEN p.rid IS NULL THEN NULL
          WHEN p.from_ms < p.started_ms THEN 'starting'
          WHEN q.uid IS NULL THEN NULL
+         -- A replica that has loaded its model waits for requests, though none ever came.
+         WHEN r.is_service AND coalesce(y.memory_mb > $held_mb, true) THEN NULL
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
          WHEN r.is_service OR (NOT r.is_interactive AND q.until_ms - q.from_ms < $abandoned_ms) THEN NULL
          WHEN y.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'

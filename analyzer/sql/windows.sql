@@ -90,13 +90,13 @@ FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.unti
 
 CREATE OR REPLACE TEMP TABLE run_windows_here AS
 WITH gpus AS (
-    SELECT rid, window_ms, count(*) AS gpus, sum(ms)::BIGINT AS ms, coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
+    SELECT g.rid, window_ms, count(*) AS gpus, nullif(count(DISTINCT m.member), 0) AS members, sum(ms)::BIGINT AS ms, coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
         (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still, (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short,
         (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor, (sum(dram) // sum(sm_ms))::BIGINT AS dram,
         (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most, min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
-        arg_max(uid, (slowed, -uid)) FILTER (slowed >= 30) AS slowest_uid,
+        arg_max(g.uid, (slowed, -g.uid)) FILTER (slowed >= 30) AS slowest_uid,
         sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb, sum(nvlink_kb)::BIGINT AS nvlink_kb
-    FROM gpu_windows GROUP BY ALL
+    FROM gpu_windows g ASOF LEFT JOIN service_members m ON m.rid = g.rid AND m.uid = g.uid AND m.from_ms < g.window_ms + 600000 GROUP BY ALL
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
@@ -104,7 +104,8 @@ WITH gpus AS (
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
 SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),
-    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu
+    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms)
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
 LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN units u ON u.uid = g.slowest_uid
+LEFT JOIN service_windows v USING (rid, window_ms)

@@ -124,6 +124,12 @@ def test_no_steady_exchange_is_claimed_without_both_bounds(values: dict[str, Any
     assert steady_permille(window(**(base | values)), facts(), IN_RACK, LIMITS) == 0
 
 
+def test_a_fabric_that_was_only_seen_still_bounds_nothing() -> None:
+    """A rate of 0 bytes a second is no yardstick, and no divisor."""
+    steady = window(nodes=2, rdma_out=IN_RACK * SECONDS, tensor=500, best=500)
+    assert steady_permille(steady, facts(), 0, LIMITS) == 0
+
+
 def test_a_service_has_no_steady_exchange() -> None:
     """Its low best is that of its requests."""
     serving = facts(stage="serving")

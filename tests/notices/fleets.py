@@ -99,6 +99,6 @@ def not_judged(fleet: Fleet, rule: str, until: int = UNTIL) -> list[str]:
     """Return the signals that a rule lacked."""
     fleet.analyze(now=until)
     with fleet.store.session() as session:
-        said = look(session, MONDAY, until).unjudged
+        said = [one for one in look(session, MONDAY, until).unjudged if one.rule == rule]
     assert {(one.subject, one.hour_us) for one in said} <= {("fleet", MONDAY // DAY * DAY)}
-    return [one.missing for one in said if one.rule == rule]
+    return [one.missing for one in said]
