@@ -13,9 +13,9 @@ def record_words(record: Record) -> str:
 
 
 def _level(word: str, tally: Tally) -> str:
-    noun, were = ("finding", "was") if tally.judged == 1 else ("findings", "were")
+    noun = "finding" if tally.judged == 1 else "findings"
     share = (tally.percent or "").replace(" ", NO_BREAK)
-    right = f"{tally.right:,} {'was' if tally.right == 1 else were} right ({share})"
+    right = f"{tally.right:,} {'was' if tally.right == 1 else 'were'} right ({share})"
     planned = f", {tally.planned:,} of them planned" if tally.planned else ""
     return f'of {tally.judged:,} "{word}" {noun} judged by owners, {right}{planned}'
 
