@@ -49,7 +49,7 @@ class Life:
     finding_id: str
     first_at: int  # when it was first opened at all
     opened_at: int
-    updated_at: int
+    updated_at: int  # the end of the last hour in which it was seen; the moment itself where it went on beyond that
     closed_at: int | None
     reopened: int
 

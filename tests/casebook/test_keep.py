@@ -14,9 +14,9 @@ from analyzer.casebook.keep import finding_id, keep_findings
 from analyzer.casebook.kept import Said, judgements, mutes
 from analyzer.casebook.say import judge, mute
 from analyzer.config import Settings
-from analyzer.pending import Versions
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finding_book import findings
+from analyzer.pending import Versions
 from analyzer.period import Calendar, Period
 from analyzer.reading import Reader, Request
 from analyzer.states import BOOKINGS
