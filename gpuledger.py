@@ -53,9 +53,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "read": (
         Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording"),
         Command("findings", "analyzer.cli:findings", "what was avoidable, sorted by money"),
+        Command("findings explain", "analyzer.cli:findings_explain", "the same as explain"),
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),
     ),
     "act": (
+        Command("findings judge", "analyzer.cli:judge", "say that a finding is right, wrong or planned"),
+        Command("findings mute", "analyzer.cli:mute", "leave a finding out of the list until a date"),
         Command("recommend", "analyzer.cli:recommend", "what to move or change, and what it saves"),
         Command("show", "analyzer.cli:show", "one recommendation, with the lines to paste"),
     ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer import fabric
+from analyzer.casebook.keep import keep_findings
 from analyzer.chunks import cut
 from analyzer.closing import close_hours
 from analyzer.config import Settings
@@ -106,6 +107,7 @@ def analyze(
             session.execute("DELETE FROM analysis")
             made_at = now_us if made_at_us is None else made_at_us
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
+        keep_findings(session, rules.versions)
     return done
 
 

@@ -7,13 +7,25 @@ from pathlib import Path
 
 from analyzer.analysis import Analysis
 from analyzer.analysis import analyze as bring_up_to_date
+from analyzer.casebook.cli import judge, mute
 from analyzer.config import Settings
 from analyzer.doctor.cli import doctor
-from analyzer.report.cli import explain, findings, recommend, report, show
+from analyzer.report.cli import explain, findings, findings_explain, recommend, report, show
 from collector.config import load
 from collector.store.database import Store
 
-__all__ = ["analyze", "doctor", "explain", "findings", "recommend", "report", "show"]
+__all__ = [
+    "analyze",
+    "doctor",
+    "explain",
+    "findings",
+    "findings_explain",
+    "judge",
+    "mute",
+    "recommend",
+    "report",
+    "show",
+]
 
 OK = 0
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyzer.casebook.keep import finding_id
 from analyzer.finding_evidence import evidence, speedup
-from analyzer.finding_rules import SUSPICION, WORDS, Words
+from analyzer.finding_rules import SUSPICION, WORDS
+from analyzer.finding_sentence import host_words, limit_words, run_words, share_words
 from analyzer.findings import Finding
-from analyzer.ids import short_id
 from analyzer.states import BOOKINGS, Confidence, booking
 from analyzer.windows import RunWindow, Verdict
 
@@ -25,7 +26,7 @@ _RANK = {"high": 2, "medium": 1, "low": 0}
 _LOSSES = """
 SELECT coalesce(r.name, l.run_id, l.node) AS subject, r.team, l.state, coalesce(l.cause, l.suspicion) AS cause,
     l.run_id, l.caused_by, l.confidence, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
-    min(l.hour), max(l.hour), r.ended_at IS NULL
+    min(l.hour), max(l.hour), r.ended_at IS NULL, list_sort(list(DISTINCT l.node))
 FROM ledger l LEFT JOIN runs r USING (run_id)
 WHERE l.hour >= $start AND l.hour < $end AND coalesce(l.run_id = $run, $run IS NULL)
     AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
@@ -50,6 +51,7 @@ class _Loss:
     by_run: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_confidence: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    hosts: set[str] = field(default_factory=set)
 
     def add(self, run_id: str | None, caused_by: str | None, confidence: str | None, ms: int, cost: int | None) -> None:
         self.milliseconds += ms
@@ -85,7 +87,7 @@ def findings(
 
 def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
     losses: dict[Key, _Loss] = defaultdict(_Loss)
-    for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last, runs in session.rows(
+    for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last, runs, hosts in session.rows(
         _LOSSES, asked
     ):
         is_suspicion = state == "unexplained" and cause is not None
@@ -95,6 +97,7 @@ def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
         loss.add(run_id, caused_by, confidence, ms, cost)
         loss.first_us, loss.last_us = min(loss.first_us, first), max(loss.last_us, last)
         loss.may_go_on |= runs
+        loss.hosts.update(hosts)
     return losses
 
 
@@ -115,12 +118,12 @@ def _windows(
     )
     for counts, verdict in rows:
         window, said = RunWindow.from_json(counts), Verdict.from_json(verdict)
-        for state, cause in _said(window, said):
+        for state, cause in said_states(window, said):
             by[window.run_id, state, cause].append(window)
     return by
 
 
-def _said(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
+def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
     """Return the states and causes that a verdict books, with those that need none."""
     said: list[tuple[str, str | None]] = []
     if verdict.input_cause is not None:
@@ -153,9 +156,9 @@ def _finding(
     is_suspicion = state == "unexplained"
     words = SUSPICION if is_suspicion else WORDS[state, cause]
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
-    values = _values(shown, cause, loss, held_ms, windows)
+    values = _values(subject, cause, loss, held_ms, windows)
     return Finding(
-        id=short_id("f", subject, team or "", state, cause or ""),
+        id=finding_id(subject, team, state, cause),
         rule=f"{state}/{cause}",
         subject=shown,
         run_ids=runs,
@@ -171,27 +174,30 @@ def _finding(
         last_at=loss.last_us + HOUR_US,
         still_open=loss.may_go_on and loss.last_us >= newest_us - HOUR_US,
         caused_by=max(loss.by_cause, key=lambda who: (loss.by_cause[who], who), default=None),
-        sentence=_sentence(words, values),
+        sentence=words.sentence.format(**values),
         evidence=evidence(state, cause, windows),
         wrong_if=words.wrong_if.format(**values),
         suspicion=is_suspicion,
+        hosts=tuple(sorted(loss.hosts)),
     )
 
 
 def _values(subject: str, cause: str | None, loss: _Loss, held_ms: int, windows: list[RunWindow]) -> dict[str, str]:
-    share = f"{100 * loss.milliseconds / held_ms:.1f} %" if held_ms else "part"
+    runs, place = len(loss.by_run), host_words(tuple(loss.hosts))
+    run = run_words(subject, runs)
+    gpu = max(loss.by_cause, key=lambda who: (loss.by_cause[who], who), default=None)
     return {
-        "subject": subject,
-        "share": share,
-        "hours": f"{loss.milliseconds / 3_600_000:,.1f}",
+        "Run": f"{run[0].upper()}{run[1:]} on {place}",
+        "run": run,
+        "for_run": f" for {run}" if runs else "",
+        "place": place,
+        "gpu": f" ({gpu})" if gpu else "",
+        "share": share_words(loss.milliseconds, held_ms),
+        "limit": limit_words(cause, windows),
         "cause": (cause or "").replace("_", " "),
         "speedup": speedup(windows),
         "missing": "the hosts' disks, cores and loader workers, once measured, have nothing to do with it",
     }
-
-
-def _sentence(words: Words, values: dict[str, str]) -> str:
-    return words.sentence.format(**values)
 
 
 def _confidence(loss: _Loss) -> Confidence:

@@ -1,11 +1,16 @@
-"""The words of each finding, once: its name in lists, its sentence, and what would prove it wrong."""
+"""The words of each finding, once: its name in lists, its sentence, and what would prove it wrong.
+
+Sentences take `Run` ("Run llama-sft on n14-n15"), `run` ("run llama-sft"), `for_run` (" for run llama-sft", or
+nothing where nobody held), `place` (hosts), `gpu` (the root, where one is known), `share` ("41 % of the time") and
+`limit`. What the platform did is said of its hosts and GPUs: a test holds that no sentence of it begins with the run.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`what` stands in lists; `sentence` takes share (of the run's time), hours (GPU-hours) and subject."""
+    """`what` stands in lists; `sentence` is whole without the figures, which whoever prints it adds."""
 
     what: str
     sentence: str
@@ -15,129 +20,129 @@ class Words:
 WORDS: dict[tuple[str, str | None], Words] = {
     ("starved", "preprocessing"): Words(
         "input: preprocessing",
-        "{share} of {subject} went into waiting for input. The loader workers are the limit: they fill their cores.",
+        "{Run} waits for its input {share}: {limit}.",
         "synthetic input does not make a step at least {speedup}x faster",
     ),
     ("starved", "storage"): Words(
         "input: storage",
-        "{share} of {subject} went into waiting for input. The local disk is the limit: its readers wait for it.",
+        "The local disk of {place} is the limit{for_run}, which waits for it {share}: {limit}.",
         "the same data read from another disk does not make a step at least {speedup}x faster",
     ),
     ("starved", "network_storage"): Words(
         "input: network storage",
-        "{share} of {subject} went into waiting for input. The network mount is the limit: its readers wait for it.",
+        "The network mount of {place} is the limit{for_run}, which waits for it {share}: {limit}.",
         "the same data read from local NVMe does not make a step at least {speedup}x faster",
     ),
     ("starved", "loader_software"): Words(
         "input: loader software",
-        "{share} of {subject} went into waiting for input, while disk, network and cores have room: the loader itself "
-        "is the limit.",
+        "{Run} waits for its input {share}: {limit}.",
         "more workers or deeper prefetching do not make a step at least {speedup}x faster",
     ),
     ("starved", "host_to_device"): Words(
         "input: host to device",
-        "{share} of {subject} went into waiting for copies from host memory to the GPU.",
+        "{Run} waits for copies from host memory to its GPUs {share}.",
         "pinned memory and asynchronous copies do not make a step at least {speedup}x faster",
     ),
     ("held_idle", "never_used"): Words(
         "idle, GPU never used",
-        "{subject} held {hours} GPU-hours on GPUs that it never used.",
+        "{Run} holds GPUs that it has never used, {share}.",
         "the run did work there that no GPU counter shows",
     ),
     ("held_idle", "held_memory"): Words(
         "idle, memory held",
-        "{subject} held {hours} GPU-hours in which its GPUs kept memory and did nothing.",
+        "{Run} keeps memory on GPUs that do nothing, {share}.",
         "somebody waited for exactly these GPUs to stay warm",
     ),
     ("held_idle", "abandoned"): Words(
         "idle, still held",
-        "{subject} held {hours} GPU-hours after its GPUs fell quiet.",
+        "{Run} still holds GPUs that fell quiet, {share}.",
         "the run was about to go on",
     ),
     ("communicating", "cross_rack"): Words(
         "across racks",
-        "{subject} crosses racks more than it must: its exchanges took {hours} GPU-hours longer than the same bytes "
-        "take inside a rack.",
+        "{Run} crosses racks more than it must: {share} goes into exchanges that the same bytes would not need inside "
+        "a rack.",
         "ranks in one rack, or ordered by rack, do not shorten a step by 3 % within 50 steps",
     ),
     ("communicating", "straggler"): Words(
         "slowest rank",
-        "The ranks of {subject} waited {hours} GPU-hours for one slow GPU.",
+        "One slow GPU{gpu} holds up all ranks{for_run}, {share}.",
         "another GPU in its place does not shorten a step",
     ),
     ("communicating", "hang"): Words(
         "hung",
-        "{subject} hung for {hours} GPU-hours: every GPU spun in a collective, and nothing moved.",
+        "{Run} hangs {share}: every GPU spins in a collective, and nothing moves.",
         "the run's own log shows steps in that time",
     ),
     ("throttled", "thermal"): Words(
         "heat",
-        "Heat cost {subject} {hours} GPU-hours of clock.",
+        "Heat slows GPUs of {place}{for_run}: {share} is lost in clock.",
         "the same work at a lower room temperature runs at the same clock",
     ),
     ("throttled", "power"): Words(
         "power limit",
-        "The power limit cost {subject} {hours} GPU-hours of clock.",
+        "The power limit slows GPUs of {place}{for_run}: {share} is lost in clock.",
         "a higher limit does not raise the clock",
     ),
     ("throttled", "hardware"): Words(
         "slowed by the board",
-        "The board slowed {subject} by {hours} GPU-hours of clock.",
+        "The board slows GPUs of {place}{for_run}: {share} is lost in clock.",
         "the board's brake was asked for",
     ),
     ("underused", "small_kernels"): Words(
         "underused: small kernels",
-        "{subject} kept its GPUs busy for {hours} GPU-hours with little of the chip in use.",
+        "{Run} keeps its GPUs busy with little of the chip in use, {share}.",
         "two such runs side by side on one GPU are each as slow as half a GPU",
     ),
     ("underused", "launch_bound"): Words(
         "underused: launch-bound",
-        "{subject} kept its GPUs waiting for kernel launches for {hours} GPU-hours.",
+        "{Run} keeps its GPUs waiting for kernel launches {share}.",
         "CUDA graphs do not shorten a step",
     ),
     ("underused", "unbatched"): Words(
         "underused: unbatched",
-        "{subject} served requests one by one: {hours} GPU-hours busy with little of the chip in use.",
+        "{Run} serves requests one by one: busy with little of the chip in use, {share}.",
         "batching does not raise requests a second at the same latency",
     ),
     ("headroom", "beyond_policy"): Words(
         "headroom beyond policy",
-        "{subject} kept {hours} GPU-hours in reserve beyond its declared policy.",
+        "{Run} keeps more in reserve than its declared policy asks for, {share}.",
         "the policy in force asks for them",
     ),
     ("lost_work", "failed"): Words(
         "work lost: run failed",
-        "{subject} failed, and {hours} GPU-hours of work since its last checkpoint are lost.",
+        "{Run} failed, and what it did since its last checkpoint is lost: {share}.",
         "a checkpoint that was not seen holds the work",
     ),
     ("lost_work", "preempted"): Words(
         "work lost: preempted",
-        "{subject} was preempted, and {hours} GPU-hours of work since its last checkpoint are lost.",
+        "The scheduler took the GPUs of {place} back, and what was done there{for_run} since the last checkpoint is "
+        "lost: {share}.",
         "a checkpoint that was not seen holds the work",
     ),
     ("lost_work", "node_failed"): Words(
         "work lost: node failed",
-        "A node of {subject} failed, and {hours} GPU-hours of work since its last checkpoint are lost.",
+        "A host of {place} failed, and what was done there{for_run} since the last checkpoint is lost: {share}.",
         "a checkpoint that was not seen holds the work",
     ),
     ("broken", "gpu_lost"): Words(
         "broken: GPU lost",
-        "GPUs of {subject} were lost for {hours} GPU-hours.",
+        "GPUs of {place} are lost to their driver{for_run}.",
         "the driver answered for them in that time",
     ),
     ("broken", "node_down"): Words(
         "broken: node down",
-        "{subject} was down for {hours} GPU-hours.",
+        "The host {place} is down{for_run}.",
         "the node did work in that time",
     ),
     ("broken", "hardware"): Words(
         "broken: hardware",
-        "{subject} was broken for {hours} GPU-hours.",
+        "Hardware of {place} is broken{for_run}.",
         "the hardware passes its diagnosis",
     ),
 }
 SUSPICION = Words(
     "perhaps input: {cause}",
-    "{share} of {subject} is low without a proven cause; it looks like waiting for input ({cause}).",
+    "{Run} is low {share} without a proven cause; it looks like waiting for input ({cause}).",
     "{missing}",
 )

@@ -39,7 +39,8 @@ class Finding:
     last_at: int
     still_open: bool
     caused_by: str | None
-    sentence: str  # one or two sentences: the number, the limit, the counterfactual
+    sentence: str  # who, where, how much of the time, the limit, the counterfactual; report.finding_told adds the price
     evidence: tuple[Evidence, ...]
     wrong_if: str
     suspicion: bool = False  # below medium confidence: its seconds stay unexplained, and it claims nothing
+    hosts: tuple[str, ...] = ()

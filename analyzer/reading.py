@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from time import time_ns
 from typing import Literal, TypeVar, get_args
 
+from analyzer.argument.argue import argue
+from analyzer.casebook.case import Case, read_case
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError, LedgerError
@@ -14,9 +17,10 @@ from analyzer.period import Calendar, Period
 from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
-from analyzer.report.coverage import hours, newest_hour_end, not_judged
+from analyzer.report.coverage import hours, newest_hour_end, not_judged, unjudged
+from analyzer.report.finding_explain import Explained, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
-from analyzer.report.finding_text import explain_text, findings_text
+from analyzer.report.finding_text import findings_text, unjudged_text
 from analyzer.report.html import text_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
@@ -25,9 +29,11 @@ from analyzer.report.run import Point, RunReport, find_run, run_facts, run_repor
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.states import Confidence
 from analyzer.timeline import timeline
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
+from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
 What = Literal["week", "run", "findings", "explain", "recommend", "show"]
@@ -49,6 +55,8 @@ class Request:
     top: int | None = None
     everything: bool = False
     traffic: bool = False  # of a run: the whole matrix
+    sure: str | None = None  # of findings: high, medium or low
+    unjudged: bool = False  # of findings: instead, the rules that lacked a signal
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -80,7 +88,15 @@ class Request:
             _count(query, "top"),
             query.get("everything") == "True",
             query.get("traffic") == "True",
+            _sure(query.get("sure")),
+            query.get("unjudged") == "True",
         )
+
+
+def _sure(word: str | None) -> str | None:
+    if word not in (None, *get_args(Confidence)):
+        raise ConfigError(f"sure is one of {', '.join(get_args(Confidence))}, not {word!r}")
+    return word
 
 
 def _count(query: Mapping[str, str], name: str) -> int | None:
@@ -114,6 +130,7 @@ class Reader:
     settings: Settings
     judges: Judges = field(default_factory=Judges.own)
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
+    clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _found: dict[tuple[int, int], list[Finding]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -186,7 +203,30 @@ class Reader:
         """Return what the analyzer recommends against these findings, most saved first."""
         return list(by_saving(self.judges.recommendations(self.session, found, period.start, period.end)))
 
-    def list_findings(self, period: Period, *, everything: bool = False) -> FindingsReport:
+    def case(self, period: Period) -> Case:
+        """Return what is kept of the findings of a period: lives, judgements, mutes."""
+        return read_case(self.session, period, self.clock())
+
+    def explain(self, finding_id: str | None, period: Period) -> Explained:
+        """Return one finding of a period with all that argues for and against it.
+
+        Raises:
+            LedgerError: the period has none of this id.
+        """
+        found, case = self.findings(period), self.case(period)
+        finding = _by_id(found, finding_id, "finding", "gpuledger findings")
+        return Explained(
+            finding,
+            self.settings.currency,
+            self.settings.timezone,
+            argue(self.session, finding, found, period),
+            case.lives.get(finding.id),
+            case.word(finding.id, period),
+            case.mutes.get(finding.id),
+            tuple(one for one in self.advice([finding], period) if finding.id in one.finding_ids),
+        )
+
+    def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of a period and how they moved since the one before."""
         before = self.calendar.before(period)
         known = hours(self.session, before).complete
@@ -198,7 +238,13 @@ class Reader:
             len(not_judged(self.session, period)),
             look(self.session, period.start, period.end).notices,
             everything=everything,
+            sure=sure,
+            case=self.case(period),
         )
+
+    def unjudged(self, period: Period) -> list[Unjudged]:
+        """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""
+        return [*unjudged(self.session, period), *look(self.session, period.start, period.end).unjudged]
 
     def _week(self, request: Request, paper: Paper) -> str:
         report = self.week(self.period(request.since, request.until))
@@ -221,19 +267,21 @@ class Reader:
 
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         period, currency = self.period(request.since, request.until), self.settings.currency
+        if request.what == "findings" and request.unjudged:
+            missing = self.unjudged(period)
+            return "not judged", unjudged_text(period, missing, paper, request.top), missing
         if request.what == "findings":
-            report = self.list_findings(period, everything=request.everything)
+            report = self.list_findings(period, everything=request.everything, sure=request.sure)
             return "findings", findings_text(report, paper, request.top), report
+        if request.what == "explain":
+            explained = self.explain(request.subject, period)
+            return explained.finding.id, explain_text(explained, paper), explained.data()
         found = self.findings(period)
         advice = self.advice(found, period)
         if request.what == "recommend":
             return "recommendations", recommendations_text(period, advice, currency, paper, request.top), advice
-        if request.what == "show":
-            one = _by_id(advice, request.subject, "recommendation", "gpuledger recommend")
-            return one.id, recommendation_text(one, currency, paper), one
-        finding = _by_id(found, request.subject, "finding", "gpuledger findings")
-        own = [one for one in advice if finding.id in one.finding_ids]
-        return finding.id, explain_text(finding, own, currency, self.settings.timezone, paper), finding
+        one = _by_id(advice, request.subject, "recommendation", "gpuledger recommend")
+        return one.id, recommendation_text(one, currency, paper), one
 
 
 def formatted(text: str, form: str, title: str) -> str:

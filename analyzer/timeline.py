@@ -19,17 +19,20 @@ class TimelinePoint:
     milliseconds: int
 
 
-def timeline(session: "Session", run_id: str, points: int = 60) -> list[TimelinePoint]:
+def timeline(
+    session: "Session", run_id: str, points: int = 60, within: tuple[int, int] = (0, 2**62)
+) -> list[TimelinePoint]:
     """Return the run's time in `points` stretches of equal length, or fewer where it was kept less finely.
 
-    A stretch takes the buckets that begin in it; the last may be cut short by the run's end.
+    `within` are the microseconds between which it is looked at. A stretch takes the buckets that begin in it; the last
+    may be cut short by the run's end.
     """
     rows = session.rows(
         """
         SELECT bucket_start, state, cause, sum(milliseconds)::BIGINT FROM run_timeline
-        WHERE run_id = ? GROUP BY ALL ORDER BY ALL
+        WHERE run_id = ? AND bucket_start >= ? AND bucket_start < ? GROUP BY ALL ORDER BY ALL
         """,
-        [run_id],
+        [run_id, *within],
     )
     if not rows:
         return []

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from analyzer.argument.plot import Plot
 from analyzer.period import HOUR, Period, local
 from analyzer.report.readings import within
 from analyzer.report.run import Point
-from analyzer.report.words import day
+from analyzer.report.words import day, plain
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session
 
@@ -22,7 +23,7 @@ class Trace:
 
     name: str
     klass: Class
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]  # None where nobody reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,26 @@ class Chart:
     def rows(self) -> list[tuple[str, list[str]]]:
         """Return its numbers as a table: a row a bar."""
         return [
-            (label, [f"{trace.values[place]:.1f}" for trace in self.traces]) for place, label in enumerate(self.labels)
+            (label, [_shown(trace.values[place]) for trace in self.traces]) for place, label in enumerate(self.labels)
         ]
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def finding_charts(plot: Plot | None, timezone: str) -> tuple[Chart, ...]:
+    """Return what a finding's verdict stands on: the states of its run, and below them the signal that decided."""
+    if plot is None:
+        return ()
+    states = (Trace("working", "useful", plot.working), Trace(plot.label, "avoidable", plot.lost))
+    name = f"What the GPUs of {plain(plot.run_id)} did"
+    found = [_chart(name, "% of its GPUs", list(plot.times), timezone, states)]
+    if (signal := plot.signal) is not None:
+        mark = "" if signal.mark is None else f"; its mark is {signal.mark:g}"
+        trace = Trace(signal.name, "overhead", signal.values)
+        found.append(_chart(f"{signal.name}{mark}", signal.unit, list(plot.times), timezone, (trace,)))
+    return tuple(found)
 
 
 def fleet_chart(session: Session, period: Period) -> Chart:

@@ -11,12 +11,16 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analyzer.api.generation import MARKS
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.finding_needs import need_words
 from analyzer.findings import Finding
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
+from analyzer.report.finding_explain import rules_words, state_words
 from analyzer.report.finding_list import at_stake_column
+from analyzer.report.finding_told import told
 from analyzer.report.html import TEMPLATES, week_view
 from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
 from analyzer.report.run_text import head_pairs, run_sentence
@@ -24,7 +28,7 @@ from analyzer.report.table import lines
 from analyzer.report.words import gpu_hours, moment, money, symbol
 from dashboards.assets import asset
 from dashboards.cache import PageCache
-from dashboards.charts import fleet_chart, run_chart
+from dashboards.charts import finding_charts, fleet_chart, run_chart
 from dashboards.fleet_grid import GPUS_SHOWN, LETTERS, fleet_grid
 from dashboards.job import Pass
 from dashboards.run_list import run_list
@@ -108,7 +112,7 @@ class Pages:
         last, reader = self._last_pass(), self._read()
         try:
             with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
-                marks = tuple(reader.session.rows("SELECT * FROM analysis"))
+                marks = tuple(reader.session.rows(MARKS))
                 key = (request.url.path, request.url.query, last.passes, last.error, marks)
                 return HTMLResponse(self._cache.get(key, lambda: render(reader)), headers=SECURITY)
         except (LedgerError, ConfigError) as error:
@@ -178,11 +182,24 @@ class Pages:
 
     def _finding(self, reader: Reader, finding_id: str, week: str | None) -> str:
         period = reader.period(week)
-        found = reader.findings(period)
-        finding = next((one for one in found if one.id == finding_id), None)
-        if finding is None:
-            raise LedgerError(f"{period.label} has no finding {finding_id}; the front page lists those it has")
-        return self._render("finding.html", reader, week, finding=finding, advice=reader.advice([finding], period))
+        explained = reader.explain(finding_id, period)
+        finding, argument = explained.finding, explained.argument
+        zone = reader.settings.timezone
+        return self._render(
+            "finding.html",
+            reader,
+            week,
+            finding=finding,
+            argument=argument,
+            sentence=told(finding, explained.currency, zone),
+            state=state_words(finding, explained.life, zone),
+            rule=rules_words(finding, argument),
+            need=need_words(argument.need) if argument and argument.need else None,
+            judgement=explained.judgement,
+            mute=explained.mute,
+            advice=explained.advice,
+            charts=finding_charts(argument.plot if argument else None, zone),
+        )
 
 
 def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:

@@ -13,6 +13,7 @@ from analyzer.api.model import iso
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.reading import Format, Reader, What
 from analyzer.reading import Request as Reading
+from analyzer.states import Confidence
 from dashboards.pages import SECURITY
 
 MOST = 10_000
@@ -42,7 +43,9 @@ class ReadAsked(Spanned):
     width: int = Field(80, ge=1, le=MOST)
     ascii: bool = False
     top: Annotated[int, Field(ge=1, le=MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
-    everything: bool = Field(False, description="List suspicions too.")
+    everything: bool = Field(False, description="List suspicions and muted ones too.")
+    sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
+    unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
 
 
 def reading_routes(read: Callable[[], Reader]) -> APIRouter:

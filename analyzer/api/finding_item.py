@@ -1,15 +1,35 @@
 """One finding, as the API writes it."""
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from fastapi import Path
 from pydantic import Field
 
 from analyzer.api.amounts import Rounding
 from analyzer.api.model import CostMicros, Iso, Micros, Milliseconds, Model, Shown, iso
+from analyzer.casebook.case import Case
+from analyzer.casebook.judgement import Judgement, Mute
+from analyzer.casebook.life import Life
+from analyzer.casebook.record import Record, Tally
 from analyzer.findings import Finding
+from analyzer.period import Period
+from analyzer.report.finding_told import told
 from analyzer.report.readings import known_sum
 from analyzer.states import booking
+
+FindingId = Annotated[str, Path(pattern="^f-[a-z2-9]{4}$", description="As in the list: f-7kq2.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is written beside the figures of findings: the site's words, and what is kept of them."""
+
+    currency: str
+    timezone: str
+    period: Period
+    case: Case
 
 
 class Seen(Model):
@@ -18,6 +38,110 @@ class Seen(Model):
     what: str
     seen: str
     verdict: str
+
+
+class LifeItem(Model):
+    """When it was opened and closed, as of the end of the period."""
+
+    state: Literal["open", "closed", "reopened"]
+    first_at: Micros = Field(description="When it was first opened at all.")
+    opened_at: Micros
+    updated_at: Micros = Field(description="The end of the last hour in which it was seen.")
+    closed_at: Micros | None
+    reopened: int
+
+    @classmethod
+    def of(cls, life: Life) -> "LifeItem":
+        """Return a life as the API writes it."""
+        return cls(
+            state=life.state,
+            first_at=life.first_at,
+            opened_at=life.opened_at,
+            updated_at=life.updated_at,
+            closed_at=life.closed_at,
+            reopened=life.reopened,
+        )
+
+
+class WordItem(Model):
+    """What somebody said of a finding in a period; the last word counts."""
+
+    finding_id: str
+    verdict: Literal["right", "wrong", "planned"]
+    because: str
+    period_label: str
+    recorded_at: Micros
+    recorded_at_iso: Iso
+
+    @classmethod
+    def of(cls, word: Judgement) -> "WordItem":
+        """Return a judgement as the API writes it; who said it is for the audit."""
+        return cls(
+            finding_id=word.claim.finding_id,
+            verdict=word.verdict,
+            because=word.because,
+            period_label=word.period_label,
+            recorded_at=word.recorded_at,
+            recorded_at_iso=iso(word.recorded_at),
+        )
+
+
+class MuteItem(Model):
+    """Until when lists leave a finding out."""
+
+    finding_id: str
+    until: Micros
+    until_iso: Iso
+    because: str
+
+    @classmethod
+    def of(cls, mute: Mute) -> "MuteItem":
+        """Return a mute as the API writes it."""
+        return cls(finding_id=mute.finding_id, until=mute.until, until_iso=iso(mute.until), because=mute.because)
+
+
+class TallyItem(Model):
+    """Findings that somebody judged; `right` holds the planned ones."""
+
+    judged: int
+    right: int
+    planned: int
+    permille: int | None = Field(description="The share that was right, rounded down; null where none was judged.")
+
+    @classmethod
+    def of(cls, tally: Tally) -> "TallyItem":
+        """Return a tally as the API writes it."""
+        return cls(judged=tally.judged, right=tally.right, planned=tally.planned, permille=tally.permille)
+
+
+class RuleItem(Model):
+    """One rule at one confidence."""
+
+    rule: str
+    confidence: str
+    tally: TallyItem
+
+
+class RecordItem(Model):
+    """How often we were right so far, one word a finding and period."""
+
+    high: TallyItem
+    medium: TallyItem
+    low: TallyItem
+    rules: list[RuleItem]
+
+    @classmethod
+    def of(cls, record: Record) -> "RecordItem":
+        """Return the record as the API writes it."""
+        return cls(
+            high=TallyItem.of(record.high),
+            medium=TallyItem.of(record.medium),
+            low=TallyItem.of(record.low),
+            rules=[
+                RuleItem(rule=one.rule, confidence=one.confidence, tally=TallyItem.of(one.tally))
+                for one in record.rules
+            ],
+        )
 
 
 class FindingItem(Model):
@@ -43,26 +167,32 @@ class FindingItem(Model):
     still_open: bool
     suspicion: bool = Field(description="Below medium confidence: its time stays unexplained, and it claims nothing.")
     caused_by: str | None = Field(description="The GPU, node or run that is the root of it.")
-    sentence: str
+    hosts: list[str]
+    sentence: str = Field(description="Who, where, why, and what it has cost since when.")
+    life: LifeItem | None = Field(description="What the book says; null where it has no such finding yet.")
+    judgement: WordItem | None
+    mute: MuteItem | None
     evidence: list[Seen]
     wrong_if: str
     display: Shown
 
 
-def finding_items(whole: Sequence[Finding], shown: Sequence[Finding], currency: str) -> list[FindingItem]:
+def finding_items(whole: Sequence[Finding], shown: Sequence[Finding], beside: Beside) -> list[FindingItem]:
     """Return findings as the API writes them; as shown, those of the whole list add up."""
     at_stake = known_sum(finding.at_stake_micros for finding in whole)
     total = (sum(finding.milliseconds for finding in whole), at_stake, 0)
-    rounding = Rounding(total, currency)
+    rounding = Rounding(total, beside.currency)
     exact = [(finding.milliseconds, finding.at_stake_micros, 0) for finding in whole]
     display = {
         finding.id: amounts.display
         for finding, amounts in zip(whole, rounding.parts(exact, rounding.hours[0], rounding.costs[0]), strict=True)
     }
-    return [_item(finding, display[finding.id]) for finding in shown]
+    return [_item(finding, display[finding.id], beside) for finding in shown]
 
 
-def _item(finding: Finding, display: Shown) -> FindingItem:
+def _item(finding: Finding, display: Shown, beside: Beside) -> FindingItem:
+    life, mute = beside.case.lives.get(finding.id), beside.case.mutes.get(finding.id)
+    word = beside.case.word(finding.id, beside.period)
     return FindingItem(
         id=finding.id,
         rule=finding.rule,
@@ -84,7 +214,11 @@ def _item(finding: Finding, display: Shown) -> FindingItem:
         still_open=finding.still_open,
         suspicion=finding.suspicion,
         caused_by=finding.caused_by,
-        sentence=finding.sentence,
+        hosts=list(finding.hosts),
+        sentence=told(finding, beside.currency, beside.timezone),
+        life=LifeItem.of(life) if life else None,
+        judgement=WordItem.of(word) if word else None,
+        mute=MuteItem.of(mute) if mute else None,
         evidence=[Seen(what=line.what, seen=line.seen, verdict=line.verdict) for line in finding.evidence],
         wrong_if=finding.wrong_if,
         display=display,

@@ -2,20 +2,19 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.api.asking import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
 from analyzer.api.desk import Desk, Reading
-from analyzer.api.finding_item import FindingItem, finding_items
+from analyzer.api.finding_item import Beside, FindingId, FindingItem, RecordItem, finding_items
 from analyzer.api.model import Coverage, Document, Listing, Span
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
+from analyzer.period import Period
 from analyzer.report.coverage import hours
 from analyzer.report.run import find_run
-
-FindingId = Annotated[str, Path(pattern="^f-[a-z2-9]{4}$", description="As in the list: f-7kq2.")]
 
 
 class FindingsAsked(Spanned, Paged):
@@ -35,6 +34,7 @@ class FindingPage(Listing):
 
     period: Span
     hours: Coverage
+    record: RecordItem | None = Field(description="How often we were right; null for a key of some teams.")
     items: list[FindingItem]
 
 
@@ -76,8 +76,14 @@ def finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
         next_cursor=reading.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
         period=Span.of(period),
         hours=Coverage.of(hours(reading.session, period)),
-        items=finding_items(found, shown, reading.currency),
+        record=RecordItem.of(reading.whole.case(period).record) if reading.scope.teams is None else None,
+        items=finding_items(found, shown, beside(reading, period)),
     )
+
+
+def beside(reading: Reading, period: Period) -> Beside:
+    """Return what is written beside the figures of findings of a period."""
+    return Beside(reading.currency, reading.reader.settings.timezone, period, reading.whole.case(period))
 
 
 def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
@@ -109,6 +115,6 @@ def finding_document(reading: Reading, finding_id: str, asked: Spanned) -> Findi
     return FindingDocument(
         **reading.head(),
         period=Span.of(period),
-        finding=finding_items(found, found, reading.currency)[0],
+        finding=finding_items(found, found, beside(reading, period))[0],
         recommendation_ids=[advice.id for advice in reading.advice(period) if finding_id in advice.finding_ids],
     )

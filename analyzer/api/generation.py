@@ -19,12 +19,18 @@ KEPT = 8  # computed readings of whole periods: as many as people look at in a d
 # the prices that it was made from.
 _CONTENT = """
 SELECT (SELECT (count(*), bit_xor(hash(hour, status, input_digest))) FROM ledger_hours),
-    (SELECT (count(*), bit_xor(hash(r))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments)
+    (SELECT (count(*), bit_xor(hash(r))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments),
+    (SELECT count(*) FROM finding_judgements), (SELECT count(*) FROM finding_mutes)
+"""
+# What changes whenever the content does: a pass writes down that it was made, and people's words are only ever added.
+MARKS = """
+SELECT (SELECT list(a ORDER BY a)::VARCHAR FROM analysis a), (SELECT count(*) FROM finding_judgements),
+    (SELECT count(*) FROM finding_mutes)
 """
 
 
 class Generations:
-    """Names the ledger's present content. Between two passes of the analysis it costs one look at one row."""
+    """Names the ledger's present content. Between two passes of the analysis it costs one look at three counts."""
 
     def __init__(self, settings: "Settings") -> None:
         self._settings = f"{settings!r} {_release()}"
@@ -33,7 +39,7 @@ class Generations:
 
     def of(self, session: "Session") -> str:
         """Return the generation; it must be asked of a session that sees everything."""
-        last_pass = session.rows("SELECT * FROM analysis")
+        last_pass = session.rows(MARKS)
         with self._lock:
             if self._known is not None and self._known[0] == last_pass:
                 return self._known[1]

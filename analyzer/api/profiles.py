@@ -12,6 +12,7 @@ from starlette.responses import Response
 from analyzer.api.asking import READS, Asked, Selected
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.finding_item import FindingItem, finding_items
+from analyzer.api.findings import beside
 from analyzer.api.model import Amounts, Coverage, Document, Span
 from analyzer.api.runs import NotJudged, RunId, span_of
 from analyzer.api.selection import Selection, selection
@@ -110,6 +111,6 @@ def _profile(reading: Reading, chosen: Selection, period: Period, found: list[Fi
         entries=spent,
         activity=activity(session, chosen, period),
         signals=signals(session, chosen, period),
-        evidence=finding_items(found, found, reading.currency),
+        evidence=finding_items(found, found, beside(reading, period)),
         not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
     )

@@ -10,6 +10,7 @@ from analyzer.api.adjustments import adjustment_routes
 from analyzer.api.costs import cost_routes
 from analyzer.api.desk import Desk
 from analyzer.api.faults import BusyError
+from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.hours import hour_routes
 from analyzer.api.ledger import ledger_routes
@@ -70,7 +71,7 @@ def api_routes(desk: Desk) -> APIRouter:
     router = APIRouter()
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
-        advice_routes, notice_routes, adjustment_routes, hour_routes, one_run_routes,
+        finding_word_routes, advice_routes, notice_routes, adjustment_routes, hour_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -14,6 +14,7 @@ from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
+from analyzer.report.finding_list import is_alarming
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
@@ -58,8 +59,10 @@ def report(argv: list[str]) -> int:
 def findings(argv: list[str]) -> int:
     """What was avoidable, sorted by money; no two findings claim the same GPU-second."""
     parser = _parser("findings", findings.__doc__)
-    parser.add_argument("--all", action="store_true", dest="everything", help="list suspicions that claim nothing too")
-    parser.add_argument("--check", action="store_true", help="exit 1 where a finding of high confidence is still open")
+    parser.add_argument("--all", action="store_true", dest="everything", help="list suspicions and muted ones too")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a finding is new, high and still open")
+    parser.add_argument("--sure", choices=("high", "medium", "low"), help="list those of this confidence alone")
+    parser.add_argument("--unjudged", action="store_true", help="list instead what could not be judged, and why")
     _add_paper(parser)
     _add_ledger(parser)
     return _read("findings", parser.parse_args(argv))
@@ -68,6 +71,11 @@ def findings(argv: list[str]) -> int:
 def explain(argv: list[str]) -> int:
     """One finding: what was seen, why it says so, and what would prove it wrong."""
     return _one("explain", "finding", explain.__doc__, argv)
+
+
+def findings_explain(argv: list[str]) -> int:
+    """One finding: what was seen, why it says so, and what would prove it wrong."""
+    return _one("explain", "finding", findings_explain.__doc__, argv, "findings explain")
 
 
 def recommend(argv: list[str]) -> int:
@@ -83,8 +91,8 @@ def show(argv: list[str]) -> int:
     return _one("show", "recommendation", show.__doc__, argv)
 
 
-def _one(what: What, noun: str, about: str | None, argv: list[str]) -> int:
-    parser = _parser(what, about)
+def _one(what: What, noun: str, about: str | None, argv: list[str], name: str | None = None) -> int:
+    parser = _parser(name or what, about)
     parser.add_argument("subject", metavar="ID", help=f"the {noun}'s id")
     _add_paper(parser)
     _add_ledger(parser)
@@ -135,6 +143,8 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         options.top,
         getattr(options, "everything", False),
         getattr(options, "traffic", False),
+        getattr(options, "sure", None),
+        getattr(options, "unjudged", False),
     )
     if options.server:
         _write(ask(options.server, request), options)
@@ -148,9 +158,8 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
 
 
 def _checked(reader: Reader, request: Request) -> int:
-    found = reader.findings(reader.period(request.since, request.until))
-    failed = any(one.confidence == "high" and one.still_open and not one.suspicion for one in found)
-    return CHECK_FAILED if failed else OK
+    found = reader.list_findings(reader.period(request.since, request.until))
+    return CHECK_FAILED if any(is_alarming(found, one) for one in found.findings) else OK
 
 
 def ask(server: str, request: Request) -> str:

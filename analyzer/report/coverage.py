@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from analyzer.period import Period
 from analyzer.report.readings import Entry, fold, within
+from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
@@ -123,6 +124,17 @@ def not_judged(session: Session, period: Period, subject: str | None = None) -> 
         values,
     )
     return tuple(NotJudged(*row) for row in rows)
+
+
+def unjudged(session: Session, period: Period) -> list[Unjudged]:
+    """Return each rule that lacked a signal, by run and rule: the newest day's word of each."""
+    where, values = within(period)
+    rows = session.rows(
+        f"SELECT max(hour), subject, rule, arg_max(missing, hour) FROM not_evaluated WHERE {where} "
+        "GROUP BY subject, rule ORDER BY rule, subject",
+        values,
+    )
+    return [Unjudged(*row) for row in rows]
 
 
 def corrections(session: Session, period: Period) -> tuple[Entry, ...]:

@@ -1,8 +1,14 @@
 """The findings of a period, how they moved since the period before, and their column of money."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from analyzer.casebook.case import Case
+from analyzer.casebook.judgement import Verdict
+from analyzer.casebook.life import Life, State
+from analyzer.casebook.record import Record, RuleTally
 from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
 from analyzer.period import Period
@@ -12,12 +18,32 @@ from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, money
 MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
 CENTS = 100
 
+Moved = Literal["new", "growing", "as before", "shrinking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is kept of one finding beside its figures. Times are microseconds UTC.
+
+    `moved` is None where the period before is not wholly known; `state` where the book has no such finding yet.
+    """
+
+    id: str
+    moved: Moved | None
+    state: State | None
+    opened_at: int | None
+    closed_at: int | None
+    reopened: int
+    verdict: Verdict | None
+    muted_until: int | None
+
 
 @dataclass(frozen=True, slots=True)
 class FindingsReport:
     """Findings by money; suspicions and hardware to look at apart.
 
-    `previous` is None where the period before is not wholly known.
+    `findings` are all, muted ones too, so that they sum to what was avoidable. `previous` is None where the period
+    before is not wholly known; `closed` is None where there is no book.
     """
 
     period: Period
@@ -28,22 +54,62 @@ class FindingsReport:
     not_judged: int
     notices: tuple[Notice, ...] = ()
     everything: bool = False
+    followed: tuple[Followed, ...] = ()
+    closed: int | None = None
+    record: Record | None = None
+    sure: str | None = None
 
     @property
     def priced(self) -> bool:
         """Whether all of them are priced."""
         return all(finding.at_stake_micros is not None for finding in self.findings)
 
+    @property
+    def shown(self) -> tuple[Finding, ...]:
+        """Those that are asked for: without muted ones, unless everything is, and of one confidence alone."""
+        return tuple(finding for finding in self.findings if not self.why_not_shown(finding))
+
+    @property
+    def muted_until(self) -> tuple[int, ...]:
+        """Until when the muted ones among them are."""
+        return tuple(one.muted_until for one in self.followed if one.muted_until is not None)
+
+    @property
+    def overconfident(self) -> tuple[RuleTally, ...]:
+        """The rules whose "high" has not kept its promise."""
+        return self.record.overconfident if self.record is not None else ()
+
+    def is_open(self, finding: Finding) -> bool:
+        """Whether it is open by the book; where the book has no such finding, by the period's own last hours."""
+        followed = self.follow(finding.id)
+        if followed is None or followed.state is None:
+            return finding.still_open
+        return followed.state != "closed"
+
+    def follow(self, finding_id: str) -> Followed | None:
+        """Return what is kept of a finding."""
+        return next((one for one in self.followed if one.id == finding_id), None)
+
+    def why_not_shown(self, finding: Finding) -> str:
+        """Return why the list leaves a finding out, as its own row says it; nothing where it does not."""
+        if self.sure is not None and finding.confidence != self.sure:
+            return f"not of {self.sure} confidence"
+        followed = self.follow(finding.id)
+        is_muted = followed is not None and followed.muted_until is not None
+        return "muted" if is_muted and not self.everything else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How many findings are new, grew, stayed, shrank and went."""
+    """How many findings are new (of them opened `again`), grew, stayed, shrank; closed in the period, or else gone."""
 
     new: int
     growing: int
     steady: int
     shrinking: int
     gone: int
+    again: int = 0
+    closed: int | None = None
 
 
 def findings_report(
@@ -55,8 +121,10 @@ def findings_report(
     noticed: Sequence[Notice] = (),
     *,
     everything: bool = False,
+    sure: str | None = None,
+    case: Case | None = None,
 ) -> FindingsReport:
-    """Sort findings by what is at stake: money where all of it is known, else time."""
+    """Sort findings by what is at stake: money where all of it is known, else time. `case` is what is kept of them."""
     proven = [finding for finding in found if not finding.suspicion]
     priced = all(finding.at_stake_micros is not None for finding in proven)
 
@@ -65,6 +133,7 @@ def findings_report(
 
     before = None if previous is None else tuple(finding for finding in previous if not finding.suspicion)
     suspicions = sorted((finding for finding in found if finding.suspicion), key=lambda f: (-f.milliseconds, f.id))
+    known = case or Case()
     return FindingsReport(
         period,
         currency,
@@ -74,21 +143,57 @@ def findings_report(
         not_judged,
         tuple(noticed),
         everything,
+        tuple(_followed(finding, before, known, period) for finding in sorted(proven, key=size)),
+        known.closed if known.lives else None,
+        known.record,
+        sure,
     )
+
+
+def _followed(finding: Finding, before: Sequence[Finding] | None, case: Case, period: Period) -> Followed:
+    life, word, mute = case.lives.get(finding.id), case.word(finding.id, period), case.mutes.get(finding.id)
+    sizes = None if before is None else {one.id: one.milliseconds for one in before}
+    return Followed(
+        finding.id,
+        None if sizes is None else _moved(finding, sizes.get(finding.id), life, period),
+        life.state if life else None,
+        life.opened_at if life else None,
+        life.closed_at if life else None,
+        life.reopened if life else 0,
+        word.verdict if word else None,
+        mute.until if mute else None,
+    )
+
+
+def _moved(finding: Finding, before: int | None, life: Life | None, period: Period) -> Moved:
+    """Return how a finding moved since the period before; one that was opened again in this period is new."""
+    if before is None or (life is not None and life.opened_at >= period.start):
+        return "new"
+    change = 1000 * (finding.milliseconds - before)
+    if change > MOVED_PERMILLE * before:
+        return "growing"
+    return "shrinking" if -change > MOVED_PERMILLE * before else "as before"
 
 
 def trend(report: FindingsReport) -> Trend | None:
     """Return how findings moved since the period before; None where that is not known."""
     if report.previous is None:
         return None
-    before = {finding.id: finding.milliseconds for finding in report.previous}
-    changes = [finding.milliseconds - before[finding.id] for finding in report.findings if finding.id in before]
-    sizes = [before[finding.id] for finding in report.findings if finding.id in before]
-    growing = sum(1000 * change > MOVED_PERMILLE * size for change, size in zip(changes, sizes, strict=True))
-    shrinking = sum(-1000 * change > MOVED_PERMILLE * size for change, size in zip(changes, sizes, strict=True))
-    new = len(report.findings) - len(changes)
-    gone = len(before.keys() - {finding.id for finding in report.findings})
-    return Trend(new, growing, len(changes) - growing - shrinking, shrinking, gone)
+    counts = Counter(one.moved for one in report.followed)
+    gone = len({finding.id for finding in report.previous} - {finding.id for finding in report.findings})
+    again = sum(one.moved == "new" and one.reopened > 0 for one in report.followed)
+    return Trend(counts["new"], counts["growing"], counts["as before"], counts["shrinking"], gone, again, report.closed)
+
+
+def is_alarming(report: FindingsReport, finding: Finding) -> bool:
+    """Whether --check fails for it: new in this period, high, still open, and nobody has judged or muted it yet."""
+    one = report.follow(finding.id)
+    if finding.confidence != "high" or not report.is_open(finding) or finding.suspicion:
+        return False
+    if one is None:
+        return True
+    is_new = one.opened_at is None or one.opened_at >= report.period.start
+    return is_new and one.verdict is None and one.muted_until is None
 
 
 def at_stake_column(findings: Sequence[Finding], currency: str) -> tuple[list[str], str]:

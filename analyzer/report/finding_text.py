@@ -1,46 +1,109 @@
-"""Findings as text: the list, sorted by money, and one finding with everything that argues for and against it."""
+"""Findings as text: the list, sorted by money, what could not be judged, and the evidence under a finding."""
 
 from collections.abc import Sequence
 
 from analyzer.findings import Finding
-from analyzer.placement.recommendation import Recommendation
+from analyzer.period import Period, local
 from analyzer.report.finding_list import FindingsReport, at_stake_column, trend
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_text import saves_words
-from analyzer.report.words import counted, gpu_hours, moment, money, plain, symbol
+from analyzer.report.record_text import overconfident_words
+from analyzer.report.words import counted, day, decimal, gpu_hours, moment, plain, symbol
 from analyzer.states import booking
+from analyzer.unjudged import Unjudged
 
 NOTICES_SHOWN = 5
+UNJUDGED_SHOWN = 10
+MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
 SURE = {"high": "high", "medium": "med", "low": "low"}
 
 
 def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) -> str:
     """Return the list: one line a finding, and a column that adds up to what was avoidable."""
     kind = "week" if "-W" in report.period.label else "period"
-    shown = report.findings[:top]
     column, total = at_stake_column(report.findings, report.currency)
-    title = f"{counted(len(report.findings), 'open finding')}, {kind} {report.period.label}"
+    title = f"{_counts(report)}, {kind} {report.period.label}"
     head = [f"{title}{f'{total} at stake':>{max(1, paper.width - 7 - len(title))}}", ""]
-    if not shown:
+    if not report.findings:
         head = [title, "", "  Nothing avoidable was found in this period."]
     what = 25 + paper.extra
     stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
-    table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if shown else []
-    for finding, amount in zip(shown, column, strict=False):
-        table.append(
-            f"  {finding.id:<8}{paper.cut(finding.subject, 16):<17}{paper.cut(finding.what, what - 1):<{what}}"
-            f"{amount:>10}  {SURE[finding.confidence]:<6}{finding.actor or '-'}"
-        )
-    return paper.page([*head, *table, *_foot(report, paper, len(shown))])
+    table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if report.findings else []
+    amounts = dict(zip((finding.id for finding in report.findings), column, strict=True))
+    shown = report.shown[:top]
+    table += [_row(report, finding, amounts[finding.id], paper, what) for finding in shown]
+    table += _rest(report, shown, amounts, 27 + what)
+    return paper.page([*head, *table, *_foot(report, paper)])
 
 
-def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
+def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, what: int) -> str:
+    return (
+        f"{_mark(report, finding)} {finding.id:<8}{paper.cut(finding.subject, 16):<17}"
+        f"{paper.cut(finding.what, what - 1):<{what}}{amount:>10}  {SURE[finding.confidence]:<6}{finding.actor or '-'}"
+    )
+
+
+def _counts(report: FindingsReport) -> str:
+    still = sum(map(report.is_open, report.findings))
+    if still == len(report.findings):
+        return counted(still, "open finding")
+    return f"{counted(len(report.findings), 'finding')}, {still:,} still open"
+
+
+def _mark(report: FindingsReport, finding: Finding) -> str:
+    """Return one character for how a finding moved; the foot of the list says what it means."""
+    followed = report.follow(finding.id)
+    if followed is None:
+        return " "
+    return "x" if followed.state == "closed" else MARKS.get(followed.moved or "", " ")
+
+
+def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, str], width: int) -> list[str]:
+    """Return a row for each kind of finding that is not shown, so that the column adds up on the page."""
+    seen = {finding.id for finding in shown}
+    left: dict[str, list[str]] = {}
+    for finding in report.findings:
+        if finding.id not in seen:
+            left.setdefault(report.why_not_shown(finding) or "more, smaller", []).append(amounts[finding.id])
+    decimals = 2 if report.priced else 1
+    found = []
+    for why, own in left.items():
+        units = sum(int(amount.replace(",", "").replace(".", "")) for amount in own)
+        found.append(f"  {f'{len(own):,} {why}':<{width - 2}}{decimal(units, decimals):>10}")
+    return found
+
+
+def unjudged_text(period: Period, unjudged: Sequence[Unjudged], paper: Paper, top: int | None = None) -> str:
+    """Return which rules could not be judged, of whom, and for want of which signal; by rule and signal."""
+    kind = "week" if "-W" in period.label else "period"
+    by: dict[tuple[str, str], list[str]] = {}
+    for one in unjudged:
+        whom = by.setdefault((one.rule, one.missing), [])
+        if one.subject not in whom:
+            whom.append(one.subject)
+    total = sum(map(len, by.values()))
+    found = [f"{counted(total, 'rule')} not judged, {kind} {period.label}", ""]
+    if not by:
+        found.append("  Every rule had the signals that it needs.")
+    for (rule, missing), whom in sorted(by.items(), key=lambda one: (-len(one[1]), one[0])):
+        found += paper.wrap(f"{rule.replace('_', ' ')}: {plain_sentence(missing)}")
+        found += [f"    {paper.cut(subject, paper.width - 6)}" for subject in whom[: top or UNJUDGED_SHOWN]]
+        if len(whom) > (top or UNJUDGED_SHOWN):
+            found.append(f"    and {len(whom) - (top or UNJUDGED_SHOWN):,} more: --top N")
+    return paper.page([*found, "", "next: gpuledger doctor agent, on a host of theirs: what it can measure"])
+
+
+def _foot(report: FindingsReport, paper: Paper) -> list[str]:
     found = [""]
-    if len(report.findings) > shown:
-        found.append(f"  {len(report.findings) - shown} more, smaller: without --top")
     if (moves := trend(report)) is not None:
-        words = f"new {moves.new} · growing {moves.growing} · as before {moves.steady} · shrinking {moves.shrinking}"
-        found += paper.wrap(f"{words} · gone {moves.gone}")
+        again = f" ({moves.again} again)" if moves.again else ""
+        words = f"+ new {moves.new}{again} · ^ growing {moves.growing} · as before {moves.steady}"
+        words += f" · v shrinking {moves.shrinking}"
+        ended = f" · x closed {moves.closed}" if moves.closed is not None else f" · gone {moves.gone}"
+        found += paper.wrap(words + ended)
+    elif report.closed:
+        found += paper.wrap(f"x closed {report.closed}")
+    found += _muted(report, paper)
+    found += [line for one in report.overconfident for line in paper.wrap(overconfident_words(one))]
     if report.suspicions and not report.everything:
         found += paper.wrap(
             f"{counted(len(report.suspicions), 'suspicion')} below medium confidence claim nothing: --all lists them"
@@ -53,11 +116,20 @@ def _foot(report: FindingsReport, paper: Paper, shown: int) -> list[str]:
             found.append(f"  {finding.id:<8}{paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>10}")
     found += _notices(report, paper)
     if report.not_judged:
-        found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}, named by gpuledger report week")
-    return [
-        *found,
-        f"next: gpuledger explain {report.findings[0].id}" if report.findings else "next: gpuledger report week",
-    ]
+        found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")
+    if not report.shown:
+        return [*found, "next: gpuledger report week"]
+    ask = f"gpuledger findings judge {report.shown[0].id} right | wrong | planned"
+    return [*found, f"next: gpuledger findings explain {report.shown[0].id}", f"      {ask}"]
+
+
+def _muted(report: FindingsReport, paper: Paper) -> list[str]:
+    mutes = sorted(report.muted_until)
+    if not mutes:
+        return []
+    days = [day(local(until - 1, report.period.timezone)).split(" ", 1)[1] for until in mutes]
+    shown = ", ".join(dict.fromkeys(days))
+    return paper.wrap(f"muted {len(mutes)} (until {shown}): --all lists them")
 
 
 def _notices(report: FindingsReport, paper: Paper) -> list[str]:
@@ -76,32 +148,6 @@ def _notices(report: FindingsReport, paper: Paper) -> list[str]:
     if len(report.notices) > len(shown):
         lines.append(f"  {len(report.notices) - len(shown)} more: --all lists them")
     return [*lines, ""]
-
-
-def explain_text(finding: Finding, advice: Sequence[Recommendation], currency: str, timezone: str, paper: Paper) -> str:
-    """Return one finding: what was seen, why it says so, what would refute it, what would help."""
-    at_stake = money(finding.at_stake_micros, currency) if finding.at_stake_micros is not None else "$ unknown"
-    state = "open" if finding.still_open else "ended"
-    confidence = f"{finding.confidence}, claims nothing" if finding.suspicion else finding.confidence
-    left = f"{finding.id}  {paper.cut(finding.subject, 24)}: {paper.cut(finding.what, 30)}"
-    found = [f"{left}{f'{at_stake}  {confidence}  {state}':>{max(2, paper.width - 2 - len(left))}}"]
-    actor = {"run": finding.team or "the run's owner"}.get(finding.actor or "", finding.actor or "nobody")
-    found += paper.wrap(f"{plain(finding.rule)}   {plain(actor)} can act", "rule    ", " " * 8)
-    found += paper.wrap(
-        f"{moment(finding.first_at, timezone)} - {moment(finding.last_at, timezone)}, "
-        f"{gpu_hours(finding.milliseconds)} GPU-hours of {counted(len(finding.run_ids), 'run')}",
-        "when    ",
-        " " * 8,
-    )
-    if finding.caused_by:
-        found += paper.wrap(f"{plain(finding.caused_by)} is the root of it", "cause   ", " " * 8)
-    found += ["", *paper.wrap(plain_sentence(finding.sentence)), ""]
-    found += [*(["  SEEN"] if finding.evidence else []), *evidence_lines(finding, paper)]
-    for one in advice:
-        found += ["", *paper.labelled("TRY", f"{plain(one.subject)}: {plain(one.title)} ({one.id})", 10)]
-        found += paper.labelled("", f"saves {saves_words(one, currency)}", 10)
-    following = f"gpuledger show {advice[0].id}" if advice else "gpuledger findings"
-    return paper.page([*found, "", f"next: {following}"])
 
 
 def plain_sentence(text: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analyzer.report.record_text import record_words
 from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
 from analyzer.report.team_table import team_lines
@@ -52,6 +53,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],
+        "record": record_words(report.record) if report.record is not None else None,
     }
 
 

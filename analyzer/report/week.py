@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from analyzer.casebook.kept import judgements
+from analyzer.casebook.record import Record, record_of
 from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
 from analyzer.placement.recommendation import Recommendation
@@ -30,6 +32,7 @@ class WeekReport:
     measured: Measured
     not_judged: tuple[NotJudged, ...]
     corrections: tuple[Entry, ...]
+    record: Record | None = None
 
     @property
     def avoidable(self) -> Breakdown:
@@ -66,6 +69,7 @@ def week_report(
         coverage.measured(session, period),
         coverage.not_judged(session, period),
         coverage.corrections(session, period),
+        record_of(judgements(session)),
     )
 
 

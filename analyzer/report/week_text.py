@@ -6,6 +6,7 @@ from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
+from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
 from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
@@ -178,6 +179,8 @@ def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
         more = len(judged) - NOT_JUDGED_SHOWN
         rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
         found += paper.labelled("not judged", "; ".join([*judged[:NOT_JUDGED_SHOWN], *rest]))
+    if report.record is not None:
+        found += paper.labelled("our record", record_words(report.record))
     return found
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
-KeyRole = Literal["agent", "writer", "read", "admin"]
-Role = Literal["agent", "writer", "read", "admin", "site", "local"]
+KeyRole = Literal["agent", "writer", "read", "owner", "admin"]
+Role = Literal["agent", "writer", "read", "owner", "admin", "site", "local"]
 
 
 class Right(Enum):
@@ -17,6 +17,7 @@ class Right(Enum):
     BATCHES = "batches"  # telemetry as agents send it
     REMOTE_WRITE = "remote write"  # telemetry as Prometheus sends it
     READ = "read"  # money, names, runs
+    JUDGE = "judge"  # say of a finding whether it is right, or mute it
     CHANGE = "change"  # prices, gates, keys
 
 
@@ -24,13 +25,14 @@ ROLES: Final[Mapping[Role, frozenset[Right]]] = {
     "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_node.py
     "writer": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE}),
     "read": frozenset({Right.LEARN, Right.READ}),  # of all teams, or of those that its key names
-    "admin": frozenset({Right.LEARN, Right.READ, Right.CHANGE}),
+    "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE}),  # the same, and judges the findings that it sees
+    "admin": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.CHANGE}),
     # The tokens of the settings, with which a site begins.
     "site": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE, Right.READ}),
     # Loopback of a server that has neither tokens nor keys: who can reach it can also read its files.
     "local": frozenset(Right) - {Right.OPEN},
 }
-KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "admin")
+KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "owner", "admin")
 
 
 @dataclass(frozen=True, slots=True)

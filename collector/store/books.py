@@ -32,6 +32,11 @@ DATED: dict[str, str | None] = {
     "services_sighted": None,
     "analysis": None,
 }
+# Small tables that are made whole by each pass: replaced where they differ.
+WHOLE = ("finding_book",)
+# What people said, by its key: rows are only ever added, so that neither side loses what the other has.
+SAID = {"finding_judgements": "judgement_id", "finding_mutes": "mute_id"}
+_MIRRORED = (*DATED, *WHOLE, *SAID)
 _DAY_US = 86_400_000_000
 _DIFFERENT = """
 SELECT DISTINCT hour // {day_us} * {day_us} AS day
@@ -70,7 +75,39 @@ def mirror(store: "Store") -> int:
             where = " OR ".join(f"{dated} BETWEEN {day} AND {day + _DAY_US - 1}" for day in days) if dated else "true"
             delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
             session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {store.hot}.{table} WHERE {where}")
+    mirror_findings(store)
     return len(days)
+
+
+def mirror_findings(store: "Store") -> None:
+    """Bring what is kept of findings to the other side: the book to the lake, what people said either way.
+
+    Raises:
+        StoreError: the lake refused; nothing of it was changed.
+    """
+    if store.lake is None or store.hot is None:
+        return
+    with store.hot_session() as session:
+        columns = _columns(session)
+    with store.turn, store.session() as session:
+        with session.transaction():
+            for table in WHOLE:
+                names = ", ".join(column.split()[0] for column in columns[table])
+                said = f"SELECT (count(*), bit_xor(hash({names}))) FROM {{}}.{table}"
+                if session.row(said.format(store.hot)) != session.row(said.format("lake.books")):
+                    delete(session, f"DELETE FROM lake.books.{table}")
+                    session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {store.hot}.{table}")
+            _add_said(session, store.hot, "lake.books")
+        with session.transaction():
+            _add_said(session, "lake.books", store.hot)
+
+
+def _add_said(session: "Session", source: str, target: str) -> None:
+    for table, key in SAID.items():
+        session.execute(
+            f"INSERT INTO {target}.{table} BY NAME SELECT * FROM {source}.{table} "
+            f"WHERE {key} NOT IN (SELECT {key} FROM {target}.{table})"
+        )
 
 
 def _columns(session: "Session") -> dict[str, list[str]]:
@@ -78,7 +115,7 @@ def _columns(session: "Session") -> dict[str, list[str]]:
     for table, column, kind in session.rows(
         "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() "
         "AND schema_name = 'main' AND list_contains(?, table_name) ORDER BY table_name, column_index",
-        [list(DATED)],
+        [list(_MIRRORED)],
     ):
         found.setdefault(table, []).append(f"{column} {kind}")
     return found

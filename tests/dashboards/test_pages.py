@@ -147,3 +147,11 @@ def test_a_page_is_rendered_once_until_the_ledger_changes(client: httpx.Client) 
     """Twenty people open the link on Monday morning."""
     assert client.get("/?week=2026-W46").text == client.get("/?week=2026-W46").text
     assert "no-cache" in client.get("/").headers["cache-control"]
+
+
+def test_the_page_of_a_finding_shows_what_it_stands_on(client: httpx.Client) -> None:
+    """One sentence with its price, the plot, and the way to say that it is wrong."""
+    text = client.get("/findings/f-7kq2?week=2026-W46").text
+    assert "462.5 GPU-hours, $1,202 since" in text or "$1,203 since" in text
+    assert "waiting for input" in text
+    assert "gpuledger findings judge f-7kq2" in text

@@ -10,10 +10,11 @@ from collector.errors import ConfigError
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-# Of the contract: what holds names of people, and the ids that may bear one. Of the books: what is made from those.
+# Of the contract: what holds names of people, and the ids that may bear one. Of the books: what is made from those, and
+# who said what of a finding.
 COLUMNS = frozenset(
     column.name for table in TABLES.values() for column in table.columns if column.sensitivity != "none"
-) | {"caused_by", "subject", "counts", "verdict"}
+) | {"caused_by", "subject", "counts", "verdict", "because", "who"}
 _FREE_TEXT = ("quarantine", "content")  # rows that were refused: evidence and no data, so that they simply go
 _SHORTEST, _LONGEST = 2, 200
 

@@ -1,0 +1,240 @@
+"""The signs of a finding: each number that was seen, and the mark it had to pass. Pure, from windows and thresholds.
+
+Seen is the median of the windows in which the verdict was given; a sign holds where that median passes the mark.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from analyzer.detectors import exchange
+from analyzer.detectors.evidence import most, per_gpu_rate
+from analyzer.thresholds import Thresholds
+from analyzer.windows import WINDOW_MS, RunWindow
+
+MS_PER_HOUR = 3_600_000
+
+Reading = Callable[[RunWindow], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One number and its mark. `holds` is None where the number was not reported, or is no test by itself."""
+
+    what: str
+    seen: str
+    needed: str
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a verdict rests on beside windows; None is unknown."""
+
+    racks: int | None = None
+    in_rack_rate: int | None = None  # bytes a second and node
+    usual_link_kb: int | None = None
+
+
+def signs(
+    state: str, cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context
+) -> tuple[Sign, ...]:
+    """Return the signs that this rule looks at; none where its verdict needs no window."""
+    if not windows:
+        return ()
+    if state in ("starved", "unexplained"):
+        return (*_waiting(windows, limits), *_cause(cause, windows, limits), *_sureness(windows, limits))
+    if state == "communicating":
+        return _hang(windows, limits, context) if cause == "hang" else _exchange(cause, windows, limits, context)
+    if state == "throttled":
+        return (_sign("SM clock lost", windows, lambda w: w.slowed_most, limits.slowed_permille),)
+    if state == "underused":
+        return _underused(windows, limits)
+    return ()
+
+
+def held(cause: str, milliseconds: int, limits: Thresholds) -> tuple[Sign, ...]:
+    """Return the signs of an idle GPU, which is booked sample by sample and not by windows."""
+    hours = f"{milliseconds / MS_PER_HOUR:,.1f} GPU-hours"
+    quiet = f"{percent(limits.quiet_permille)} active or less"
+    if cause == "never_used":
+        allowed = limits.starting_ms // 60_000
+        return (Sign("never at work", hours, f"nothing {allowed} min after it began", True),)
+    longest = limits.abandoned_ms if cause == "abandoned" else limits.quiet_ms
+    found = [Sign(f"GPUs {quiet}", hours, f"{longest // 60_000} min or more at a time", True)]
+    if cause == "held_memory":
+        found.append(Sign("memory held", "the whole time", f"{limits.held_mb} MB or more", True))
+    return tuple(found)
+
+
+def percent(permille: int) -> str:
+    """Return a share as a person reads it."""
+    return f"{(permille + 5) // 10} %"
+
+
+def rate(bytes_per_second: int) -> str:
+    """Return a rate as a person reads it."""
+    giga = bytes_per_second >= 100_000_000
+    return f"{bytes_per_second / 1e9:.1f} GB/s" if giga else f"{bytes_per_second / 1e6:.1f} MB/s"
+
+
+def median(values: Sequence[int | None]) -> int | None:
+    """Return the lower median of what is known; None where nothing is."""
+    known = sorted(value for value in values if value is not None)
+    return known[(len(known) - 1) // 2] if known else None
+
+
+def _sign(
+    what: str,
+    windows: Sequence[RunWindow],
+    read: Reading,
+    mark: int,
+    shown: Callable[[int], str] = percent,
+    *,
+    most_allowed: bool = False,
+    either: bool = False,
+) -> Sign:
+    seen = median([read(window) for window in windows])
+    needed = f"{'or ' if either else ''}{shown(mark)} or {'less' if most_allowed else 'more'}"
+    if seen is None:
+        return Sign(what, "not reported", needed, None)
+    return Sign(what, shown(seen), needed, seen <= mark if most_allowed else seen >= mark)
+
+
+def _waiting(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    found = [_sign("GPUs without a kernel", windows, lambda w: w.still, limits.low_permille)]
+    if any(window.dips is not None for window in windows):
+        count = partial("{:,} in 10 min".format)
+        found.append(_sign("stand-stills", windows, lambda w: w.dips, limits.dips_needed, count))
+    return tuple(found)
+
+
+def _cause(cause: str, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    sign = partial(_sign, windows=windows)
+    if cause == "preprocessing":
+        found = [
+            sign("busiest loader worker", read=lambda w: w.busiest, mark=limits.worker_full_permille, shown=_of_a_core),
+            sign("CPU time cut off", read=lambda w: w.cpu_throttled, mark=limits.cpu_throttled_permille, either=True),
+            sign("waiting for a CPU", read=_cpu_pressure, mark=limits.pressure_cpu_permille, either=True),
+        ]
+    elif cause in ("storage", "network_storage"):
+        found = [
+            sign("waiting for storage", read=_io_pressure, mark=limits.pressure_io_permille),
+            sign("loader workers waiting", read=lambda w: w.waiting, mark=limits.waiting_permille, either=True),
+            sign("disk busy", read=lambda w: w.disk_busy, mark=limits.disk_busy_permille, either=True),
+        ]
+    elif cause == "host_to_device":
+        found = [sign("copies while they stand", read=_copies, mark=limits.copy_kb_per_ms, shown=_megabytes)]
+    else:
+        seen = limits.worker_seen_permille
+        found = [sign("loader at work", read=lambda w: w.busiest, mark=seen, shown=_of_a_core)]
+    known = [one for one in found if one.holds is not None]
+    return tuple(known or found[:1])
+
+
+def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    minutes = WINDOW_MS // 60_000
+    longest, wanted = _longest(windows), limits.persistence_windows
+    fine = sum(w.sm_ms * 2 >= w.ms and w.shares_ms * 2 >= w.ms for w in windows)
+    return (
+        Sign("at a stretch", _span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
+        Sign(
+            "measured as SM activity",
+            f"{percent(1000 * fine // len(windows))} of the windows",
+            "half of them, to be sure",
+            fine * 2 >= len(windows),
+        ),
+    )
+
+
+def _longest(windows: Sequence[RunWindow]) -> int:
+    """Return how many windows of one run follow on each other without a gap, at the most."""
+    longest = length = 0
+    before: tuple[str, int] | None = None
+    for window in sorted(windows, key=lambda one: (one.run_id, one.window_ms)):
+        length = length + 1 if before == (window.run_id, window.window_ms - WINDOW_MS) else 1
+        before, longest = (window.run_id, window.window_ms), max(longest, length)
+    return longest
+
+
+def _span(minutes: int) -> str:
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
+    found = [
+        _sign("short of its best", windows, lambda w: w.short, 20),
+        _sign("over the links, a GPU", windows, _links, limits.exchange_kb_per_ms, _megabytes),
+    ]
+    if cause == "straggler":
+        behind = _sign("one GPU's clock behind", windows, _behind, limits.slowed_permille)
+        return (*found, behind)
+    racks = "not known" if context.racks is None else f"{context.racks:,}"
+    found.append(Sign("racks", racks, "2 or more, all known", context.racks is not None and context.racks > 1))
+    seen, fair = median([exchange.rate(window) for window in windows]), context.in_rack_rate
+    if seen is not None and fair is not None:
+        found.append(Sign("exchange, a host", rate(seen), f"less than {rate(fair)}, as inside a rack", seen < fair))
+    return tuple(found)
+
+
+def _hang(windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
+    found = [
+        _sign("NVML busy", windows, lambda w: w.utilization, limits.hang_utilization_permille),
+        _sign("SM activity of its best", windows, _of_best, limits.hang_activity_permille, most_allowed=True),
+    ]
+    if context.usual_link_kb:
+        usual = context.usual_link_kb
+        link = partial(_of_usual, usual=usual)
+        found.append(_sign("links, of their usual", windows, link, limits.hang_link_permille, most_allowed=True))
+    return tuple(found)
+
+
+def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    busy = _sign("NVML busy", windows, lambda w: w.utilization, limits.underused_busy_permille)
+    if all(window.sm_ms == 0 for window in windows):
+        mark = limits.underused_power_permille
+        return (busy, _sign("power, of its limit", windows, lambda w: w.power, mark, most_allowed=True))
+    chip: tuple[tuple[str, Reading, int], ...] = (
+        ("SM activity", lambda w: w.activity, limits.underused_sm_permille),
+        ("tensor cores", lambda w: w.tensor, limits.underused_tensor_permille),
+        ("memory bandwidth", lambda w: w.dram, limits.underused_dram_permille),
+    )
+    return (busy, *(_sign(what, windows, read, mark, most_allowed=True) for what, read, mark in chip))
+
+
+def _of_a_core(permille: int) -> str:
+    return f"{percent(permille)} of a core"
+
+
+def _megabytes(kb_per_ms: int) -> str:
+    return rate(kb_per_ms * 1_000_000)
+
+
+def _cpu_pressure(window: RunWindow) -> int | None:
+    return window.host_pressure_cpu if window.pressure_cpu is None else window.pressure_cpu
+
+
+def _io_pressure(window: RunWindow) -> int | None:
+    return window.host_pressure_io if window.pressure_io is None else window.pressure_io
+
+
+def _copies(window: RunWindow) -> int | None:
+    seen = per_gpu_rate(window, window.pcie_in_kb)
+    return None if seen is None or not window.still else seen * 1000 // window.still
+
+
+def _links(window: RunWindow) -> int | None:
+    fabric_kb = None if window.rdma_out is None or window.nodes < 2 else window.rdma_out // 1000
+    return per_gpu_rate(window, most(window.nvlink_kb, fabric_kb))
+
+
+def _behind(window: RunWindow) -> int | None:
+    return None if window.slowest_gpu is None else window.slowed_most - window.slowed_least
+
+
+def _of_best(window: RunWindow) -> int | None:
+    return window.activity * 1000 // window.best if window.best else None
+
+
+def _of_usual(window: RunWindow, usual: int) -> int | None:
+    return None if window.nvlink_kb is None else window.nvlink_kb * 1000 // usual

@@ -1,0 +1,70 @@
+"""The parts of a finding's one sentence: who, where, how much of the time, and the limit with its counterfactual."""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+from analyzer.finding_needs import need, need_words
+from analyzer.windows import RunWindow
+
+HOSTS_SHOWN = 3
+FULL_WORKER_PERMILLE = 900  # as Thresholds.worker_full_permille: below it something else of the processors was full
+IDLE_DISK_PERMILLE = 500
+
+
+def run_words(name: str, runs: int) -> str:
+    """Return "run llama-sft", or "job det-sweep (41 runs)" where many of one name are meant."""
+    return f"run {name}" if runs <= 1 else f"job {name} ({runs:,} runs)"
+
+
+def host_words(hosts: Sequence[str]) -> str:
+    """Return "n14-n15", "n2, n7", or "12 hosts"; neighbours by number are put together."""
+    groups = _ranges(sorted(set(hosts), key=_by_number))
+    if not groups:
+        return "unknown hosts"
+    return ", ".join(groups) if len(groups) <= HOSTS_SHOWN else f"{len(set(hosts)):,} hosts"
+
+
+def _by_number(host: str) -> tuple[str, int, str]:
+    match = re.fullmatch(r"(.*?)(\d{1,9})", host, re.DOTALL)
+    return (match[1], int(match[2]), host) if match else (host, -1, host)
+
+
+def _ranges(hosts: Sequence[str]) -> list[str]:
+    found = []
+    keyed = [(place, host, *_by_number(host)[:2]) for place, host in enumerate(hosts)]
+    for _, group in groupby(keyed, key=lambda one: (one[2], one[3] - one[0] if one[3] >= 0 else one[1])):
+        own = [host for _, host, *_ in group]
+        found.append(own[0] if len(own) == 1 else f"{own[0]}–{own[-1]}")
+    return found
+
+
+def share_words(milliseconds: int, held_ms: int) -> str:
+    """Return "41 % of the time", of the time that the run held its GPUs."""
+    if not held_ms:
+        return "part of the time"
+    percent = (200 * milliseconds + held_ms) // (2 * held_ms)
+    return f"{percent} % of the time" if percent else "under 1 % of the time"
+
+
+def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
+    """Return what the limit is and, where its bytes were counted, what the run would need."""
+    found = need(windows, cause or "")
+    if cause in ("storage", "network_storage"):
+        return need_words(found) if found is not None else "its readers wait"
+    said = {
+        "preprocessing": _workers(windows),
+        "loader_software": "disk, network and cores have room, so the loader itself is the limit",
+    }.get(cause or "", "")
+    return f"{said}; {need_words(found)}" if found is not None else said
+
+
+def _workers(windows: Sequence[RunWindow]) -> str:
+    busiest = sorted(window.busiest for window in windows if window.busiest is not None)
+    if not busiest or busiest[len(busiest) // 2] < FULL_WORKER_PERMILLE:
+        return "the cores that it may use are full"
+    count = max((window.workers for window in windows if window.workers is not None), default=0)
+    whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
+    disk = [window.disk_busy for window in windows if window.disk_busy is not None]
+    idle = " while the disk idles" if disk and sum(disk) < IDLE_DISK_PERMILLE * len(disk) else ""
+    return f"{whose} at {min(100, (busiest[len(busiest) // 2] + 5) // 10)} % of a core{idle}"
