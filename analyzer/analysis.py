@@ -219,6 +219,15 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         begun_permille=limits.begun_permille,
         warm_up_ms=limits.warm_up_ms,
     )
+    run_sql(
+        session,
+        "stuck.sql",
+        from_us=from_ms * 1000,
+        until_us=until_ms * 1000,
+        quiet_permille=limits.quiet_permille,
+        quiet_ms=limits.quiet_ms,
+        stuck_kb_per_ms=limits.stuck_kb_per_ms,
+    )
     _find_dips(session, limits)
     find_starts(session, from_ms, until_ms, limits)
     run_sql(

@@ -46,7 +46,7 @@ def _parts(session: "Session", hour_ms: int) -> list[Chunk]:
             WHERE h.from_ms < ? AND h.until_ms > ?
         )
         SELECT * FROM held
-        UNION SELECT -r.sid, gid FROM held JOIN service_runs r USING (rid) WHERE r.has_policy ORDER BY ALL
+        UNION SELECT -r.sid, gid FROM held JOIN service_runs r USING (rid) ORDER BY ALL
         """,
         [hour_ms, hour_ms + HOUR_MS, hour_ms],
     )

@@ -2,10 +2,12 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from analyzer.detectors import exchange, input_starvation, underused
+from analyzer.detectors import exchange, input_starvation, straggler, underused
+from analyzer.detectors.exchange import ExchangeJudgement, Usual
 from analyzer.detectors.input_starvation import InputJudgement, Sign
+from analyzer.detectors.straggler import Lag
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow, Verdict
 
@@ -33,17 +35,16 @@ class Seen:
     facts: RunFacts
     limits: Thresholds
 
-    def verdicts(self, count: int, in_rack_rate: int | None, usual_link_kb: int | None) -> list[Verdict]:
+    def verdicts(self, count: int, in_rack_rate: int | None, habit: Usual) -> list[Verdict]:
         """Judge the last `count` of the windows in the light of all.
 
-        `in_rack_rate` is what exchanges inside a rack were seen to reach, in bytes a second and host; `usual_link_kb`
-        what the run's links carry in ten minutes.
+        `in_rack_rate` is what exchanges inside a rack were seen to reach, in bytes a second and host; `habit` what the
+        run's links carry and its boards draw while it works.
         """
         inputs = input_starvation.detect(self.signs, self.limits)
         judged = zip(self.windows[-count:], inputs[-count:], strict=True)
         return [
-            _verdict(window, self.facts, judgement, usual_link_kb, in_rack_rate, self.limits)
-            for window, judgement in judged
+            _verdict(window, self.facts, judgement, habit, in_rack_rate, self.limits) for window, judgement in judged
         ]
 
 
@@ -51,27 +52,31 @@ def _verdict(
     window: RunWindow,
     facts: RunFacts,
     judged: InputJudgement,
-    usual_link_kb: int | None,
+    habit: Usual,
     in_rack_rate: int | None,
     limits: Thresholds,
 ) -> Verdict:
-    if exchange.is_hung(window, usual_link_kb, limits):
+    if exchange.is_hung(window, habit, limits):
         return Verdict(window.run_id, window.window_ms, is_hung=True)
-    moved = exchange.detect(window, facts, in_rack_rate, limits)
     use = underused.detect(window, facts, limits)
+    launches = use.cause == "launch_bound"
+    lag = straggler.detect(window, limits)
+    moved, lagging = _divided(window, exchange.detect(window, facts, in_rack_rate, limits), lag)
+    steady = exchange.steady_permille(window, facts, in_rack_rate, limits)
     return Verdict(
         window.run_id,
         window.window_ms,
-        is_low=judged.is_low,
-        input_cause=judged.cause if judged.is_booked else None,
-        input_suspicion=None if judged.is_booked else judged.cause,
+        is_low=judged.is_low and not launches,
+        input_cause=judged.cause if judged.is_booked and not launches else None,
+        input_suspicion=None if judged.is_booked or launches else judged.cause,
         input_confidence=judged.confidence,
         is_exchanging=moved.is_exchanging,
         straggler_permille=moved.straggler_permille,
         cross_rack_permille=moved.cross_rack_permille,
-        steady_permille=exchange.steady_permille(window, facts, in_rack_rate, limits),
+        steady_permille=min(steady, 1000 - lagging),
+        lagging_permille=lagging,
         exchange_confidence=moved.confidence,
-        caused_by=moved.caused_by,
+        caused_by=moved.caused_by or lag.caused_by,
         is_underused=use.cause is not None and not moved.is_exchanging,
         underused_cause=use.cause,
         underused_confidence=use.confidence,
@@ -81,13 +86,21 @@ def _verdict(
     )
 
 
-def usual_link_kb(windows: Sequence[RunWindow]) -> int | None:
-    """Return the median NVLink traffic of the windows that have any, or None where none has.
+def _divided(window: RunWindow, moved: ExchangeJudgement, lag: Lag) -> tuple[ExchangeJudgement, int]:
+    """Divide the wait for a rank that is behind: what stands out as a shortfall first, the rest from every step.
 
-    Windows without any are left out: a hang that lasts for most of a day would else be what is usual.
+    A run's own best holds what recurs in every step, so that a lag that is always there leaves little shortfall.
     """
-    seen = sorted(window.nvlink_kb for window in windows if window.nvlink_kb)
-    return seen[len(seen) // 2] if seen else None
+    short = window.short if moved.is_exchanging else 0
+    left = 1000 - window.still - short
+    if lag.permille <= 0 or left <= 0:
+        return moved, 0
+    if lag.permille >= short:
+        all_of_it = replace(moved, straggler_permille=1000 if short else 0, cross_rack_permille=0)
+        return all_of_it, min(1000, (lag.permille - short) * 1000 // left)
+    of_short = max(moved.straggler_permille, lag.permille * 1000 // short)
+    crossing = moved.cross_rack_permille * (1000 - of_short) // max(1, 1000 - moved.straggler_permille)
+    return replace(moved, straggler_permille=of_short, cross_rack_permille=crossing), 0
 
 
 def _work(window: RunWindow, facts: RunFacts) -> str:

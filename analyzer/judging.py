@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from analyzer import fabric
 from analyzer.detectors import exchange
-from analyzer.judge import Judge, usual_link_kb
+from analyzer.detectors.exchange import Usual
+from analyzer.judge import Judge
 from analyzer.pending import HOUR_MS, Chunk
 from analyzer.serving.holding import hold_to_policy
 from analyzer.serving.services import Service
@@ -47,7 +48,7 @@ def judge_chunk(
         for hour_ms, of_hour in groupby(own, key=lambda window: window.window_ms // HOUR_MS * HOUR_MS):
             hour = list(of_hour)
             seen = judge.seen(hour_ms - CONTEXT_MS, hour_ms + HOUR_MS)
-            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _usual_link_kb(session, hour, seen.windows))
+            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _habit(session, hour, seen.windows))
             missing += unjudged(hour, facts[run_id], limits)
     served = hold_to_policy(session, chunk, services, windows, verdicts, limits)
     _keep(session, served.windows, served.verdicts, missing + served.unjudged)
@@ -87,16 +88,16 @@ def _stored(session: "Session", chunk: Chunk) -> dict[str, list[RunWindow]]:
     return found
 
 
-def _usual_link_kb(session: "Session", hour: Sequence[RunWindow], seen: Sequence[RunWindow]) -> int | None:
-    """Return what the run's links usually carry; where they have been silent for hours, what they did before that."""
-    usual = usual_link_kb(seen)
-    if usual is not None or not any(exchange.spins_in_silence(window) for window in hour):
-        return usual
+def _habit(session: "Session", hour: Sequence[RunWindow], seen: Sequence[RunWindow]) -> Usual:
+    """Return how the run usually works; where its links have been silent for hours, how it did before that."""
+    habit = exchange.usual(seen)
+    if habit.link_kb is not None or not any(exchange.spins_in_silence(window) for window in hour):
+        return habit
     rows = session.rows(
         "SELECT counts FROM run_windows WHERE run_id = ? AND window_start < ? ORDER BY window_start",
         [hour[0].run_id, hour[0].window_ms * 1000],
     )
-    return usual_link_kb([RunWindow.from_json(counts) for (counts,) in rows])
+    return exchange.usual([RunWindow.from_json(counts) for (counts,) in rows])
 
 
 def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:

@@ -118,7 +118,7 @@ def complete(session: "Session") -> None:
             WHERE d.hour_ms NOT IN (SELECT hour_ms FROM whole)
         )
         SELECT * FROM held
-        UNION SELECT -r.sid, gid, hour_ms FROM held JOIN service_runs r USING (rid) WHERE r.has_policy
+        UNION SELECT -r.sid, gid, hour_ms FROM held JOIN service_runs r USING (rid)
         """
     )
     before, now = -1, _count(session)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
-RULES = "2026-11-21"  # raised by hand when the SQL or a detector changes its judgement
+RULES = "2026-11-22"  # raised by hand when the SQL or a detector changes its judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,14 @@ class Thresholds:
     pressure_io_permille: int = 100
     disk_busy_permille: int = 800
     waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
-    copy_kb_per_ms: int = 6_000  # 6 GB/s: what copies from pageable memory reach on a Gen4 link (25 GB/s pinned)
-    worker_seen_permille: int = 100  # a loader worker that does something
+    # Copies from pageable memory take a stall to 3 GB/s and more (25 GB/s pinned, Gen4), of input that is worth it.
+    copy_kb_per_ms: int = 3_000
+    copied_kb_per_ms: int = 500
+    stuck_kb_per_ms: int = 100  # what an idle GPU's PCIe cannot carry minute after minute: a broken sensor
+    worker_seen_permille: int = 200  # a loader worker that does something: a fifth of a core
+    # Input that comes over the network, to readers that do not wait in the kernel (FUSE, S3, other hosts).
+    network_in_kb_per_ms: int = 20  # 20 MB/s for each GPU: more than logs and heartbeats
+    network_of_local: int = 4  # times what is read from disks and mounts
     persistence_windows: int = 3  # half an hour
     dip_samples: int = 3
     dips_needed: int = 3
@@ -50,6 +56,13 @@ class Thresholds:
     dense_tensor_permille: int = 200  # and of its tensor cores, at the least
     hang_utilization_permille: int = 950
     hang_activity_permille: int = 350  # of its own best
+    hang_power_permille: int = 450  # where no SM activity is measured: waiting peers draw 0.2 to 0.4 of the limit (1.2)
+    hang_power_of_usual_permille: int = 700
+    # One rank behind the others: robust z of 3.5 (algorithms 8), where ranks differ by a fiftieth anyway.
+    odd_rank_milli: int = 3_500
+    rank_spread_permille: int = 20
+    lag_permille: int = 20
+    spinning_power_permille: int = 350  # of the limit, of a GPU that waits for its peers (1.2: 0.2 to 0.4)
     hang_link_permille: int = 50  # of the run's usual traffic
     # Busy but little of the chip (KempnerPulse: SM under 25 %; DCGM's guidance: under 50 % is likely ineffective).
     underused_busy_permille: int = 500

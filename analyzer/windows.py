@@ -48,6 +48,7 @@ class RunWindow:
     block_read: int | None = None  # bytes a second, all nodes of the run
     mount_read: int | None = None
     rdma_out: int | None = None  # bytes in the window, all nodes of the run
+    network_in: int | None = None  # bytes a second over ethernet, all nodes of the run
     workers: int | None = None
     busiest: int | None = None
     waiting: int | None = None
@@ -58,6 +59,19 @@ class RunWindow:
     pressure_cpu: int | None = None
     dips: int | None = None  # stretches of stand-still, where samples are finer than a second
     refills: int | None = None  # of them ended by a copy to the GPU
+    # How its ranks stand to one another, of three and more: in the middle, the outermost, and how far most stand off.
+    activity_median: int | None = None
+    activity_most: int | None = None
+    activity_spread: int | None = None
+    active_gpu: str | None = None
+    still_median: int | None = None
+    still_most: int | None = None
+    still_spread: int | None = None
+    still_gpu: str | None = None
+    power_median: int | None = None
+    power_most: int | None = None
+    power_spread: int | None = None
+    power_gpu: str | None = None
     members: int | None = None  # pods, tasks or replicas within the run, where its scheduler tells them apart
     # What serving stacks say of themselves; shares are of the time in which they said it.
     requests: int | None = None  # answered in the window
@@ -122,6 +136,7 @@ class Verdict:
     straggler_permille: int = 0
     cross_rack_permille: int = 0
     steady_permille: int = 0  # of the rest: exchanges that recur in every step
+    lagging_permille: int = 0  # and of it: waiting for one rank that is behind in every step
     exchange_confidence: Confidence = "medium"
     caused_by: str | None = None
     is_hung: bool = False

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from analyzer.argument.plot import Plot, plot
 from analyzer.argument.ruled_out import RuledOut, ruled_out
 from analyzer.argument.signs import Context, Sign, held, signs
+from analyzer.detectors.exchange import usual
 from analyzer.finding_book import said_states
 from analyzer.finding_needs import Need, Severity, need, severity
-from analyzer.judge import usual_link_kb
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunWindow, Verdict
 
@@ -85,7 +85,7 @@ def _context(session: "Session", finding: "Finding", windows: Sequence[RunWindow
     (fair,) = session.row(
         "SELECT quantile_disc(bytes_per_second, 0.5) FROM in_rack_rates WHERE window_start < ?", [period.end]
     )
-    return Context(racks, fair, usual_link_kb(windows))
+    return Context(racks, fair, usual(windows).link_kb)
 
 
 def _overhead(session: "Session", finding: "Finding", period: "Period") -> dict[str, int]:

@@ -4,6 +4,7 @@ The chip is busy in the driver's sense while it spins in a collective, and does 
 (reference, algorithms 1.2). What the same bytes would take inside a rack is the fair part, the rest is avoidable.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.detectors.evidence import at_least, most, of_busy, per_gpu_rate
@@ -39,7 +40,7 @@ def rate(window: RunWindow) -> int | None:
 
 def detect(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> ExchangeJudgement:
     """Judge one window. `in_rack_rate` is what this fabric gives inside a rack, in bytes a second and node."""
-    if window.gpus < 2 or window.short < 20 or not _links_busy(window, limits):
+    if window.gpus < 2 or window.short < 20 or not links_busy(window, limits):
         return NO_EXCHANGE
     straggler = _straggler(window, limits)
     cross = _cross_rack(window, facts, in_rack_rate, 1000 - straggler)
@@ -49,7 +50,8 @@ def detect(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits:
     )
 
 
-def _links_busy(window: RunWindow, limits: Thresholds) -> bool:
+def links_busy(window: RunWindow, limits: Thresholds) -> bool:
+    """True where the run's GPUs send each other more than a trickle."""
     fabric_kb = None if window.rdma_out is None or window.nodes < 2 else window.rdma_out // 1000
     return at_least(per_gpu_rate(window, most(window.nvlink_kb, fabric_kb)), limits.exchange_kb_per_ms)
 
@@ -97,17 +99,45 @@ def spins_in_silence(window: RunWindow) -> bool:
     return window.gpus > 1 and window.nvlink_kb == 0
 
 
-def is_hung(window: RunWindow, usual_link_kb: int | None, limits: Thresholds) -> bool:
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What the run's links carry and its boards draw while it works; None where that was not seen."""
+
+    link_kb: int | None = None
+    power: int | None = None
+
+
+def usual(windows: Sequence[RunWindow]) -> Usual:
+    """Return the medians of the windows whose links carry anything.
+
+    Those without are left out: a hang that lasts for most of a day would else be what is usual.
+    """
+    moving = [window for window in windows if window.nvlink_kb]
+    links = sorted(window.nvlink_kb or 0 for window in moving)
+    power = sorted(window.power for window in moving if window.power is not None)
+    return Usual(links[len(links) // 2] if links else None, power[len(power) // 2] if power else None)
+
+
+def is_hung(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
     """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
-    if window.gpus < 2 or window.best is None or window.sm_ms * 2 < window.ms:
+    if window.gpus < 2 or not habit.link_kb or window.nvlink_kb is None:
         return False
-    if not usual_link_kb or window.nvlink_kb is None:
-        return False
-    # A phase that decodes or multiplies on one GPU alone needs no link, and is no hang.
-    computes = at_least(window.tensor, limits.underused_tensor_permille)
     return (
         at_least(window.utilization, limits.hang_utilization_permille)
-        and window.activity * 1000 <= window.best * limits.hang_activity_permille
-        and window.nvlink_kb * 1000 <= usual_link_kb * limits.hang_link_permille
-        and not (computes or at_least(window.dram, limits.underused_dram_permille))
+        and window.nvlink_kb * 1000 <= habit.link_kb * limits.hang_link_permille
+        and _chip_rests(window, habit, limits)
     )
+
+
+def _chip_rests(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
+    """By SM activity against the run's own best; by power against what it usually draws where that is not measured."""
+    if window.sm_ms * 2 < window.ms:
+        draws = window.power
+        if draws is None or habit.power is None or draws > limits.hang_power_permille:
+            return False
+        return draws * 1000 <= habit.power * limits.hang_power_of_usual_permille
+    # A phase that decodes or multiplies on one GPU alone needs no link, and is no hang.
+    computes = at_least(window.tensor, limits.underused_tensor_permille)
+    if window.best is None or computes or at_least(window.dram, limits.underused_dram_permille):
+        return False
+    return window.activity * 1000 <= window.best * limits.hang_activity_permille

@@ -81,7 +81,21 @@ def _which_storage(window: RunWindow, limits: Thresholds) -> str | None:
 def _copies_fill_the_stall(window: RunWindow, limits: Thresholds) -> bool:
     """True where the bytes to the GPU, spread over the stand-still alone, come at the rate of a pageable copy."""
     rate = per_gpu_rate(window, window.pcie_in_kb)
-    return rate is not None and window.still > 0 and rate * 1000 // window.still >= limits.copy_kb_per_ms
+    if rate is None or window.still <= 0 or rate < limits.copied_kb_per_ms:
+        return False
+    return rate * 1000 // window.still >= limits.copy_kb_per_ms
+
+
+def _comes_by_network(window: RunWindow, limits: Thresholds) -> bool:
+    """True where input arrives over the network, past disks and mounts: from FUSE, an S3 client, or other hosts.
+
+    Readers of object stores sleep, and do not wait in the kernel, so that no pressure tells of them (algorithms 1.2).
+    """
+    if window.network_in is None:
+        return False
+    from_here = (window.block_read or 0) + (window.mount_read or 0)
+    is_input = window.network_in >= limits.network_in_kb_per_ms * window.gpus * 1_000_000
+    return is_input and window.network_in >= limits.network_of_local * from_here
 
 
 def sign(window: RunWindow, limits: Thresholds) -> Sign:
@@ -131,6 +145,9 @@ def _judgement(
     if cause is not None:
         is_measured = window.sm_ms * 2 >= window.ms and window.shares_ms * 2 >= window.ms
         return InputJudgement(True, cause, "high" if persists and is_measured else "medium")
+    # Nothing here is full, and what comes is fetched from afar: that is what is waited for.
+    if _comes_by_network(window, limits):
+        return InputJudgement(True, "network_storage", "medium" if lasts else "low")
     # Nothing is full: the loader itself, where it was seen at work and the loss is the run's habit, not an episode.
     if at_least(window.workers, 1) and at_least(window.busiest, limits.worker_seen_permille):
         return InputJudgement(True, "loader_software", "medium" if lasts else "low")

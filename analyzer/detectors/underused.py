@@ -13,6 +13,7 @@ from analyzer.windows import RunFacts, RunWindow
 # about 100 %, loaders idle).
 LAUNCHING_UTILIZATION_PERMILLE = 800
 LAUNCHING_POWER_PERMILLE = 400
+LAUNCHING_ACTIVITY_PERMILLE = 400
 LAUNCHING_PCIE_KB_PER_MS = 1_000  # KempnerPulse takes 1 GB/s of PCIe for a sign of copies
 ONE_CORE_MILLI = (900, 1_500)  # a thread that fills a core (as of a loader worker), and what else its process does
 
@@ -32,33 +33,36 @@ def detect(window: RunWindow, facts: RunFacts, limits: Thresholds) -> UnderuseJu
     """Judge one window by SM, tensor and memory activity; by power where the chip does not report them."""
     if window.utilization is None or window.utilization < limits.underused_busy_permille:
         return FULL_USE
+    if not facts.is_service and _is_launching(window, limits):
+        return UnderuseJudgement("launch_bound")
+    cause = "unbatched" if facts.is_service else "small_kernels"
     if window.sm_ms * 2 >= window.ms:
-        return UnderuseJudgement(_cause(window, facts, limits)) if _little_of_the_chip(window, limits) else FULL_USE
+        return UnderuseJudgement(cause) if _little_of_the_chip(window, limits) else FULL_USE
     power = of_busy(window, window.power)
     if power is not None and power < limits.underused_power_permille:
-        return UnderuseJudgement(_cause(window, facts, limits))
+        return UnderuseJudgement(cause)
     return FULL_USE
 
 
-def _cause(window: RunWindow, facts: RunFacts, limits: Thresholds) -> str:
-    if facts.is_service:
-        return "unbatched"
-    return "launch_bound" if _is_launching(window, limits) else "small_kernels"
-
-
 def _is_launching(window: RunWindow, limits: Thresholds) -> bool:
-    """Say whether the host shows one full thread a GPU and nothing else: then launching is the limit.
+    """Say whether the host shows one full thread a GPU and nothing else, while the chip does little.
 
     Without the host's word kernels are only known to be small. A rank whose cores are not told apart from its
     loader's must have a loader that rests.
     """
-    if (window.utilization or 0) < LAUNCHING_UTILIZATION_PERMILLE or window.still >= limits.low_permille:
-        return False
-    if at_least(of_busy(window, window.power), LAUNCHING_POWER_PERMILLE):
+    if (window.utilization or 0) < LAUNCHING_UTILIZATION_PERMILLE or not _chip_is_thin(window):
         return False
     if at_least(per_gpu_rate(window, window.pcie_in_kb), LAUNCHING_PCIE_KB_PER_MS):
         return False
     return _one_thread_a_rank(window) and _loader_rests(window, limits)
+
+
+def _chip_is_thin(window: RunWindow) -> bool:
+    """Little power, where it is told, and little SM activity, where that is."""
+    if window.power is None and window.sm_ms * 2 < window.ms:
+        return False
+    is_thin = window.sm_ms * 2 < window.ms or window.activity <= LAUNCHING_ACTIVITY_PERMILLE
+    return is_thin and not at_least(window.power, LAUNCHING_POWER_PERMILLE + 1)
 
 
 def _one_thread_a_rank(window: RunWindow) -> bool:

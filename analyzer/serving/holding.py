@@ -62,16 +62,11 @@ def hold_to_policy(
     for window in windows:
         by_run[window.run_id].append(window)
     found = _Found({}, {}, [])
-    times = replica_times(session, chunk, limits) if any(service.rows for service in services) else {}
+    times = replica_times(session, chunk, limits)
     for service in services:
         own = [window for run in service.run_ids for window in by_run.get(run, ())]
-        if own and service.rows:
+        if own:
             _hold(session, service, own, times, found)
-        else:
-            found.unjudged += [
-                Unjudged(hour_us, run, BEYOND_POLICY, NO_POLICY)
-                for run, hour_us in sorted({(window.run_id, _hour_us(window)) for window in own})
-            ]
     return Held(
         [found.windows.get((window.run_id, window.window_ms), window) for window in windows],
         [_with(verdict, found.excesses.get((verdict.run_id, verdict.window_ms))) for verdict in verdicts],
@@ -101,13 +96,15 @@ def _hold(
         why = NO_POLICY if policy is None else NO_TRAFFIC if need is None or need.replicas is None else None
         for window in of_window:
             whys[window.run_id, _hour_us(window)].append(why)
-        if policy is not None and need is not None and need.replicas is not None:
+        if policy is None:
+            _judge_silence(at, of_window, times, found)
+        elif need is not None and need.replicas is not None:
             _judge(at, policy, need.replicas, of_window, times, found)
     told = {(window.run_id, _hour_us(window)) for window in own if window.requests is not None}
     for (run, hour_us), reasons in sorted(whys.items()):
         if reasons[-1] is not None and None not in reasons:
             found.unjudged.append(Unjudged(hour_us, run, BEYOND_POLICY, reasons[-1]))
-        if NO_POLICY not in reasons and (run, hour_us) not in told:
+        if (run, hour_us) not in told:
             found.unjudged.append(Unjudged(hour_us, run, IDLE_SERVICE, NO_COUNTER))
 
 
@@ -147,6 +144,22 @@ def _judge(
     span_ms = max(time.until_ms for time in present) - min(time.from_ms for time in present)
     for run, over in excess(replicas, needed, span_ms).items():
         found.excesses[run, at] = over
+
+
+def _judge_silence(at: int, windows: list[RunWindow], times: dict[Place, list[ReplicaTime]], found: _Found) -> None:
+    """Judge one window of a service without a policy: it is idle where nobody asked any of its replicas for long.
+
+    While one answers, the others may be its reserve; how large that may be, nobody has declared.
+    """
+    present = [time for window in windows for time in times.get((window.run_id, at), [])]
+    if not present or any(time.idle_ms == 0 for time in present):
+        return
+    for window in windows:
+        own = times.get((window.run_id, at), [])
+        still_ms = sum(time.still_ms for time in own)
+        if still_ms:
+            idle_permille = sum(time.idle_ms for time in own) * 1000 // still_ms
+            found.excesses[window.run_id, at] = Excess(idle_permille=idle_permille)
 
 
 def _replicas(present: Sequence[ReplicaTime], policy: Policy) -> list[Replica]:

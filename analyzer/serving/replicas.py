@@ -1,4 +1,4 @@
-"""Read what each GPU of each service with a policy did in one chunk: there, still, and idle without a request."""
+"""Read what each GPU of each service did in one chunk: there, still, and idle without a request."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ READ_GAP_MS = 60_000
 
 _QUIET = """
 SELECT u.uuid, q.from_ms, q.until_ms FROM quiet q JOIN units u USING (uid)
-WHERE q.uid IN (SELECT h.uid FROM holds h JOIN service_runs r USING (rid) WHERE r.has_policy) ORDER BY ALL
+WHERE q.uid IN (SELECT h.uid FROM holds h JOIN service_runs r USING (rid)) ORDER BY ALL
 """
 
 
@@ -44,7 +44,7 @@ class ReplicaTime:
 
 
 def replica_times(session: "Session", chunk: Chunk, limits: Thresholds) -> dict[tuple[str, int], list[ReplicaTime]]:
-    """Return the GPUs of all services that have a policy, by run and window."""
+    """Return the GPUs of all services, by run and window."""
     (select,) = statements("serving/replicas.sql")
     rows = session.rows(select)
     idle = _idle(session, chunk, {(run, gpu) for run, _, _, gpu, *_ in rows}, limits)

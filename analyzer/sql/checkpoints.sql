@@ -1,9 +1,9 @@
 -- A checkpoint is a dip of all ranks with a burst from the GPUs and a burst to storage (reference: algorithms 1.2).
--- Reads of_interest (rid, uid, from_ms, ms, sample_ms, activity, pcie_out_kb) over [$from_us, $until_us).
+-- Reads of_interest (rid, uid, from_ms, ms, sample_ms, activity, has_sm, pcie_out_kb) over [$from_us, $until_us).
 
 CREATE OR REPLACE TEMP TABLE node_minutes AS
 SELECT p.rid, u.nid, p.from_ms // 60000 * 60000 AS minute_ms, sum(p.ms)::BIGINT AS ms, sum(p.activity::BIGINT * p.ms)::BIGINT AS activity,
-    sum(p.pcie_out_kb::BIGINT * p.ms // p.sample_ms)::BIGINT AS out_kb
+    sum(p.pcie_out_kb::BIGINT * p.ms // p.sample_ms) FILTER (p.has_sm)::BIGINT AS out_kb
 FROM of_interest p JOIN units u USING (uid) WHERE p.activity IS NOT NULL AND p.ms > 0 GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE node_written AS
@@ -23,12 +23,16 @@ WITH minutes AS (
         sum(m.out_kb) AS out_kb, sum(w.written) AS written, sum(w.network) AS network
     FROM node_minutes m LEFT JOIN node_written w USING (nid, minute_ms) GROUP BY ALL
 ), usual AS (
-    SELECT rid, hour, quantile_disc(activity, 0.5) AS activity, quantile_disc(out_kb, 0.5) AS out_kb, quantile_disc(written, 0.5) AS written
+    -- What the quieter and the busier quarter of the minutes are like: saving may fill half of them.
+    SELECT rid, hour, quantile_disc(activity, 0.75) AS activity, quantile_disc(out_kb, 0.25) AS out_kb, quantile_disc(written, 0.25) AS written
     FROM minutes WHERE written IS NOT NULL GROUP BY ALL
+), bursts AS (
+    -- Copies leave the GPU before they are written: in the same minute, or the one before.
+    SELECT *, greatest(out_kb, lag(out_kb) OVER (PARTITION BY rid, hour ORDER BY minute_ms)) AS burst_kb FROM minutes
 )
 SELECT k.run_id, m.minute_ms * 1000 AS minute, m.written::BIGINT AS written_bytes, m.network::BIGINT AS network_bytes
-FROM minutes m JOIN usual u USING (rid, hour) JOIN run_keys k USING (rid)
+FROM bursts m JOIN usual u USING (rid, hour) JOIN run_keys k USING (rid)
 WHERE m.written >= 3 * u.written AND m.written * 60000 >= $checkpoint_bytes_per_gpu * m.gpu_ms
     AND m.activity * 1000 <= u.activity * $checkpoint_dip_permille
-    AND (m.out_kb IS NULL OR m.out_kb >= 2 * u.out_kb)
+    AND (m.burst_kb IS NULL OR m.burst_kb >= 2 * u.out_kb)
 ON CONFLICT DO NOTHING

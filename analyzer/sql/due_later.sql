@@ -5,7 +5,7 @@ WITH begins AS (
 ), together AS (
     -- What a service with a policy needs is its busiest hour so far, of all its runs.
     SELECT rid, hour_ms FROM begins
-    UNION SELECT p.rid, min(b.hour_ms) FROM begins b JOIN service_runs r USING (rid) JOIN service_runs p USING (sid) WHERE r.has_policy GROUP BY p.rid
+    UNION SELECT p.rid, min(b.hour_ms) FROM begins b JOIN service_runs r USING (rid) JOIN service_runs p USING (sid) GROUP BY p.rid
 ), later AS (
     SELECT DISTINCT h.gid, unnest(range(greatest(b.hour_ms, h.from_ms // 3600000 * 3600000), h.until_ms, 3600000)) AS hour_ms
     FROM together b JOIN holds h USING (rid) WHERE h.until_ms > b.hour_ms

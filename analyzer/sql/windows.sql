@@ -45,6 +45,24 @@ SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) A
     sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
 FROM work WHERE NOT in_checkpoint GROUP BY ALL;
 
+-- How each rank stands among its run's, in the middle and at both ends: the odd one out holds up the others.
+CREATE OR REPLACE TEMP TABLE rank_windows AS
+WITH ranks AS (
+    SELECT rid, window_ms, uid, activity // ms AS activity, still_ms * 1000 // ms AS still, power // ms AS power FROM gpu_windows WHERE ms > 0
+), middle AS (
+    SELECT rid, window_ms, quantile_disc(activity, 0.5) AS activity, quantile_disc(still, 0.5) AS still, quantile_disc(power, 0.5) AS power
+    FROM ranks GROUP BY ALL HAVING count(*) > 2
+), spread AS (
+    SELECT r.*, m.activity AS activity_median, m.still AS still_median, m.power AS power_median,
+        abs(r.activity - m.activity) AS activity_off, abs(r.still - m.still) AS still_off, abs(r.power - m.power) AS power_off
+    FROM ranks r JOIN middle m USING (rid, window_ms)
+)
+SELECT rid, window_ms, any_value(activity_median)::BIGINT AS activity_median, any_value(still_median)::BIGINT AS still_median, any_value(power_median)::BIGINT AS power_median,
+    max(activity)::BIGINT AS activity_most, max(still)::BIGINT AS still_most, max(power)::BIGINT AS power_most,
+    quantile_disc(activity_off, 0.5)::BIGINT AS activity_spread, quantile_disc(still_off, 0.5)::BIGINT AS still_spread, quantile_disc(power_off, 0.5)::BIGINT AS power_spread,
+    arg_max(uid, (activity, -uid)) AS active_uid, arg_max(uid, (still, -uid)) AS still_uid, arg_max(uid, (power, -uid)) FILTER (power IS NOT NULL) AS power_uid
+FROM spread GROUP BY ALL;
+
 CREATE OR REPLACE TEMP TABLE run_nodes AS
 SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING (uid);
 
@@ -64,7 +82,8 @@ WITH hosts AS (
         sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read
     FROM devices GROUP BY ALL
 ), links AS (
-    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out
+    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out,
+        (sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at), 1))::BIGINT AS network_in
     FROM network_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 )
 SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
@@ -100,12 +119,15 @@ WITH gpus AS (
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
-        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, sum(h.rdma_out)::BIGINT AS rdma_out
+        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, sum(h.rdma_out)::BIGINT AS rdma_out,
+        sum(h.network_in)::BIGINT AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
 SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),
-    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms)
+    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
+    r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu, w.uuid AS power_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
 LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN units u ON u.uid = g.slowest_uid
-LEFT JOIN service_windows v USING (rid, window_ms)
+LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
+LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT JOIN units w ON w.uid = r.power_uid

@@ -3,7 +3,7 @@
 WITH told AS (
     SELECT k.run_id, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, s.requests
     FROM service_samples s JOIN run_names n ON n.run_id = s.run_id AND s.started_at >= n.from_us AND s.started_at < n.until_us
-    JOIN run_keys k USING (rid) SEMI JOIN (SELECT rid FROM service_runs WHERE has_policy) r ON r.rid = n.rid
+    JOIN run_keys k USING (rid) SEMI JOIN service_runs r ON r.rid = n.rid
     WHERE s.started_at < $until_us AND s.ended_at > $from_us AND s.ended_at > s.started_at
 ), marked AS (
     SELECT *, (requests IS DISTINCT FROM 0 OR from_ms - max(until_ms) OVER earlier > $gap_ms)::BIGINT AS is_break
