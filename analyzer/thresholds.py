@@ -33,6 +33,7 @@ class Thresholds:
     slowed_permille: int = 30  # 3 % of the clock
     # Input: under 5 % of the step is not input-bound (TF Profiler).
     low_permille: int = 50
+    much_permille: int = 200  # and from 20 % highly so
     worker_full_permille: int = 900  # a loader worker that fills its core (algorithms.md 1.2)
     cpu_throttled_permille: int = 50
     pressure_cpu_permille: int = 200

@@ -149,9 +149,23 @@ def _judgement(
     if _comes_by_network(window, limits):
         return InputJudgement(True, "network_storage", "medium" if lasts else "low")
     # Nothing is full: the loader itself, where it was seen at work and the loss is the run's habit, not an episode.
+    if window.workers == 0:
+        return _of_the_process_itself(window, lasts, limits)
     if at_least(window.workers, 1) and at_least(window.busiest, limits.worker_seen_permille):
         return InputJudgement(True, "loader_software", "medium" if lasts else "low")
     return InputJudgement(True, "loader_software" if window.dips is not None else None, "low")
+
+
+def _of_the_process_itself(window: RunWindow, lasts: bool, limits: Thresholds) -> InputJudgement:
+    """Judge a run that loads in its own process (num_workers=0).
+
+    Its thread spins while it waits for the GPU, so that a full core says nothing; but one that is full although the
+    GPU stands still for much of the time computes then.
+    """
+    is_full = at_least(window.cores_used_milli, limits.worker_full_permille * window.gpus)
+    if is_full and window.still >= limits.much_permille:
+        return InputJudgement(True, "preprocessing", "medium" if lasts else "low")
+    return InputJudgement(True, "loader_software", "low")
 
 
 def _workers_rest(windows: Sequence[RunWindow]) -> bool:

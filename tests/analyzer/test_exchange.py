@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from analyzer.detectors.exchange import NO_EXCHANGE, ExchangeJudgement, detect, is_hung, rate, steady_permille
+from analyzer.detectors.exchange import (
+    NO_EXCHANGE,
+    ExchangeJudgement,
+    Usual,
+    detect,
+    is_hung,
+    rate,
+    steady_permille,
+    usual,
+)
 from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunWindow
 from tests.analyzer.windows import GPUS, SECONDS, facts, window
@@ -138,6 +147,7 @@ def test_a_service_has_no_steady_exchange() -> None:
 
 
 USUAL_KB = 10**9
+HABIT = Usual(USUAL_KB, 800)
 
 
 def hung(**values: Any) -> RunWindow:
@@ -147,7 +157,7 @@ def hung(**values: Any) -> RunWindow:
 
 def test_spinning_with_silent_links_is_a_hang() -> None:
     """Nothing moves: no rank will ever be heard again."""
-    assert is_hung(hung(), USUAL_KB, LIMITS)
+    assert is_hung(hung(), HABIT, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -164,21 +174,45 @@ def test_spinning_with_silent_links_is_a_hang() -> None:
 )
 def test_whatever_still_moves_is_no_hang(values: dict[str, Any]) -> None:
     """A pause, a chip at work, links at a tenth of the usual, or figures that are unknown: none is a hang."""
-    assert not is_hung(hung(**values), USUAL_KB, LIMITS)
+    assert not is_hung(hung(**values), HABIT, LIMITS)
 
 
 def test_links_that_were_not_read_are_not_silent() -> None:
     """None is not reported: a driver that withholds a counter for ten minutes hangs nobody."""
-    assert not is_hung(hung(nvlink_kb=None), USUAL_KB, LIMITS)
+    assert not is_hung(hung(nvlink_kb=None), HABIT, LIMITS)
 
 
 @pytest.mark.parametrize("values", [{"dram": 600}, {"tensor": 300}])
 def test_a_chip_that_moves_data_is_not_hung(values: dict[str, int]) -> None:
     """Generation within a training run decodes: memory is busy, SMs are not, and no link is needed."""
-    assert not is_hung(hung(**values), USUAL_KB, LIMITS)
+    assert not is_hung(hung(**values), HABIT, LIMITS)
 
 
 def test_a_run_that_never_uses_its_links_cannot_be_told_to_hang() -> None:
     """Silence is then its habit."""
-    assert not is_hung(hung(), None, LIMITS)
-    assert not is_hung(hung(), 0, LIMITS)
+    assert not is_hung(hung(), Usual(None, 800), LIMITS)
+    assert not is_hung(hung(), Usual(0, 800), LIMITS)
+
+
+def by_power(power: int | None, habit: Usual = HABIT) -> bool:
+    """Say whether a window of GPUs that report no SM activity is a hang."""
+    return is_hung(hung(sm_ms=0, best=1000, activity=1000, power=power), habit, LIMITS)
+
+
+@pytest.mark.parametrize(("power", "expected"), [(350, True), (450, True), (451, False), (None, False)])
+def test_power_tells_a_hang_where_the_chip_does_not(power: int | None, expected: bool) -> None:
+    """An A100 is 100 % busy in a collective that never ends; it draws what spinning draws."""
+    assert by_power(power) is expected
+
+
+def test_a_run_that_always_draws_little_is_not_hung_by_its_power() -> None:
+    """Small kernels draw little too: only against its own habit is it a change."""
+    assert not by_power(350, Usual(USUAL_KB, 400))
+    assert not by_power(350, Usual(USUAL_KB, None))
+
+
+def test_a_habit_is_told_from_windows_that_move() -> None:
+    """Hours of silence are no habit, and what was not read is not 0."""
+    seen = [window(0, nvlink_kb=4, power=800), window(1, nvlink_kb=0, power=300), window(2, power=200)]
+    assert usual(seen) == Usual(4, 800)
+    assert usual(seen[1:]) == Usual()

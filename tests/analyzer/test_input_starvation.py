@@ -170,7 +170,49 @@ def test_a_loader_that_works_on_through_the_stall_is_the_limit() -> None:
 def test_workers_that_do_nothing_are_no_loader() -> None:
     """Idle child processes are no evidence of loading."""
     assert one(workers=4, busiest=50).cause is None
-    assert one(workers=0, busiest=500).cause is None
+    assert one(workers=4, busiest=199).cause is None
+
+
+def test_a_run_without_workers_loads_by_itself() -> None:
+    """Its thread spins in any wait: a full core tells something only where the GPU stands still for much of the time."""
+    full = {"workers": 0, "cores_used_milli": 1_010 * GPUS}
+    assert one(**full) == InputJudgement(True, "preprocessing", "medium")
+    assert one(**full, still=190) == InputJudgement(True, "loader_software", "low")
+    assert one(workers=0) == InputJudgement(True, "loader_software", "low")
+
+
+NETWORK = {"network_in": 25_000_000 * GPUS}
+
+
+def test_input_that_comes_past_disks_and_mounts_is_fetched_from_afar() -> None:
+    """Readers of object stores sleep, and nothing on the host is full: the network is what brings the input."""
+    assert one(**NETWORK, workers=8, busiest=400) == InputJudgement(True, "network_storage", "medium")
+    assert one(**NETWORK, workers=0) == InputJudgement(True, "network_storage", "medium")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"network_in": 15_000_000 * GPUS},  # logs and heartbeats of a busy host
+        NETWORK | {"block_read": 10_000_000 * GPUS},
+        NETWORK | {"mount_read": 24_000_000 * GPUS},  # the mount is told by its own readers, who wait in the kernel
+        {"network_in": None},
+    ],
+)
+def test_a_network_that_brings_no_input_is_not_blamed(values: dict[str, int | None]) -> None:
+    """What is read here comes from here."""
+    assert one(**values, workers=8, busiest=400).cause == "loader_software"
+
+
+def test_a_full_part_of_the_host_goes_before_the_network() -> None:
+    """Batches that come over the network and fill the workers' cores here are limited here."""
+    assert one(**NETWORK, **FULL_CORE).cause == "preprocessing"
+
+
+def test_small_input_is_not_waited_for_on_its_way_to_the_gpu() -> None:
+    """A short stall makes any rate look high: 0.4 GB/s over a tenth of the time are 4 GB/s, and no pageable copy."""
+    assert one(still=100, pcie_in_kb=GPUS * WINDOW_MS * 400).cause is None
+    assert one(still=100, pcie_in_kb=GPUS * WINDOW_MS * 600).cause == "host_to_device"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.judge import Judge, usual_link_kb
+from analyzer.detectors.exchange import usual
+from analyzer.judge import Judge
 from analyzer.states import BOOKINGS
 from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunFacts, RunWindow, Verdict
@@ -18,7 +19,7 @@ LINKS: dict[str, Any] = {"nvlink_kb": GPUS * WINDOW_MS * 100}
 def judge(windows: list[RunWindow], known: RunFacts, in_rack_rate: int | None = None) -> list[Verdict]:
     """Judge windows that are all there is to know of a run."""
     seen = Judge(windows, known, LIMITS).seen(0, 2**60)
-    return seen.verdicts(len(windows), in_rack_rate, usual_link_kb(windows))
+    return seen.verdicts(len(windows), in_rack_rate, usual(windows))
 
 
 permille = st.integers(0, 1000)
@@ -89,7 +90,9 @@ def test_a_verdict_never_divides_more_than_there_is(
         assert verdict.straggler_permille >= 0
         assert verdict.cross_rack_permille >= 0
         assert verdict.straggler_permille + verdict.cross_rack_permille <= 1000
-        assert 0 <= verdict.steady_permille <= 1000
+        assert verdict.steady_permille >= 0
+        assert verdict.lagging_permille >= 0
+        assert verdict.steady_permille + verdict.lagging_permille <= 1000
         assert verdict.input_cause is None or ("starved", verdict.input_cause) in words
         assert verdict.input_cause is None or verdict.input_confidence != "low"
         assert not (verdict.is_underused and verdict.is_exchanging)

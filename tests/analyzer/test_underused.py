@@ -84,7 +84,6 @@ def test_one_full_thread_a_rank_and_nothing_else_is_launch_bound() -> None:
         {"busiest": 600},
         {"busiest": None},
         {"utilization": 700},
-        {"still": 100},  # it stands still at times: something else holds it up
         {"power": 430},
         {"pcie_in_kb": 8 * 600_000 * 2_000},
     ],
@@ -92,6 +91,13 @@ def test_one_full_thread_a_rank_and_nothing_else_is_launch_bound() -> None:
 def test_without_any_of_its_signs_kernels_are_only_small(values: dict[str, int | None]) -> None:
     """The advice differs: a busy loader or copies over PCIe are no matter of launching."""
     assert judged(**(LAUNCHING | values)) == SMALL
+
+
+def test_the_gaps_between_launches_are_launching() -> None:
+    """The driver finds no kernel for a seventh of the time, and that is the thread that launches none."""
+    gaps = LAUNCHING | {"still": 140, "utilization": 860, "activity": 300}
+    assert judged(**gaps) == UnderuseJudgement("launch_bound")
+    assert judged(**(gaps | {"activity": 420})) == FULL_USE
 
 
 def test_a_service_is_not_launch_bound() -> None:
