@@ -47,6 +47,7 @@ class RunWindow:
     disk_busy: int | None = None
     block_read: int | None = None  # bytes a second, all nodes of the run
     mount_read: int | None = None
+    written: int | None = None  # bytes a second to disks and mounts, all nodes of the run
     rdma_out: int | None = None  # bytes in the window, all nodes of the run
     network_in: int | None = None  # bytes a second over ethernet, all nodes of the run
     workers: int | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from analyzer.detectors.evidence import at_least, most, of_busy, per_gpu_rate
 from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
-from analyzer.windows import RunFacts, RunWindow
+from analyzer.windows import WINDOW_MS, RunFacts, RunWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ def usual(windows: Sequence[RunWindow]) -> Usual:
 def is_hung(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
     """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
     if window.gpus < 2 or not habit.link_kb or window.nvlink_kb is None:
+        return False
+    if window.ms * 2 < window.gpus * WINDOW_MS:  # minutes of silence are no hang
         return False
     return (
         at_least(window.utilization, limits.hang_utilization_permille)

@@ -70,8 +70,9 @@ def _storage_waits(window: RunWindow, limits: Thresholds) -> bool:
 
 
 def _which_storage(window: RunWindow, limits: Thresholds) -> str | None:
-    """Return the storage that is read from; pressure without any reading names none."""
-    if not (window.block_read or window.mount_read):
+    """Return the storage that is read from; where less is read than written, the pressure is of writing."""
+    read = (window.block_read or 0) + (window.mount_read or 0)
+    if read <= (window.written or 0):
         return None
     if (window.block_read or 0) >= (window.mount_read or 0) or at_least(window.disk_busy, limits.disk_busy_permille):
         return "storage"

@@ -74,12 +74,13 @@ WITH hosts AS (
     FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
-        sum(read_bytes)::BIGINT AS read_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
+        sum(read_bytes)::BIGINT AS read_bytes, sum(written_bytes)::BIGINT AS written_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
     FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), disks AS (
     SELECT nid, window_ms, max(busy) FILTER (is_block) AS disk_busy,
-        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read
+        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read,
+        sum(written_bytes * 1000 // greatest(span_ms, 1)) AS written
     FROM devices GROUP BY ALL
 ), links AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out,
@@ -119,7 +120,7 @@ WITH gpus AS (
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
-        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, sum(h.rdma_out)::BIGINT AS rdma_out,
+        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, sum(h.written)::BIGINT AS written, sum(h.rdma_out)::BIGINT AS rdma_out,
         sum(h.network_in)::BIGINT AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )

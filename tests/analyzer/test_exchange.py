@@ -164,6 +164,7 @@ def test_spinning_with_silent_links_is_a_hang() -> None:
     "values",
     [
         {"gpus": 1},
+        {"ms": GPUS * WINDOW_MS * 4 // 10},  # four minutes of silence at the end of a run
         {"utilization": 900},
         {"utilization": None},
         {"activity": 500},

@@ -174,7 +174,7 @@ def test_workers_that_do_nothing_are_no_loader() -> None:
 
 
 def test_a_run_without_workers_loads_by_itself() -> None:
-    """Its thread spins in any wait: a full core tells something only where the GPU stands still for much of the time."""
+    """Its thread spins in any wait: a full core tells something only where the GPU stands still for long."""
     full = {"workers": 0, "cores_used_milli": 1_010 * GPUS}
     assert one(**full) == InputJudgement(True, "preprocessing", "medium")
     assert one(**full, still=190) == InputJudgement(True, "loader_software", "low")
@@ -238,3 +238,10 @@ def test_a_gpu_without_fine_figures_is_at_most_medium(missing: str) -> None:
 def test_no_windows_are_no_judgement() -> None:
     """A run without any measured window is silent, not low."""
     assert detect([], LIMITS) == []
+
+
+def test_pressure_of_writing_is_no_lack_of_input() -> None:
+    """A checkpoint makes tasks wait for the disk as well; what is written then is more than what is read."""
+    read = {"pressure_io": 300, "block_read": 1_000_000_000}
+    assert one(**read, written=999_999_999).cause == "storage"
+    assert one(**read, written=1_000_000_000).cause is None
