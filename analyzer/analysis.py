@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from analyzer import fabric
 from analyzer.casebook.keep import keep_findings
 from analyzer.chunks import cut
-from analyzer.closing import close_hours
+from analyzer.closing import close_hours, settle_hours
 from analyzer.config import Settings
 from analyzer.judging import judge_chunk
 from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, mark_arrivals
@@ -98,12 +98,13 @@ def analyze(
             facts = write_runs(session, settings.team_book())
             services = find_services(session, policies)
             close_hours(session, settings, now_us, provisional=False)
-        find_due(session, rules.versions)
+        find_due(session, rules.versions, rules.limits)
         done = _book_all(session, facts, services, rules, progress)
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
             write_stages(session)
             run_sql(session, "sighted_keep.sql")
+            settle_hours(session)
             session.execute("DELETE FROM analysis")
             made_at = now_us if made_at_us is None else made_at_us
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])

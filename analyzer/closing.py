@@ -40,6 +40,18 @@ def close_hours(session: "Session", settings: Settings, now_us: int, *, provisio
             session.execute("UPDATE ledger_hours SET status = ? WHERE hour = ?", [status, hour])
 
 
+def settle_hours(session: "Session") -> None:
+    """Open the provisional hours whose look-ahead has passed, and write down up to when all is booked."""
+    (known_us,) = session.row("SELECT until_us FROM known")
+    session.execute(
+        "UPDATE ledger_hours SET status = 'open' WHERE status = 'provisional' AND hour <= ?",
+        [(known_us or 0) - HOUR_US - LOOK_AHEAD_US],
+    )
+    session.execute("DELETE FROM analysed_until")
+    if known_us is not None:
+        session.load("analysed_until", ("until_us",), [[known_us]])
+
+
 def closes_at(hour_us: int, settings: Settings) -> datetime:
     """Return when the week of this hour closes: 48 hours after its last."""
     local = _local(hour_us, settings)

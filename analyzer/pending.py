@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.closing import HOUR_US, LOOK_AHEAD_US
 from analyzer.statements import run as run_sql
+from analyzer.thresholds import Thresholds
 from collector.numbering import COLLECTORS
 from collector.tiers.retained import kept_from
 
@@ -82,7 +83,7 @@ def _oldest(session: "Session") -> int:
     return int(session.row("SELECT coalesce(min(batch), 9223372036854775807) FROM marks")[0])
 
 
-def find_due(session: "Session", versions: Versions) -> None:
+def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
     batch = _oldest(session)
@@ -94,7 +95,8 @@ def find_due(session: "Session", versions: Versions) -> None:
         "due.sql",
         batch=batch,
         margin_us=MARGIN_US,
-        settled_us=HOUR_US + LOOK_AHEAD_US,
+        quiet_permille=limits.quiet_permille,
+        starting_ms=limits.starting_ms,
         rules=versions.rules,
         prices=versions.prices,
     )

@@ -45,7 +45,7 @@ _CLEAN = (
     "run_windows",
     "run_timeline",
     "run_activity",
-    "run_hours",
+    "run_doings",
     "run_gpus",
     "checkpoints",
     "in_rack_rates",

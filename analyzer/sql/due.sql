@@ -1,11 +1,23 @@
 -- Which hours of which GPUs must be booked anew: those that anything touches that came since the last pass.
 -- `touched` holds spans of hours, numbered from 1970; the tables of hosts have been put into it before.
 
--- A GPU's own samples, and what they say of the hours before and after: quiet is seen whole.
+-- A GPU's own samples, and what they say of the hours before and after: quiet is seen whole, and a first sign of work is the
+-- start of it only where more follows. A GPU at work says nothing of the hour before, unless it comes late: what lay on both
+-- sides of it then had one quiet between them.
 INSERT INTO touched
-SELECT DISTINCT u.gid, (s.started_at - $margin_us) // 3600000000, (s.ended_at + $margin_us - 1) // 3600000000
-FROM gpu_samples s JOIN marks m ON m.collector = s.batch & 255 AND s.batch > m.batch JOIN units u ON u.uuid = s.gpu_uuid
-WHERE s.batch > $batch;
+WITH fresh AS (
+    SELECT s.gpu_uuid, s.started_at, s.ended_at, coalesce(s.sm_active_ratio, s.utilization_ratio, 0) * 1000 < $quiet_permille + 1 AS is_quiet, s.started_at < g.last_at AS is_late
+    FROM gpu_samples s JOIN marks m ON m.collector = s.batch & 255 AND s.batch > m.batch LEFT JOIN gpus_sighted g USING (gpu_uuid)
+    WHERE s.batch > $batch
+), spans AS (
+    SELECT DISTINCT gpu_uuid, if(is_quiet OR is_late, started_at - $margin_us, started_at) // 3600000000 AS first_hour,
+        (if(is_quiet OR is_late, ended_at + $margin_us, ended_at) - 1) // 3600000000 AS last_hour FROM fresh
+), begun AS (
+    SELECT DISTINCT f.gpu_uuid, (f.started_at - $margin_us) // 3600000000 AS first_hour, f.ended_at // 3600000000 AS last_hour
+    FROM fresh f JOIN allocation_now a ON a.gpu_uuid = f.gpu_uuid AND f.started_at // 1000 BETWEEN a.from_ms AND a.from_ms + 2 * $starting_ms
+    WHERE f.started_at % 3600000000 < $margin_us AND NOT f.is_quiet
+)
+SELECT u.gid, s.first_hour, s.last_hour FROM (SELECT * FROM spans UNION SELECT * FROM begun) s JOIN units u ON u.uuid = s.gpu_uuid;
 
 -- What a serving stack said touches the GPUs of its run, whosever host read it, and the silence around it.
 INSERT INTO touched
@@ -56,13 +68,13 @@ WITH fresh AS (
 )
 SELECT g.gid, min(f.at_us) // 3600000000, (SELECT until_us FROM known) // 3600000000 FROM fresh f JOIN node_gpus g USING (node) GROUP BY ALL;
 
--- Hours that are booked anew whole: those judged by other rules or prices, those that an earlier pass could not settle,
+-- Hours that are booked anew whole: those judged by other rules or prices, those that had not ended,
 -- and owned hours that no pass has reached: between the last sample and the next, nothing arrives that could touch them.
 CREATE OR REPLACE TEMP TABLE whole AS
 SELECT hour // 1000 AS hour_ms FROM ledger_hours WHERE rules_version <> $rules OR price_version IS DISTINCT FROM $prices
 UNION
 SELECT hour // 1000 FROM ledger_hours CROSS JOIN known
-WHERE status = 'provisional' AND (EXISTS (SELECT 1 FROM marks) OR hour + $settled_us <= known.until_us)
+WHERE status = 'provisional' AND hour + 3600000000 > coalesce((SELECT until_us FROM analysed_until), 0) AND (EXISTS (SELECT 1 FROM marks) OR known.until_us > coalesce((SELECT until_us FROM analysed_until), 0))
 UNION
 SELECT DISTINCT hour_ms FROM (
     SELECT unnest(range(greatest(o.from_ms, k.from_us // 86400000000 * 86400000) // 3600000 * 3600000, o.until_ms, 3600000)) AS hour_ms

@@ -20,10 +20,10 @@ _SUMMED = tuple(name for name in _COLUMNS if name not in _OF_THE_RUN)
 
 
 def count_hours(session: "Session", chunk: Chunk, timezone: str, limits: Thresholds) -> None:
-    """Count into `run_hours` what each run did in these hours, which have just been cut, counted and judged."""
+    """Count into `run_doings` what each run did in these hours, which have just been cut, counted and judged."""
     run_sql(
         session,
-        "run_hours.sql",
+        "run_doings.sql",
         from_us=chunk.from_ms * 1000,
         until_us=chunk.until_ms * 1000,
         active_permille=limits.active_permille,
@@ -36,7 +36,7 @@ def count_hours(session: "Session", chunk: Chunk, timezone: str, limits: Thresho
 
 
 def write_stages(session: "Session") -> None:
-    """Write the stage to report into `runs`: what their names say (in `run_facts`), and what `run_hours` knows of them.
+    """Write the stage to report into `runs`: by their names (in `run_facts`) and by their `run_doings`.
 
     `run_facts` is left as it is: by it the time of runs is booked.
     """
@@ -73,7 +73,7 @@ def doings(session: "Session") -> dict[str, Doings]:
     rows = session.rows(
         f"""
         WITH summed AS (
-            SELECT run_id, count(DISTINCT hour // 86400000000) AS days, {sums} FROM run_hours GROUP BY run_id
+            SELECT run_id, count(DISTINCT hour // 86400000000) AS days, {sums} FROM run_doings GROUP BY run_id
         ), begun AS (
             SELECT run_id FROM checkpoints
             QUALIFY minute - lag(minute) OVER (PARTITION BY run_id ORDER BY minute) > 60000000 IS DISTINCT FROM false

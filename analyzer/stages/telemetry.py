@@ -40,7 +40,7 @@ FRIDAY = 4
 
 @dataclass(frozen=True, slots=True)
 class Doings:
-    """What a run did so far: sums over its hours as in the table `run_hours`, and its size. None is not reported."""
+    """What a run did so far: sums over its hours as in the table `run_doings`, and its size. None is not reported."""
 
     gpus: int
     nodes: int

@@ -33,6 +33,8 @@ _WORDS = (
     ("deployment", re.compile(rf"{_START}deploy(ment)?{_END}", re.IGNORECASE)),
 )
 DEFAULT = "training"
+# The coarsest word, and part of many names: whatever else a run is called or launched by says more.
+_TRAINING = re.compile(rf"{_START}train(ing|er)?{_END}", re.IGNORECASE)
 STAGES: tuple[str, ...] = (*dict.fromkeys(word for word, _ in _WORDS), DEFAULT)
 
 # What launched a run, where labels say: stacks that do one thing. torchrun, deepspeed and the like start every kind of
@@ -70,7 +72,8 @@ class Stage:
 def said(names: RunNames) -> Stage | None:
     """Return the stage that a run's names give it, or None where they say nothing.
 
-    A `stage` label goes before a serving replica's own word, then the queue, then the name, then what launched it.
+    A `stage` label goes before a serving replica's own word, then the queue, then the name, then what launched it;
+    that a queue or a name speaks of training comes last.
     """
     labels = _labels(names.labels)
     labelled = labels.get("stage")
@@ -81,14 +84,15 @@ def said(names: RunNames) -> Stage | None:
         return Stage("serving", "high", "by the requests that it counts")
     if labels.get(_RAY_SERVE_LABEL):
         return Stage("serving", "high", "by what Ray Serve calls it")
-    for text, reason in ((names.queue, "by its queue"), (names.name, "by its name")):
+    typed = ((names.queue, "by its queue"), (names.name, "by its name"))
+    for text, reason in typed:
         word = _word_of(text)
         if word is not None:
             return Stage(word, "medium", reason)
     for word, pattern in _LAUNCHERS:
         if any(pattern.search(labels.get(key, "")) for key in _LAUNCHER_LABELS):
             return Stage(word, "medium", "by what launched it")
-    return None
+    return next((Stage(DEFAULT, "medium", reason) for text, reason in typed if _TRAINING.search(text or "")), None)
 
 
 def _word_of(text: str | None) -> str | None:

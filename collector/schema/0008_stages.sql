@@ -7,7 +7,7 @@ ALTER TABLE checkpoints ADD COLUMN network_bytes BIGINT;
 
 -- What a run did in one UTC hour, in sums that add up over hours: which stage it looks like (stages/telemetry.py).
 -- Null is not reported, and never 0.
-CREATE TABLE run_hours (
+CREATE TABLE run_doings (
     run_id VARCHAR NOT NULL,
     hour BIGINT NOT NULL,              -- its first microsecond
     measured_ms BIGINT NOT NULL,       -- GPU-milliseconds held and measured

@@ -20,5 +20,10 @@ CREATE TABLE fabric_rates (
     bytes_per_second BIGINT        -- of one host; null where none had been seen
 );
 
+-- Up to when anything was known as of the last pass: hours that ended before it had been booked whole.
+CREATE TABLE analysed_until (
+    until_us BIGINT NOT NULL
+);
+
 -- What earlier passes read is not known here: the next reads all.
 DELETE FROM analysis;

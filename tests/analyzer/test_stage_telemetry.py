@@ -108,6 +108,17 @@ def test_names_go_before_doings_and_both_before_nothing() -> None:
     assert stage(None, None) == UNKNOWN
 
 
+def test_a_name_that_says_training_leaves_its_kind_to_doings() -> None:
+    """Without tensor cores a training looks like a service, and its name knows better; who labels it means the word."""
+    named, guess = Stage("training", "medium", "by its name"), looks_like(replace(SERVING, is_over=True))
+    assert guess is not None
+    assert (guess.word, guess.confidence) == ("serving", "low")
+    assert stage(named, guess) == named
+    assert stage(named, looks_like(PRETRAINING)) == looks_like(PRETRAINING)
+    labelled = Stage("training", "high", "by its label")
+    assert stage(labelled, looks_like(PRETRAINING)) == labelled
+
+
 def test_a_name_that_its_doings_deny_keeps_the_word_and_loses_the_confidence() -> None:
     """Five days on 64 GPUs with gradients are no evaluation; yet nobody but its owner can say what they are."""
     found = stage(NAMED_EVAL, looks_like(PRETRAINING))

@@ -101,6 +101,11 @@ def test_labels_that_are_no_object_of_texts_say_nothing(labels: str) -> None:
             Stage("fine-tuning", "medium", "by what launched it"),
         ),
         (RunNames("a", "gpu", '{"launcher": "torchrun"}'), None),
+        (RunNames("train_resnet", "gpu", None), Stage("training", "medium", "by its name")),
+        (RunNames("a", "h100-training", None), Stage("training", "medium", "by its queue")),
+        (RunNames("train-7b", "train", '{"launcher": "trl"}'), Stage("fine-tuning", "medium", "by what launched it")),
+        (RunNames("train-eval", "gpu", None), Stage("evaluation", "medium", "by its name")),
+        (RunNames("constraints", "trains", None), None),
     ],
 )
 def test_a_stage_says_by_what_it_is_known(names: RunNames, expected: Stage | None) -> None:

@@ -39,18 +39,32 @@ def test_late_samples_open_their_own_hours_and_the_later_ones_of_their_run() -> 
     """A host that was cut off for an hour must not make the fleet's week anew.
 
     What came of the third hour touches it, the neighbours that see its edges, and, of the run, what looks back on it:
-    hours two to six of both its GPUs. The last hour of all is still provisional and so booked for the whole fleet.
+    hours two to six of both its GPUs.
     """
     fleet = fleet_of_runs()
     fleet.sample("n1", "n1g0", T + 2 * HOUR, T + 3 * HOUR)
-    assert fleet.analyze().gpu_hours == 4 * 2 + HOSTS * 2
+    assert fleet.analyze().gpu_hours == 5 * 2
+
+
+def test_a_gpu_at_work_leaves_the_hour_before_alone() -> None:
+    """A pass a minute would else book two hours of the whole fleet, for what only a quiet GPU's edge can change."""
+    fleet = fleet_of_runs()
+    for number in range(HOSTS):
+        for gpu in (0, 1):
+            fleet.hold(f"slurm/alpha/next{number}", f"n{number}", [f"n{number}g{gpu}"], T + 6 * HOUR)
+            fleet.sample(f"n{number}", f"n{number}g{gpu}", T + 6 * HOUR, T + 7 * HOUR)
+    fleet.analyze()
+    for number in range(HOSTS):
+        for gpu in (0, 1):
+            fleet.sample(f"n{number}", f"n{number}g{gpu}", T + 7 * HOUR, T + 8 * HOUR)
+    assert fleet.analyze().gpu_hours == HOSTS * 2
 
 
 def test_a_disk_touches_the_gpus_of_its_host_alone() -> None:
-    """What a host wrote says something of who worked there, and of nobody else."""
+    """What a host wrote says something of who worked there, in that hour and the later ones, and of nobody else."""
     fleet = fleet_of_runs()
     fleet.write("n2", T + 4 * HOUR, T + 4 * HOUR + MINUTE)
-    assert fleet.analyze().gpu_hours == 1 * 2 + HOSTS * 2
+    assert fleet.analyze().gpu_hours == 2 * 2
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])

@@ -78,7 +78,7 @@ def test_stage_and_ledger_are_the_same_however_passes_were_cut() -> None:
     assert _stage(bit_by_bit) == _stage(at_once)
     assert bit_by_bit.rows() == at_once.rows()
     with at_once.store.session() as one, bit_by_bit.store.session() as other:
-        hours = "SELECT * FROM run_hours ORDER BY ALL"
+        hours = "SELECT * FROM run_doings ORDER BY ALL"
         assert one.rows(hours) == other.rows(hours)
 
 

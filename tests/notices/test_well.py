@@ -1,9 +1,13 @@
 """A fleet that is well is not mentioned, and what is said of one that is not does not depend on chance."""
 
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
+from analyzer import notices
+from analyzer.notices import book, serving
 from analyzer.notices.book import RULES, look
 from analyzer.notices.ecc import XIDS
 from analyzer.notices.limits import LIMITS
@@ -82,7 +86,14 @@ def test_finer_samples_say_the_same() -> None:
 def test_every_hardware_xid_has_its_remedy() -> None:
     """A number without a word for what to do is no help at three in the morning."""
     assert set(XIDS) == set(LIMITS.hardware_xids)
-    assert len(RULES) == len(set(RULES)) == 13
+
+
+def test_every_rule_is_asked_once() -> None:
+    """A rule that was written and is not in the list notices nothing, and no test of its own would say so."""
+    names = [f"{notices.__name__}.{found.name}" for found in iter_modules(notices.__path__)]
+    places = [f"{name}.look" if name == serving.__name__ else name for name in names if name != book.__name__]
+    written = [place for place in places if hasattr(import_module(place), "look")]
+    assert sorted(rule.__module__ for rule in RULES) == sorted(written)
 
 
 def test_every_number_is_documented() -> None:

@@ -6,12 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.store.database import Store
 from collector.tiers.pieces import Span, overlaps
 from collector.tiers.rolling import merged_sql, told_sql
 from collector.tiers.tables import HOUR_US, MINUTE_US, tier_tables, tiered
 from tests.tiers.samples import HOUR, ROWS, SECOND, Row, add, roll, rolled, sample, store_with, tier_rows
 
 GPU = tiered("gpu_samples")
+
+
+def test_no_table_of_the_store_has_a_tier_s_name() -> None:
+    """An older store that has tiers could not be migrated, and roll-ups would land in the analyzer's table."""
+    with Store.open(None) as store, store.session() as session:
+        there = {table for (table,) in session.rows("SELECT table_name FROM duckdb_tables()")}
+    assert there >= {"runs", "ledger"}
+    assert there.isdisjoint(tier_tables())
 
 
 def test_a_minute_has_mean_extremes_and_how_long_they_were_told() -> None:

@@ -73,7 +73,7 @@ def test_the_report_of_a_run_has_a_few_lines_of_it(tmp_path: Path, whole: bool, 
     fleet.analyze(now=T + DAY, settings=settings)
     with fleet.store.session() as session:
         text = Reader(session, settings).answer(Request("run", "pretrain", traffic=whole))
-        section = text.split("\nTRAFFIC\n")[1].split("NOT JUDGED")[0].split("next:")[0]
+        section = text.split("\nTRAFFIC\n")[1].split("\nEFFICIENCY\n")[0].split("NOT JUDGED")[0].split("next:")[0]
         assert least <= len(section.rstrip().splitlines()) + 1 <= most
         document = json.loads(Reader(session, settings).answer(Request("run", "pretrain", format="json")))
     traffic = document["report"]["traffic"]

@@ -61,9 +61,9 @@ WITH starting AS (
 )
 SELECT rid, hour, sum(read_bytes)::BIGINT AS start_read_bytes FROM reads GROUP BY ALL;
 
-DELETE FROM run_hours WHERE hour >= $from_us AND hour < $until_us AND (run_id, hour // 1000) IN (SELECT (run_id, hour_ms) FROM remade);
+DELETE FROM run_doings WHERE hour >= $from_us AND hour < $until_us AND (run_id, hour // 1000) IN (SELECT (run_id, hour_ms) FROM remade);
 
-INSERT INTO run_hours BY NAME
+INSERT INTO run_doings BY NAME
 SELECT k.run_id, g.hour * 3600000000 AS hour, g.* EXCLUDE (rid, hour), coalesce(q.pauses, 0) AS pauses, coalesce(p.phase_minutes, 0) AS phase_minutes,
     coalesce(p.memory_minutes, 0) AS memory_minutes, coalesce(p.tensor_minutes, 0) AS tensor_minutes, coalesce(p.turns, 0) AS turns,
     coalesce(w.windows, 0) AS windows, coalesce(w.exchange_windows, 0) AS exchange_windows, w.fabric_windows,
