@@ -9,8 +9,8 @@ from analyzer.pending import HOUR_MS, Chunk
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-GPU_HOURS = 5_000  # in one chunk of several hours: 1.8 million samples at one in ten seconds
-GPUS = 12_000  # in one chunk of one hour
+GPU_HOURS = 5_000  # in one chunk of several hours: 1.8 million samples at one in ten seconds, which need no disk
+GPUS = 5_000  # in one chunk of one hour
 
 
 def cut(session: "Session") -> list[Chunk]:

@@ -48,7 +48,7 @@ def judge_chunk(
         for hour_ms, of_hour in groupby(own, key=lambda window: window.window_ms // HOUR_MS * HOUR_MS):
             hour = list(of_hour)
             seen = judge.seen(hour_ms - CONTEXT_MS, hour_ms + HOUR_MS)
-            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _habit(session, hour, seen.windows))
+            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _habit(session, hour, seen.windows, limits))
             missing += unjudged(hour, facts[run_id], limits)
     served = hold_to_policy(session, chunk, services, windows, verdicts, limits)
     _keep(session, served.windows, served.verdicts, missing + served.unjudged)
@@ -88,10 +88,10 @@ def _stored(session: "Session", chunk: Chunk) -> dict[str, list[RunWindow]]:
     return found
 
 
-def _habit(session: "Session", hour: Sequence[RunWindow], seen: Sequence[RunWindow]) -> Usual:
+def _habit(session: "Session", hour: Sequence[RunWindow], seen: Sequence[RunWindow], limits: Thresholds) -> Usual:
     """Return how the run usually works; where its links have been silent for hours, how it did before that."""
     habit = exchange.usual(seen)
-    if habit.link_kb is not None or not any(exchange.spins_in_silence(window) for window in hour):
+    if habit.link_kb is not None or not any(exchange.spins_in_silence(window, limits) for window in hour):
         return habit
     rows = session.rows(
         "SELECT counts FROM run_windows WHERE run_id = ? AND window_start < ? ORDER BY window_start",

@@ -34,11 +34,22 @@ _OF_HOSTS = (
     "progress",
     "node_states",
 )
-_OF_PROCESSES = ("process_samples", "run_samples")  # the first sign of a process says what was before: starting.py
+# The first sign of a process says what was before it, where its run had just begun: starting.py.
+_OF_PROCESSES = ("process_samples", "run_samples")
+_STARTS_TOUCHED = """
+INSERT INTO touched
+SELECT DISTINCT u.gid, (t.started_at - $margin_us) // 3600000000, t.started_at // 3600000000
+FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch
+JOIN run_names k ON k.run_id = t.run_id AND t.started_at >= k.from_us AND t.started_at < k.until_us
+JOIN run_keys r USING (rid)
+JOIN allocation_now a ON a.run_id = r.run_id AND a.from_ms >= (t.started_at - $margin_us) // 1000
+JOIN units u ON u.uuid = a.gpu_uuid
+WHERE t.batch > $batch AND t.started_at % 3600000000 < $margin_us
+"""
 _HOSTS_TOUCHED = """
 INSERT INTO touched
 SELECT g.gid, s.first_hour, s.last_hour FROM (
-    SELECT DISTINCT node, (started_at - $margin_us) // 3600000000 AS first_hour,
+    SELECT DISTINCT node, started_at // 3600000000 AS first_hour,
         (greatest(ended_at, started_at + 1) - 1) // 3600000000 AS last_hour
     FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch WHERE t.batch > $batch
 ) s JOIN node_gpus g USING (node)
@@ -88,8 +99,9 @@ def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
     batch = _oldest(session)
     for table in _OF_HOSTS:
-        margin_us = MARGIN_US if table in _OF_PROCESSES else 0
-        session.execute(_HOSTS_TOUCHED.format(table=table), {"batch": batch, "margin_us": margin_us})
+        session.execute(_HOSTS_TOUCHED.format(table=table), {"batch": batch})
+    for table in _OF_PROCESSES:
+        session.execute(_STARTS_TOUCHED.format(table=table), {"batch": batch, "margin_us": MARGIN_US})
     run_sql(
         session,
         "due.sql",

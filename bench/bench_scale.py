@@ -12,6 +12,7 @@ import math
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from bench.machine import keep, machine, told
@@ -39,7 +40,8 @@ with Store.open(Path(sys.argv[1]), memory_limit=settings.memory_limit, threads=s
         count = len(findings(session, int(sys.argv[2]) - 3_600_000_000, int(sys.argv[2])))
     ended = time.monotonic()
 print(json.dumps({"seconds": round(ended - began, 2), "booking_seconds": round(booked - began, 2),
-    "cpu_seconds": round(time.process_time() - before, 2), "gpu_hours": done.gpu_hours, "rows": done.rows, "findings": count,
+    "cpu_seconds": round(time.process_time() - before, 2), "gpu_hours": done.gpu_hours, "rows": done.rows,
+    "findings": count,
     "peak_megabytes": int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024}))
 """
 
@@ -101,7 +103,7 @@ def _exponents(seconds: dict[int, float]) -> dict[str, float]:
     sizes = sorted(seconds)
     return {
         f"{small:,} to {large:,}": round(math.log(seconds[large] / seconds[small]) / math.log(large / small), 2)
-        for small, large in zip(sizes, sizes[1:], strict=False)
+        for small, large in pairwise(sizes)
     }
 
 

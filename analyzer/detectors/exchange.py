@@ -94,9 +94,9 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
     return steady if steady >= 20 else 0
 
 
-def spins_in_silence(window: RunWindow) -> bool:
-    """True where the links of several GPUs are known to have carried nothing."""
-    return window.gpus > 1 and window.nvlink_kb == 0
+def spins_in_silence(window: RunWindow, limits: Thresholds) -> bool:
+    """True where several GPUs are busy and their links are known to have carried nothing."""
+    return window.gpus > 1 and window.nvlink_kb == 0 and at_least(window.utilization, limits.hang_utilization_permille)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ WHERE s.started_at < $until_us AND s.ended_at > $from_us AND u.gid IN (SELECT gi
 CREATE OR REPLACE TEMP TABLE ordered AS
 SELECT rowid AS r, uid, row_number() OVER w AS k, from_ms, until_ms, activity, memory_mb, up,
     lead(from_ms) OVER w AS next_ms
-FROM narrow WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms, batch, activity, memory_mb, up);
+FROM narrow WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms);
 
 -- Samples of one unit are made disjoint: each moment is told by the one that began last. Few ever overlap.
 CREATE OR REPLACE TEMP TABLE overlapping AS

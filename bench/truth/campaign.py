@@ -22,7 +22,7 @@ from bench.truth.tally import Key, Tally, summed
 from collector.store.database import Store
 
 PRICES = {H100.sku: 2.60, A100.sku: 1.10}  # invented; that both sides use the same is all that matters
-MEMORY = "4GB"
+MEMORY = "2GB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def run_seed(seed: int, names: Sequence[str] = (), *, both: bool = False) -> See
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(prices=price_file(Path(directory)), memory_limit=MEMORY, threads=1)
         for _, fleet in groupby(ordered, key=_fleet):
-            found, count = _run_fleet([SimulatedRun.make(cell) for cell in fleet], settings, spent, tallies, rules)
+            made = [SimulatedRun.make(cell) for cell in fleet]
+            found, count = _run_fleet(made, Path(directory), settings, spent, tallies, rules)
             runs, samples = runs + found, samples + count
     (version,) = rules
     return Seed(seed, tallies, runs, samples, version, {name: round(seconds, 1) for name, seconds in spent.items()})
@@ -55,12 +56,14 @@ def run_seed(seed: int, names: Sequence[str] = (), *, both: bool = False) -> See
 
 def _run_fleet(
     runs: list[SimulatedRun],
+    directory: Path,
     settings: Settings,
     spent: dict[str, float],
     tallies: dict[Key, Tally],
     rules: set[str],
 ) -> tuple[int, int]:
-    with Store.open(None, memory_limit=MEMORY, threads=1) as store:
+    # In a file: a database in memory that must give way under its limit ends in an assertion of DuckDB 1.5.
+    with Store.open(directory / f"{len(tallies)}.duckdb", memory_limit=MEMORY, threads=1) as store:
         began = time.monotonic()
         samples = fill(store, runs)
         landed = time.monotonic()
