@@ -83,19 +83,18 @@ def test_without_the_marker_it_would_be_rewritten(fleet: Fleet) -> None:
 
 
 def test_new_rules_judge_what_still_has_samples(fleet: Fleet) -> None:
-    """The last days are judged anew; those before keep their figures and the version that made them."""
+    """The last hours are judged anew; those before keep their figures and the version that made them."""
     before = _books(fleet)
     _expire(fleet, days=1)
     limits = Thresholds(quiet_ms=20 * 60_000)
     analyze(fleet.store, Settings(), now_us=NOW, limits=limits)
     with fleet.store.session() as session:
-        by_day = session.rows(
-            f"SELECT (hour - {MONDAY}) // {DAY} AS day, list(DISTINCT rules_version = ?) FROM ledger_hours "
-            "GROUP BY day ORDER BY day",
+        anew = session.rows(
+            f"SELECT (hour - {MONDAY}) // {HOUR} FROM ledger_hours WHERE rules_version = ? ORDER BY hour",
             [limits.version],
         )
-    # The first is gone; the second is read with the last hour of the first, which is gone too.
-    assert by_day == [(0, [False]), (1, [False]), (2, [True])]
+    # The first day is gone; the first hour of the second is read with the last of the first, which is gone too.
+    assert anew == [(hour,) for hour in range(25, 72)]
     assert _books(fleet)["ledger"] == before["ledger"]
 
 
