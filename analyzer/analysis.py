@@ -128,8 +128,7 @@ def _book_all(
         with session.transaction():
             _find_lost_work(session, rules.limits)
         for number, chunk in enumerate(chunks, 1):
-            with session.transaction():
-                done += _book_chunk(session, chunk, facts, services, rules)
+            done += _book_chunk(session, chunk, facts, services, rules)
             if progress is not None:
                 progress(number, len(chunks))
         with session.transaction():
@@ -181,10 +180,32 @@ def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: T
 def _book_chunk(
     session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], services: Sequence[Service], rules: Rules
 ) -> Published:
+    """Book one chunk: what is counted goes into temporary tables, what is said of it into one transaction.
+
+    The large tables are made outside of it, since DuckDB reads what is not committed yet with one thread alone. What
+    little is kept before then (first work, checkpoints, activity) is the same in the pass that would make it good.
+    """
     limits = rules.limits
     span = {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
     run_sql(session, "chunk.sql", from_ms=chunk.from_ms, until_ms=chunk.until_ms, part=chunk.part, **span)
     cut_pieces(session, chunk.from_ms, chunk.until_ms, limits)
+    with session.transaction():
+        _keep_habits(session, span, limits)
+    count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
+    with session.transaction():
+        judge_chunk(session, chunk, facts, limits, services)
+        count_hours(session, chunk, rules.settings.timezone, limits)
+        run_sql(session, "unwatched.sql", **span)
+        run_sql(
+            session, "booking.sql", bucket_ms=rules.bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span
+        )
+        rates_of_chunk(session, rules.book)
+        run_sql(session, "cost.sql")
+        return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
+
+
+def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds) -> None:
+    """Find checkpoints and the runs' yardsticks in `pieces`, and keep what both are made of."""
     session.execute(
         "CREATE OR REPLACE TEMP VIEW of_interest AS SELECT * FROM pieces WHERE rid IS NOT NULL AND fixed IS NULL AND up"
     )
@@ -197,14 +218,6 @@ def _book_chunk(
         active_permille=limits.active_permille,
         yardstick_permille=limits.yardstick_permille,
     )
-    count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
-    judge_chunk(session, chunk, facts, limits, services)
-    count_hours(session, chunk, rules.settings.timezone, limits)
-    run_sql(session, "unwatched.sql", **span)
-    run_sql(session, "booking.sql", bucket_ms=rules.bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span)
-    rates_of_chunk(session, rules.book)
-    run_sql(session, "cost.sql")
-    return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
 
 
 def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
@@ -216,19 +229,26 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         until_us=(until_ms + MARGIN_MS) * 1000,
         quiet_permille=limits.quiet_permille,
         quiet_ms=limits.quiet_ms,
-        active_permille=limits.active_permille,
-        begun_permille=limits.begun_permille,
-        warm_up_ms=limits.warm_up_ms,
     )
-    run_sql(
-        session,
-        "stuck.sql",
-        from_us=from_ms * 1000,
-        until_us=until_ms * 1000,
-        quiet_permille=limits.quiet_permille,
-        quiet_ms=limits.quiet_ms,
-        stuck_kb_per_ms=limits.stuck_kb_per_ms,
-    )
+    with session.transaction():
+        run_sql(
+            session,
+            "first_work.sql",
+            from_us=(from_ms - MARGIN_MS) * 1000,
+            until_us=(until_ms + MARGIN_MS) * 1000,
+            active_permille=limits.active_permille,
+            begun_permille=limits.begun_permille,
+            warm_up_ms=limits.warm_up_ms,
+        )
+        run_sql(
+            session,
+            "stuck.sql",
+            from_us=from_ms * 1000,
+            until_us=until_ms * 1000,
+            quiet_permille=limits.quiet_permille,
+            quiet_ms=limits.quiet_ms,
+            stuck_kb_per_ms=limits.stuck_kb_per_ms,
+        )
     _find_dips(session, limits)
     find_starts(session, from_ms, until_ms, limits)
     run_sql(
