@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 GPU_HOURS = 5_000  # in one chunk of several hours: 1.8 million samples at one in ten seconds, which need no disk
-GPUS = 5_000  # in one chunk of one hour
+GPUS = 12_000  # in one chunk of one hour: each part of an hour reads that hour's samples anew
 
 
 def cut(session: "Session") -> list[Chunk]:
