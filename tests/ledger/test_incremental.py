@@ -67,7 +67,7 @@ def test_a_disk_touches_the_gpus_of_its_host_alone() -> None:
     assert fleet.analyze().gpu_hours == 2 * 2
 
 
-@pytest.mark.parametrize("size", [1, 3, 40])
+@pytest.mark.parametrize("size", [3, pytest.param(1, marks=pytest.mark.soak), pytest.param(40, marks=pytest.mark.soak)])
 def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory decides how much is booked at once, and nothing else may depend on it: runs that share, MIG, racks."""
     ledgers = []
