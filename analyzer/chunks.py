@@ -38,7 +38,7 @@ def _abutting(counts: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], in
 
 
 def _parts(session: "Session", hour_ms: int) -> list[Chunk]:
-    """Divide the GPUs of one hour into even parts of which no run, and no service with a policy, is in two."""
+    """Divide the GPUs of one hour into even parts of which no run, and no service, is in two."""
     edges = session.rows(
         """
         WITH held AS (

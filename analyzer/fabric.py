@@ -36,8 +36,12 @@ def learn(session: "Session", windows: Iterable[RunWindow], facts: Mapping[str, 
 def rates(session: "Session", from_us: int, until_us: int) -> dict[int, int | None]:
     """Return the rate by hour (its first microsecond) in bytes a second of one host; None where none was seen."""
     hours = "SELECT unnest(range($from_us, $until_us, 3600000000)) AS hour"
-    asked: dict[str, object] = {"back": _BACK_US, "from_us": from_us, "until_us": until_us}
-    return {hour: _rounded(rate) for hour, rate in session.rows(_RATES.format(hours=hours), asked)}
+    return _rates(session, hours, {"from_us": from_us, "until_us": until_us})
+
+
+def _rates(session: "Session", hours: str, asked: dict[str, object]) -> dict[int, int | None]:
+    found = session.rows(_RATES.format(hours=hours), asked | {"back": _BACK_US})
+    return {hour: _rounded(rate) for hour, rate in found}
 
 
 def keep(session: "Session", judged_by: Mapping[int, int | None]) -> None:
@@ -48,9 +52,7 @@ def keep(session: "Session", judged_by: Mapping[int, int | None]) -> None:
 def outdated(session: "Session", from_us: int) -> list[int]:
     """Return the hours from `from_us` on that were judged by another rate than is known now, and keep the new ones."""
     judged_by = dict(session.rows("SELECT hour, bytes_per_second FROM fabric_rates WHERE hour >= ?", [from_us]))
-    hours = "SELECT hour FROM fabric_rates WHERE hour >= $from_us"
-    asked: dict[str, object] = {"back": _BACK_US, "from_us": from_us}
-    now = {hour: _rounded(rate) for hour, rate in session.rows(_RATES.format(hours=hours), asked)}
+    now = _rates(session, "SELECT hour FROM fabric_rates WHERE hour >= $from_us", {"from_us": from_us})
     changed = {hour: rate for hour, rate in now.items() if rate != judged_by[hour]}
     keep(session, changed)
     return sorted(changed)

@@ -81,9 +81,8 @@ def mark_arrivals(session: "Session") -> list[int]:
     """
     done = {batch & _COLLECTOR: batch for (batch,) in session.rows("SELECT analysed_batch FROM analysis")}
     last = [batch for (batch,) in session.rows(f"SELECT max(batch) FROM receipts GROUP BY batch & {_COLLECTOR}")]
-    marks = [(batch & _COLLECTOR, done.get(batch & _COLLECTOR, -1)) for batch in last]
-    newest = {batch & _COLLECTOR: batch for batch in last}
-    marks = [(collector, batch) for collector, batch in marks if newest[collector] > batch]
+    before = [(newest, newest & _COLLECTOR, done.get(newest & _COLLECTOR, -1)) for newest in last]
+    marks = [(collector, batch) for newest, collector, batch in before if newest > batch]
     session.execute("CREATE OR REPLACE TEMP TABLE marks (collector BIGINT, batch BIGINT)")
     session.load("marks", ("collector", "batch"), marks)
     run_sql(session, "sighted.sql", batch=_oldest(session))
@@ -112,12 +111,10 @@ def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None
         rules=versions.rules,
         prices=versions.prices,
     )
-    first_us = _first_judgeable(session)
-    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_us])
+    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [_first_judgeable(session)])
     session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
     run_sql(session, "holds.sql", from_us=_first_due_us(session))
     run_sql(session, "due_later.sql")
-    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_us])
     complete(session)
 
 

@@ -1,6 +1,6 @@
 -- The part of what is due that is booked next; and who holds it.
 CREATE OR REPLACE TEMP TABLE chunk AS
-SELECT gid, hour_ms FROM due JOIN due_groups USING (gid, hour_ms)
+SELECT gid, hour_ms FROM due_groups
 WHERE hour_ms >= $from_ms AND hour_ms < $until_ms AND part = $part;
 
 CREATE OR REPLACE TEMP TABLE chunk_gpus AS SELECT DISTINCT gid FROM chunk;

@@ -3,7 +3,7 @@ INSERT INTO due
 WITH begins AS (
     SELECT h.rid, min(d.hour_ms) AS hour_ms FROM due d JOIN holds h ON h.gid = d.gid AND h.from_ms < d.hour_ms + 3600000 AND h.until_ms > d.hour_ms GROUP BY h.rid
 ), together AS (
-    -- What a service with a policy needs is its busiest hour so far, of all its runs.
+    -- What a service needs is its busiest hour so far, of all its runs.
     SELECT rid, hour_ms FROM begins
     UNION SELECT p.rid, min(b.hour_ms) FROM begins b JOIN service_runs r USING (rid) JOIN service_runs p USING (sid) GROUP BY p.rid
 ), later AS (
