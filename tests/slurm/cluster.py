@@ -113,7 +113,7 @@ class Cluster:
         self.here = here
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_", "CUDA_"))
-        } | {"SLURM_CONF": str(here / "slurm.conf")}
+        } | {"SLURM_CONF": str(here / "slurm.conf"), "TMPDIR": str(here / "tmp")}
         self.tracked_by = "cgroup" if cgroups_are_ours() else "linuxproc"
         self._first_job = 0
         self.hopeless = 0  # a job that will run out of time, sent off at the start
@@ -228,7 +228,7 @@ class Cluster:
                 continue  # it has ended by itself
 
     def _write(self, facts: dict[str, object], ports: list[int]) -> None:
-        for name in ("state", "database"):
+        for name in ("state", "database", "tmp"):  # a MariaDB that starts clears the tables in its TMPDIR, of whomever
             (self.here / name).mkdir()
         for node in NODES:
             for gpu in range(GPUS):
