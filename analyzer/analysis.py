@@ -92,13 +92,13 @@ def analyze(
     policies = settings.policy_book()
     rules = Rules(settings, limits or Thresholds(), settings.price_book(), policies, bucket_ms, now_us)
     with store.session() as session:
-        up_to_batches = mark_arrivals(session)
-        run_sql(session, "fleet.sql")
-        with session.transaction():
+        with session.transaction():  # of one catalogue too, which each statement by itself would ask anew
+            up_to_batches = mark_arrivals(session, rules.limits)
+            run_sql(session, "fleet.sql")
             facts = write_runs(session, settings.team_book())
             services = find_services(session, policies)
             close_hours(session, settings, now_us, provisional=False)
-        find_due(session, rules.versions, rules.limits)
+            find_due(session, rules.versions, rules.limits)
         done = _book_all(session, facts, services, rules, progress)
         with session.transaction():
             close_hours(session, settings, now_us, provisional=True)
@@ -162,7 +162,6 @@ def _find_lost_work(session: "Session", limits: Thresholds) -> None:
         run_sql(session, "failed_samples.sql", **span)
         _find_checkpoints(session, span["from_us"], span["until_us"], limits)
         run_sql(session, "watched.sql")
-        session.execute("DROP TABLE of_interest")
     run_sql(session, "lost_from.sql")
 
 
@@ -189,6 +188,7 @@ def _book_chunk(
     span = {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
     run_sql(session, "chunk.sql", from_ms=chunk.from_ms, until_ms=chunk.until_ms, part=chunk.part, **span)
     cut_pieces(session, chunk.from_ms, chunk.until_ms, limits)
+    run_sql(session, "node_minutes.sql", active_permille=limits.active_permille)
     with session.transaction():
         _keep_habits(session, span, limits)
     count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
@@ -205,12 +205,8 @@ def _book_chunk(
 
 
 def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds) -> None:
-    """Find checkpoints and the runs' yardsticks in `pieces`, and keep what both are made of."""
-    session.execute(
-        "CREATE OR REPLACE TEMP VIEW of_interest AS SELECT * FROM pieces WHERE rid IS NOT NULL AND fixed IS NULL AND up"
-    )
+    """Find checkpoints and the runs' yardsticks, and keep what both are made of."""
     _find_checkpoints(session, span["from_us"], span["until_us"], limits)
-    session.execute("DROP VIEW of_interest")
     run_sql(
         session,
         "yardstick.sql",
@@ -261,6 +257,8 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         abandoned_ms=limits.abandoned_ms,
     )
     run_sql(session, "pieces.sql")
+    session.execute("DROP TABLE narrow")  # as large as what was just made of it
+    session.execute("DROP TABLE ordered")
 
 
 def _find_dips(session: "Session", limits: Thresholds) -> None:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from analyzer import fabric
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = tuple(field.name for field in fields(RunWindow) if field.name not in POLICY_FIELDS)
 _VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
+_VERDICT_VALUES = attrgetter(*_VERDICT_COLUMNS)
 _SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's annotation; all else is text
 CONTEXT_MS = 6 * HOUR_MS  # how far back an hour looks: what a run has done for hours is a habit, not an episode
 
@@ -56,7 +58,7 @@ def judge_chunk(
 
 def _windows(session: "Session") -> list[RunWindow]:
     rows = session.rows(f"SELECT {', '.join(_COLUMNS)} FROM run_windows_here ORDER BY run_id, window_ms")
-    return [RunWindow(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+    return [RunWindow(*row) for row in rows]  # the columns are the first fields, in their order
 
 
 def _forget(session: "Session", chunk: Chunk) -> None:
@@ -116,9 +118,7 @@ def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
     """Fill the temporary table `verdicts`, by run number and window."""
     columns = ", ".join(f"{field.name} {_SQL_TYPES.get(field.type, 'VARCHAR')}" for field in fields(Verdict))
     session.execute(f"CREATE OR REPLACE TEMP TABLE said ({columns})")
-    session.load(
-        "said", _VERDICT_COLUMNS, [tuple(getattr(verdict, name) for name in _VERDICT_COLUMNS) for verdict in verdicts]
-    )
+    session.load("said", _VERDICT_COLUMNS, [_VERDICT_VALUES(verdict) for verdict in verdicts])
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE verdicts AS

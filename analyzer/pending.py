@@ -47,12 +47,9 @@ JOIN units u ON u.uuid = a.gpu_uuid
 WHERE t.batch > $batch AND t.started_at % 3600000000 < $margin_us
 """
 _HOSTS_TOUCHED = """
-INSERT INTO touched
-SELECT g.gid, s.first_hour, s.last_hour FROM (
-    SELECT DISTINCT node, started_at // 3600000000 AS first_hour,
-        (greatest(ended_at, started_at + 1) - 1) // 3600000000 AS last_hour
-    FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch WHERE t.batch > $batch
-) s JOIN node_gpus g USING (node)
+SELECT node, started_at // 3600000000 AS first_hour,
+    max((greatest(ended_at, started_at + 1) - 1) // 3600000000) AS last_hour
+FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch WHERE t.batch > $batch GROUP BY ALL
 """
 
 
@@ -74,8 +71,8 @@ class Chunk:
     is_last: bool = True  # of the parts of its hour
 
 
-def mark_arrivals(session: "Session") -> list[int]:
-    """Fill `marks`, `newly_sighted` and `newly_serving` with what came since the last pass.
+def mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
+    """Fill `marks`, `newly_sampled`, `newly_sighted` and `newly_serving` with what came since the last pass.
 
     Returns the newest batch of each collector, up to which the ledger is made when the pass is done.
     """
@@ -85,7 +82,7 @@ def mark_arrivals(session: "Session") -> list[int]:
     marks = [(collector, batch) for newest, collector, batch in before if newest > batch]
     session.execute("CREATE OR REPLACE TEMP TABLE marks (collector BIGINT, batch BIGINT)")
     session.load("marks", ("collector", "batch"), marks)
-    run_sql(session, "sighted.sql", batch=_oldest(session))
+    run_sql(session, "sighted.sql", batch=_oldest(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US)
     return last
 
 
@@ -97,25 +94,41 @@ def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
     batch = _oldest(session)
-    for table in _OF_HOSTS:
-        session.execute(_HOSTS_TOUCHED.format(table=table), {"batch": batch})
+    of_hosts = " UNION ".join(_HOSTS_TOUCHED.format(table=table) for table in _OF_HOSTS)
+    session.execute(
+        f"INSERT INTO touched SELECT g.gid, first_hour, last_hour FROM ({of_hosts}) JOIN node_gpus g USING (node)",
+        {"batch": batch},
+    )
     for table in _OF_PROCESSES:
         session.execute(_STARTS_TOUCHED.format(table=table), {"batch": batch, "margin_us": MARGIN_US})
     run_sql(
         session,
-        "due.sql",
+        "touched.sql",
         batch=batch,
         margin_us=MARGIN_US,
-        quiet_permille=limits.quiet_permille,
         starting_ms=limits.starting_ms,
-        rules=versions.rules,
-        prices=versions.prices,
     )
+    _touch_before_quiet(session, limits)
+    run_sql(session, "due.sql", rules=versions.rules, prices=versions.prices)
     session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [_first_judgeable(session)])
     session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
     run_sql(session, "holds.sql", from_us=_first_due_us(session))
     run_sql(session, "due_later.sql")
     complete(session)
+
+
+def _touch_before_quiet(session: "Session", limits: Thresholds) -> None:
+    first, last = session.row("SELECT min(first_at), max(first_at) FROM quiet_edges")
+    if first is None:
+        return
+    run_sql(
+        session,
+        "before_quiet.sql",
+        from_us=first - MARGIN_US,
+        until_us=last,
+        margin_us=MARGIN_US,
+        quiet_permille=limits.quiet_permille,
+    )
 
 
 def complete(session: "Session") -> None:

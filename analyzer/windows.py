@@ -1,8 +1,12 @@
 """Ten minutes of one run: what was counted of it, and what is judged of it. Whole numbers, so that sums are exact."""
 
-import json
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
+
+import orjson
 
 from analyzer.states import Confidence
 
@@ -90,12 +94,13 @@ class RunWindow:
 
     def as_json(self) -> str:
         """Return the window as JSON, for the store."""
-        return json.dumps({key: value for key, value in _items(self) if value is not None}, sort_keys=True)
+        told = {key: value for key, value in _items(self) if value is not None}
+        return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "RunWindow":
         """Read back what as_json wrote; fields that this release does not know are left out."""
-        return cls(**_known(cls, json.loads(text)))
+        return cls(**_known(cls, orjson.loads(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +157,30 @@ class Verdict:
 
     def as_json(self) -> str:
         """Return the verdict as JSON, for the store."""
-        return json.dumps(dict(_items(self)), sort_keys=True)
+        return orjson.dumps(dict(_items(self)), option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Verdict":
         """Read back what as_json wrote."""
-        return cls(**_known(cls, json.loads(text)))
+        return cls(**_known(cls, orjson.loads(text)))
 
 
-def _items(record: "RunWindow | Verdict") -> list[tuple[str, Any]]:
+@cache
+def _names(cls: Hashable) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cast(type, cls)))
+
+
+@cache
+def _values(cls: Hashable) -> Callable[[object], tuple[Any, ...]]:
+    return attrgetter(*_names(cls))
+
+
+def _items(record: "RunWindow | Verdict") -> Iterable[tuple[str, Any]]:
     """Return names and values; dataclasses.asdict copies deeply, which a week's windows feel."""
-    return [(name, getattr(record, name)) for name in record.__slots__]
+    cls = cast(Hashable, type(record))
+    return zip(_names(cls), _values(cls)(record), strict=True)
 
 
 def _known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(cls)}
+    names = _names(cls)
     return {key: value for key, value in values.items() if key in names}

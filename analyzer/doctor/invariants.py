@@ -8,6 +8,7 @@ from analyzer.finding_book import findings
 from analyzer.pending import mark_arrivals
 from analyzer.statements import run as run_sql
 from analyzer.states import BOOKINGS, LOSABLE
+from analyzer.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -33,7 +34,7 @@ class Check:
 
 def examine(session: "Session", settings: Settings) -> list[Check]:
     """Return every check; hours that may still change are left out."""
-    mark_arrivals(session)
+    mark_arrivals(session, Thresholds())
     run_sql(session, "fleet.sql")
     run_sql(session, "doctor.sql")
     return [

@@ -1,10 +1,5 @@
 -- A checkpoint is a dip of all ranks with a burst from the GPUs and a burst to storage (reference: algorithms 1.2).
--- Reads of_interest (rid, uid, from_ms, ms, sample_ms, activity, has_sm, pcie_out_kb) over [$from_us, $until_us).
-
-CREATE OR REPLACE TEMP TABLE node_minutes AS
-SELECT p.rid, u.nid, p.from_ms // 60000 * 60000 AS minute_ms, sum(p.ms)::BIGINT AS ms, sum(p.activity::BIGINT * p.ms)::BIGINT AS activity,
-    sum(p.pcie_out_kb::BIGINT * p.ms // p.sample_ms) FILTER (p.has_sm)::BIGINT AS out_kb
-FROM of_interest p JOIN units u USING (uid) WHERE p.activity IS NOT NULL AND p.ms > 0 GROUP BY ALL;
+-- Reads node_minutes (rid, nid, minute_ms, ms, activity, out_kb) over [$from_us, $until_us).
 
 CREATE OR REPLACE TEMP TABLE node_written AS
 SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, sum(d.written_bytes)::BIGINT AS written,
@@ -21,7 +16,7 @@ INSERT INTO checkpoints BY NAME
 WITH minutes AS (
     SELECT m.rid, m.minute_ms, m.minute_ms // 3600000 AS hour, sum(m.ms) AS gpu_ms, sum(m.activity) // sum(m.ms) AS activity,
         sum(m.out_kb) AS out_kb, sum(w.written) AS written, sum(w.network) AS network
-    FROM node_minutes m LEFT JOIN node_written w USING (nid, minute_ms) GROUP BY ALL
+    FROM node_minutes m LEFT JOIN node_written w USING (nid, minute_ms) WHERE m.ms > 0 GROUP BY ALL
 ), usual AS (
     -- What the quieter and the busier quarter of the minutes are like: saving may fill half of them.
     SELECT rid, hour, quantile_disc(activity, 0.75) AS activity, quantile_disc(out_kb, 0.25) AS out_kb, quantile_disc(written, 0.25) AS written

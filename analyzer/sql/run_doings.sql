@@ -1,17 +1,15 @@
 -- What each run did in each hour, for the stage that it looks like. Sums of integers; nothing here is booked.
 
 CREATE OR REPLACE TEMP TABLE hour_gpus AS
-SELECT rid, from_ms // 3600000 AS hour, sum(ms)::BIGINT AS measured_ms, coalesce(sum(ms) FILTER (activity > $active_permille), 0)::BIGINT AS busy_ms,
-    coalesce(sum(ms) FILTER (activity > $active_permille AND list_contains($office_hours_ms, from_ms // 3600000 * 3600000)), 0)::BIGINT AS office_busy_ms,
-    sum(activity::BIGINT * ms)::BIGINT AS activity_ms
-FROM pieces WHERE rid IS NOT NULL AND up AND activity IS NOT NULL AND ms > 0 GROUP BY ALL;
+SELECT rid, minute_ms // 3600000 AS hour, sum(measured_ms)::BIGINT AS measured_ms, coalesce(sum(busy_ms), 0)::BIGINT AS busy_ms,
+    coalesce(sum(busy_ms) FILTER (list_contains($office_hours_ms, minute_ms // 3600000 * 3600000)), 0)::BIGINT AS office_busy_ms,
+    sum(activity_ms)::BIGINT AS activity_ms
+FROM node_minutes GROUP BY ALL;
 
 -- Minute by minute, as shares of the time with a kernel resident: reading memory (generation) or computing (updates).
 CREATE OR REPLACE TEMP TABLE hour_phases AS
 WITH minutes AS (
-    SELECT rid, from_ms // 60000 AS minute, sum(utilization::BIGINT * ms) AS used, sum(tensor::BIGINT * ms) AS tensor, sum(dram::BIGINT * ms) AS dram
-    FROM pieces
-    WHERE rid IS NOT NULL AND fixed IS NULL AND up AND ms > 0 AND utilization > $active_permille AND tensor IS NOT NULL AND dram IS NOT NULL GROUP BY ALL
+    SELECT rid, minute_ms // 60000 AS minute, sum(used) AS used, sum(tensor) AS tensor, sum(dram) AS dram FROM node_minutes WHERE used IS NOT NULL GROUP BY ALL
 ), kinds AS (
     SELECT rid, minute, minute // 60 AS hour, CASE WHEN tensor * 1000 >= used * $computing_tensor_permille THEN 'tensor'
         WHEN dram * 1000 >= used * $generating_dram_permille AND tensor * 1000 < used * $generating_tensor_permille THEN 'memory' END AS kind

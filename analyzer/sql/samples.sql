@@ -11,7 +11,7 @@ SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, (
     round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
     -- least() passes over what is null: unknown must be kept unknown by hand.
     CASE WHEN s.power_watts / u.power_limit_watts IS NOT NULL THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
-    (s.memory_used_bytes // 1000000)::BIGINT AS memory_mb,
+    (s.memory_used_bytes // 1000000)::INTEGER AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
               AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0) + coalesce(s.throttle_hardware_seconds, 0) > 0
          THEN 1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
@@ -22,14 +22,27 @@ SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, (
     CASE WHEN s.pcie_transmit_bytes IS NOT NULL THEN least(s.pcie_transmit_bytes // 1000, 1000000000000) END::BIGINT AS pcie_out_kb,
     CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
          THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000, 1000000000000) END::BIGINT AS nvlink_kb
-FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
-WHERE s.started_at < $until_us AND s.ended_at > $from_us AND u.gid IN (SELECT gid FROM chunk_gpus);
+FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts FROM units WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
+WHERE s.started_at < $until_us AND s.ended_at > $from_us;
+
+-- Whose samples must be put in order, which is dear. Those do not need it of which each begins where another ends (as many
+-- begin before any moment as end, plus one) and that never rest through half the time that makes a quiet span: one that is
+-- long enough covers an even half of it whole. Where samples are finer than a second, dips are looked for.
+CREATE OR REPLACE TEMP TABLE unordered AS
+WITH halves AS (
+    SELECT uid, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(sample_ms)::BIGINT AS ms, min(sample_ms) AS least_ms, max(sample_ms) AS most_ms,
+        sum(hash(from_ms) >> 2) - sum(hash(until_ms) >> 2) AS unmatched, bool_and(coalesce(up AND activity <= $quiet_permille, false)) AS rests
+    FROM narrow GROUP BY uid, from_ms // ($quiet_ms // 2)
+)
+SELECT uid FROM halves GROUP BY uid
+HAVING max(until_ms) - min(from_ms) = sum(ms) AND sum(unmatched) = (hash(min(from_ms)) >> 2)::HUGEINT - (hash(max(until_ms)) >> 2)::HUGEINT
+    AND NOT bool_or(rests) AND max(most_ms) * 2 < $quiet_ms AND min(least_ms) >= 1000;
 
 -- In order of time, with only what that needs: a window carries all its columns along, and these are few.
 CREATE OR REPLACE TEMP TABLE ordered AS
 SELECT rowid AS r, uid, row_number() OVER w AS k, from_ms, until_ms, activity, memory_mb, up,
     lead(from_ms) OVER w AS next_ms
-FROM narrow WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms);
+FROM narrow WHERE uid NOT IN (SELECT uid FROM unordered) WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms);
 
 -- Samples of one unit are made disjoint: each moment is told by the one that began last. Few ever overlap.
 CREATE OR REPLACE TEMP TABLE overlapping AS

@@ -73,8 +73,8 @@ WITH free_units AS (
 SELECT * FROM every WHERE weight > 0;
 
 CREATE OR REPLACE TEMP TABLE slices AS
-SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p.is_fragment) AS sid,
-    p.gid, p.uid, m.nid, m.hour_ms, p.from_ms, m.until_ms, p.rid, p.attempt, p.weight, p.is_shared, p.is_fragment, p.is_lost, p.lost_cause,
+SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p.is_fragment)::INTEGER AS sid,
+    p.gid, p.uid::INTEGER AS uid, m.nid::INTEGER AS nid, m.hour_ms, p.from_ms, m.until_ms, p.rid::INTEGER AS rid, p.attempt, p.weight, p.is_shared, p.is_fragment, p.is_lost, p.lost_cause,
     m.sku, m.purchase_option, m.host_state,
     CASE WHEN p.rid IS NULL THEN NULL
          WHEN p.from_ms < p.started_ms THEN 'starting'

@@ -10,7 +10,7 @@ WHERE c.minute >= $from_us AND c.minute < $until_us;
 -- `short` is booked apart, whole_* where it is not; that is decided only when the window is judged.
 CREATE OR REPLACE TEMP TABLE work AS
 WITH wide AS (
-    SELECT p.sid, p.rid, p.uid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
+    SELECT p.sid, p.from_ms, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
         p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
         p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, p.slowed_by,
         p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
@@ -29,15 +29,17 @@ WITH wide AS (
     SELECT *, if(in_checkpoint, stood_ms, 0) AS saving_ms, if(in_checkpoint, 0, stood_ms) AS still_ms, ms * short // 1000 AS short_ms,
         (ms - stood_ms) * slowed // 1000 AS whole_ms, (ms - stood_ms - ms * short // 1000) * slowed // 1000 AS beside_ms
     FROM measured
+), told AS (
+    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, min(from_ms) AS from_ms, max(from_ms + ms) AS until_ms, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
+        coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
+        coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
+        coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
+        sum(ms) FILTER (has_sm) AS sm_ms, sum(ms) FILTER (has_shares) AS shares_ms, sum(activity * ms) AS activity,
+        sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram, sum(power * ms) AS power, sum(slowed * ms) AS slowed,
+        max(best) AS best, sum(pcie_in_kb * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb * ms // sample_ms) AS pcie_out_kb, sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
+    FROM whole GROUP BY ALL
 )
-SELECT sid, rid, uid, window_ms, bucket_ms, in_checkpoint, over_network, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
-    coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
-    coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
-    coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
-    sum(ms) FILTER (has_sm) AS sm_ms, sum(ms) FILTER (has_shares) AS shares_ms, sum(activity * ms) AS activity,
-    sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram, sum(power * ms) AS power, sum(slowed * ms) AS slowed,
-    max(best) AS best, sum(pcie_in_kb * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb * ms // sample_ms) AS pcie_out_kb, sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
-FROM whole GROUP BY ALL;
+SELECT s.rid, s.uid, t.* FROM told t JOIN slices s USING (sid);
 
 CREATE OR REPLACE TEMP TABLE gpu_windows AS
 SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity, sum(still_ms) AS still_ms, sum(short_ms) AS short_ms,

@@ -1,6 +1,7 @@
 """What is booked anew is what could have changed, and however a pass is cut or cut off, the ledger is the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pytest
 
@@ -8,11 +9,12 @@ from analyzer import chunks
 from analyzer.analysis import analyze
 from analyzer.config import Settings
 from tests.analyzer.small_site import small_site
-from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, Row
 from tests.ledger.generated import generate
 
 T = MONDAY
 HOSTS = 6
+IDLE: dict[str, Any] = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
 
 
 def fleet_of_runs() -> Fleet:
@@ -25,6 +27,16 @@ def fleet_of_runs() -> Fleet:
         for gpu in (f"{node}g0", f"{node}g1"):
             fleet.sample(node, gpu, T, T + 2 * HOUR)
             fleet.sample(node, gpu, T + 3 * HOUR, T + 6 * HOUR)
+    fleet.analyze()
+    return fleet
+
+
+def open_run() -> Fleet:
+    """Return a GPU of a run that has worked for six hours and has not ended, analysed once."""
+    fleet = Fleet()
+    fleet.own("n0", ["n0g0"])
+    fleet.hold("slurm/alpha/long", "n0", ["n0g0"], T)
+    fleet.sample("n0", "n0g0", T, T + 6 * HOUR)
     fleet.analyze()
     return fleet
 
@@ -58,6 +70,64 @@ def test_a_gpu_at_work_leaves_the_hour_before_alone() -> None:
         for gpu in (0, 1):
             fleet.sample(f"n{number}", f"n{number}g{gpu}", T + 7 * HOUR, T + 8 * HOUR)
     assert fleet.analyze().gpu_hours == HOSTS * 2
+
+
+def test_quiet_on_both_sides_of_an_hour_makes_the_hour_before_anew() -> None:
+    """Only then is it longer than it looked: one GPU of one run is quiet as the hour ends, two as the next begins."""
+    fleet = fleet_of_runs()
+    for node, before in (("n0", IDLE), ("n1", {})):
+        fleet.hold(f"slurm/alpha/next-{node}", node, [f"{node}g0"], T + 6 * HOUR)
+        fleet.sample(node, f"{node}g0", T + 6 * HOUR, T + 7 * HOUR - 20 * MINUTE)
+        fleet.sample(node, f"{node}g0", T + 7 * HOUR - 20 * MINUTE, T + 7 * HOUR, **before)
+    fleet.analyze()
+    for node in ("n0", "n1"):
+        fleet.sample(node, f"{node}g0", T + 7 * HOUR, T + 7 * HOUR + 20 * MINUTE, **IDLE)
+        fleet.sample(node, f"{node}g0", T + 7 * HOUR + 20 * MINUTE, T + 8 * HOUR)
+    assert fleet.analyze().gpu_hours == HOSTS * 2 + 1
+    assert fleet.states()["held_idle", "abandoned"] == 40 * MINUTE // 1000
+
+
+def test_a_run_that_ends_leaves_what_it_did_before_alone() -> None:
+    """Runs of weeks end every hour somewhere; a fleet that made all of their hours anew would do little else."""
+    fleet = open_run()
+    fleet.hold("slurm/alpha/long", "n0", ["n0g0"], T, T + 5 * HOUR + 30 * MINUTE, exit_status="completed")
+    assert fleet.analyze().gpu_hours == 1
+    assert fleet.states()["unallocated", "free"] == 30 * MINUTE // 1000
+
+
+@pytest.mark.parametrize(
+    ("said", "gpu_hours"),
+    [({"exit_status": "failed"}, 6), ({"account": "another"}, 6), ({"exit_status": "cancelled"}, 1)],
+)
+def test_an_end_that_says_more_touches_the_whole_run(said: dict[str, Any], gpu_hours: int) -> None:
+    """A failure loses work from the last checkpoint on, and another account is another team's money all along."""
+    fleet = open_run()
+    fleet.hold("slurm/alpha/long", "n0", ["n0g0"], T, T + 5 * HOUR + 30 * MINUTE, **said)
+    assert fleet.analyze().gpu_hours == gpu_hours
+
+
+@pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (12, 20, 24))])
+def test_a_ledger_made_before_the_ends_are_told_is_the_one_made_after(seed: int) -> None:
+    """A scheduler tells first that a run began, and hours later that it ended: nothing of the open run may stay."""
+    told: list[Row] = []
+    at_once, live = Fleet(), Fleet()
+
+    class Recorder(Fleet):
+        def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+            for row in map(dict, rows):
+                at_once.add(table, [row])
+                live.add(table, [{**row, "ended_at": None, "exit_status": None} if table == "allocations" else row])
+                if table == "allocations":
+                    told.append(row)
+
+    generate(Recorder(), seed, hosts=25)
+    at_once.analyze(now=T + 3 * DAY)
+    live.analyze(now=T + 3 * DAY)
+    assert live.rows() != at_once.rows()
+    for part in range(0, len(told), len(told) // 4):
+        live.add("allocations", told[part : part + len(told) // 4])
+        live.analyze(now=T + 3 * DAY)
+    assert live.rows() == at_once.rows()
 
 
 def test_a_disk_touches_the_gpus_of_its_host_alone() -> None:
