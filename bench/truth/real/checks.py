@@ -1,8 +1,8 @@
 """What is asked of real data: a name, what came out, the bar set before, and whether it was kept.
 
-Two kinds stand apart: what whoever ordered this analyzer asked of the recordings (an order of epochs, a stall that is
-seen, starved told from fed, distributions within bands), and what we asked beyond that of the same figures. Most numbers
-are ours in both: the order named few.
+Two kinds stand apart: what was asked for when the analyzer was ordered (the published order of epochs, a stall that is
+seen, starved told from fed, distributions within bands), and what we asked beyond that of the same figures. In both
+most numbers are ours: the order named few.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ class Check:
     found: float | None
     bar: str
     kept: bool
-    asked: bool = False  # in the order itself, and not by us
+    asked: bool = False  # when the analyzer was ordered, and not by us alone
 
     def line(self) -> str:
         """Return the check as one line for a terminal."""

@@ -13,11 +13,13 @@ LADEN_PERCENT = 1.0  # of a GPU's memory: what more than this lies on is used by
 
 _SAMPLES = """
 CREATE OR REPLACE TEMP TABLE group_samples AS
-SELECT round(100 * utilization_ratio)::BIGINT AS utilization, round(1000 * memory_used_bytes / memory_bytes)::BIGINT AS memory,
+SELECT round(100 * utilization_ratio)::BIGINT AS utilization,
+    round(1000 * memory_used_bytes / memory_bytes)::BIGINT AS memory,
     round(1000 * sm_active_ratio)::BIGINT AS sm, round(1000 * power_watts / power_limit_watts)::BIGINT AS power,
     sum(s.ended_at - s.started_at)::BIGINT AS length
 FROM gpu_samples s JOIN (
-    SELECT gpu_uuid, max(memory_bytes) AS memory_bytes, max(power_limit_watts) AS power_limit_watts FROM inventory GROUP BY ALL
+    SELECT gpu_uuid, max(memory_bytes) AS memory_bytes, max(power_limit_watts) AS power_limit_watts
+    FROM inventory GROUP BY ALL
 ) USING (gpu_uuid)
 WHERE up AND utilization_ratio IS NOT NULL AND memory_used_bytes IS NOT NULL AND memory_bytes IS NOT NULL
 """
@@ -40,8 +42,8 @@ class GpuCurves:
 def gpu_curves(session: "Session", stages: frozenset[str] | None, *, laden: bool = False) -> GpuCurves:
     """Return the distributions of GPUs held by runs of these stages (None: of all), or of those in use alone.
 
-    A sample counts for as long as it covers; one that a run holds only in part is left out. Does not return for a
-    group without samples: that the demo has none of it is our own mistake.
+    A sample counts for as long as it covers; one that a run holds only in part is left out. That there is
+    no sample of a group at all is our own mistake.
     """
     session.execute("CREATE OR REPLACE TEMP TABLE of_group (run_id VARCHAR)")
     runs = [] if stages is None else sorted(_runs(session, stages))
@@ -78,7 +80,10 @@ def link_idle_share(session: "Session") -> float | None:
 def _curve(session: "Session", column: str, unit: int, laden: bool) -> Distribution | None:
     least = round(10 * LADEN_PERCENT) if laden else -1
     rows = session.rows(
-        f"SELECT {column}, sum(length)::BIGINT FROM group_samples WHERE memory > {least} AND {column} IS NOT NULL GROUP BY 1"
+        f"""
+        SELECT {column}, sum(length)::BIGINT FROM group_samples
+        WHERE memory > {least} AND {column} IS NOT NULL GROUP BY 1
+        """
     )
     return Distribution.weighed({value / unit: length for value, length in rows}) if rows else None
 
