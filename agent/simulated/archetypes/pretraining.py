@@ -54,7 +54,7 @@ class Ring:
 
 
 def stage_bytes(stage: int, replicas: int) -> float:
-    """Return the bytes that a GPU of this stage holds, counted from 0: the earlier, the more micro-batches under way."""
+    """Return the bytes that a GPU of this stage (from 0) holds: the earlier, the more micro-batches under way."""
     held = PARAMETERS / STAGES * (HELD_BYTES + SHARED_BYTES / replicas)
     activations = ACTIVATION_BYTES * TOKENS * WIDTH * LAYERS / STAGES
     return held + RUNTIME_BYTES + (STAGES - stage) * activations
