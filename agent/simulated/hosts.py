@@ -24,7 +24,9 @@ SUMMED = (
 )
 LARGEST = ("cpu_pressure", "io_pressure")
 
-SYSTEM_CORES = 1.4
+# Of 128: the quarter of Seren's hosts that rests uses under 0.64 % of its processors, half of it under 0.33 % (Acme,
+# NSDI'24).
+SYSTEM_CORES = 0.45
 SYSTEM_MEMORY = 21 * 2**30
 SYSTEM_BYTES_WRITTEN = 9e5  # a second: logs
 HEARTBEAT_BYTES = 6e4  # a second, each way

@@ -54,6 +54,11 @@ class Timeline:
         after = [self.between(end, self.end)] if end < self.end else []
         return joined([*before, middle, *after])
 
+    def with_memory(self, share: float) -> "Timeline":
+        """Return the same on a GPU that holds this share of the memory."""
+        held = (activity.but(memory=activity.memory * share) for activity in self.activities)
+        return Timeline(self.edges, self.index, Repertoire(held))
+
     def cumulated(self, names: tuple[str, ...], grid: IntArray) -> FloatArray:
         """Return the integral over time (seconds) of these signals up to each grid time.
 

@@ -9,7 +9,8 @@ from types import ModuleType
 import pytest
 
 from bench.truth.real import files
-from bench.truth.real.seren import Distribution
+from bench.truth.real.distribution import Distribution
+from bench.truth.real.hpe import worked_out
 
 
 @pytest.mark.parametrize(
@@ -30,12 +31,12 @@ def test_every_step_of_every_rank_is_there() -> None:
     assert len({each.host for each in steps}) == 5
 
 
-def test_published_utilization_follows_from_the_epochs_own_times() -> None:
-    """570 computes of 0.323 s, over the epoch without its first step: that is how the benchmark defines it."""
+def test_published_utilization_follows_from_the_steps_and_the_epochs_own_times() -> None:
+    """Per rank, computes of 0.323 s over the epoch without that rank's first step; to two hundredths of a point."""
     run, steps = files.hpe_run(), files.hpe_steps()
-    for number, ((began, ended), published) in enumerate(zip(run.blocks, run.accelerator_use, strict=True), 1):
-        first = max(each.load[0] + each.rest[0] for each in steps if each.epoch == number)
-        assert 100 * 570 * 323_000 / (ended - began - first) == pytest.approx(published, abs=0.35)
+    for number, published in enumerate(run.accelerator_use, 1):
+        mine = [each for each in steps if each.epoch == number]
+        assert 100 * (1 - worked_out(run, mine)) == pytest.approx(published, abs=0.025)
 
 
 def test_six_submitters_published_205_runs_of_five_epochs() -> None:
@@ -57,6 +58,8 @@ def test_serens_curves_ascend_and_have_their_published_points() -> None:
     assert Distribution.published(curves["gpu_util_pct"]).at_or_below(10) == pytest.approx(0.318, abs=0.002)
     assert Distribution.published(curves["gpu_mem_used_pct"]).quantile(0.5) == pytest.approx(39.3, abs=0.05)
     assert Distribution.published(curves["ib_send_raw"]).at_or_below(0) == pytest.approx(0.64, abs=0.01)
+    assert Distribution.published(curves["gpu_power_w"], 4).quantile(0.5) == pytest.approx(24.1, abs=0.1)
+    assert Distribution.published(curves["cpu_util_pct"]).quantile(0.5) == pytest.approx(8, abs=0.1)
 
 
 def test_folding_the_steps_rounds_nothing(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """The comparison with Seren: distances and groups are what they are called, on a store that can be counted by hand."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from bench.truth.real.distribution import Distribution, distance
 from bench.truth.real.files import SerenCurve
-from bench.truth.real.seren import Distribution, distance, gpu_distributions, link_idle_share, score
+from bench.truth.real.fleet_curves import GpuCurves, cpu_curve, gpu_curves, link_idle_share
+from bench.truth.real.seren import in_use, score
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
@@ -61,11 +65,45 @@ def fleet() -> Fleet:
 def test_a_group_holds_the_gpus_of_its_stages_alone(fleet: Fleet) -> None:
     """The service by its name; the whole fleet has the free GPU too, as Seren's curves have."""
     with fleet.store.session() as session:
-        used, memory = gpu_distributions(session, frozenset({"serving"}))
-        assert (used.values, memory.values) == ((20.0,), (50.0,))
-        used, memory = gpu_distributions(session, None)
-        assert (used.values, memory.values) == ((0.0, 20.0, 90.0), (0.0, 50.0, 75.0))
-        assert used.at_or_below(0) == pytest.approx(1 / 3)
+        served, every = gpu_curves(session, frozenset({"serving"})), gpu_curves(session, None)
+    assert (served.utilization.values, served.memory.values) == ((20.0,), (50.0,))
+    assert (every.utilization.values, every.memory.values) == ((0.0, 20.0, 90.0), (0.0, 50.0, 75.0))
+    assert every.utilization.at_or_below(0) == pytest.approx(1 / 3)
+
+
+def test_in_use_are_gpus_on_which_something_lies(fleet: Fleet) -> None:
+    """The free one is left out, whatever else it says; what no GPU tells has no curve, and none of zeros."""
+    with fleet.store.session() as session:
+        laden = gpu_curves(session, None, laden=True)
+    assert (laden.utilization.values, laden.memory.values) == ((20.0, 90.0), (50.0, 75.0))
+    assert laden.power is None
+
+
+def test_what_is_taken_from_published_curves_is_the_share_that_holds_nothing() -> None:
+    """By hand: of ten GPUs two hold nothing and a third rests; in use are eight, of which one rests."""
+    memory = Distribution.weighed({0.0: 2, 50.0: 8})
+    busy = Distribution.weighed({0.0: 3, 90.0: 7})
+    left = in_use(GpuCurves(busy, memory, busy, busy))
+    assert left.utilization.at_or_below(0) == pytest.approx(1 / 8)
+    assert left.utilization.at_or_below(90) == pytest.approx(1)
+    assert left.memory.at_or_below(0) == 0
+    assert left.sm == left.utilization
+    assert left.power is None
+
+
+@given(st.dictionaries(st.integers(0, 100).map(float), st.integers(1, 9), min_size=1), st.floats(0, 0.99))
+def test_what_is_left_is_a_distribution(amounts: dict[float, int], taken: float) -> None:
+    """Ascending, from 0 on, and 1 in the end, whatever share is taken away."""
+    left = Distribution.weighed(amounts).without_least(taken)
+    assert list(left.shares) == sorted(left.shares)
+    assert left.shares[0] >= 0
+    assert left.shares[-1] == pytest.approx(1)
+
+
+def test_processors_that_no_host_told_have_no_curve(fleet: Fleet) -> None:
+    """None, which misses the bar, and no host at rest."""
+    with fleet.store.session() as session:
+        assert cpu_curve(session) is None
 
 
 def test_a_port_is_idle_while_it_sends_nothing(fleet: Fleet) -> None:
@@ -78,11 +116,18 @@ def test_a_port_is_idle_while_it_sends_nothing(fleet: Fleet) -> None:
 
 def test_a_band_that_is_left_is_missed(fleet: Fleet) -> None:
     """A fleet that is nothing like the curve keeps no band but by its own figures."""
-    curves = {"gpu_util_pct": CURVE, "gpu_mem_used_pct": CURVE, "ib_send_raw": SerenCurve((0.0, 1.0), (50.0, 100.0))}
+    names = ("gpu_util_pct", "gpu_mem_used_pct", "sm_active_pct", "gpu_power_w", "cpu_util_pct")
+    curves = dict.fromkeys(names, CURVE) | {"ib_send_raw": SerenCurve((0.0, 1.0), (50.0, 100.0))}
     fleet.hold("slurm/a/3", "n1", ["G3"], T, T + HOUR, name="pretrain-7b")
     with fleet.store.session() as session:
         figures, checks = score(session, curves)
     by_name = {check.name: check.kept for check in checks}
     assert by_name["RDMA ports that send nothing, % of time"]
     assert not by_name["the whole fleet: utilization, median %"]
-    assert set(figures) == {"Seren", "serving and pretraining", "language models", "the whole fleet"}
+    assert not by_name["the whole fleet: sm, distance of the curves"]
+    assert not by_name["the whole fleet: processors, distance of the curves"]
+    groups = {"Seren", "serving and pretraining", "language models", "the whole fleet"}
+    assert set(figures) == {name + rest for name in groups for rest in ("", ", in use")}
+    assert {check.name.partition(":")[0].partition(",")[0] for check in checks if check.asked} == {
+        "serving and pretraining"
+    }

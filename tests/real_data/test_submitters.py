@@ -48,6 +48,25 @@ def test_the_published_line_parts_nothing_that_is_the_same() -> None:
     assert agreement(made).parting == 0.5
 
 
+def test_a_bar_of_one_point_is_out_of_reach_below_the_band() -> None:
+    """What waits 4.9 % is rightly no loss, and off by as much; beyond the band nothing excuses an epoch."""
+    made = [Epoch("a", "unet3d", 1, 0.049, 0.0), Epoch("a", "unet3d", 2, 0.06, 0.02), Epoch("a", "unet3d", 3, 0.2, 0.2)]
+    found = agreement(made)
+    assert found.most_off == found.most_off_by_epoch == pytest.approx(0.049)
+    assert (found.over_a_point, found.over_a_point_and_band) == (2, 1)
+
+
+def test_what_was_turned_round_is_told_with_how_far_it_was_apart() -> None:
+    """Only pairs on either side of a workload's own line count, and a tie is lost as well."""
+    made = [
+        Epoch("a", "unet3d", 1, 0.11, 0.1),
+        Epoch("b", "unet3d", 1, 0.09, 0.1),
+        Epoch("c", "cosmoflow", 1, 0.31, 0.05),
+    ]
+    assert agreement(made).most_apart == pytest.approx(0.02)
+    assert agreement(made[:1]).most_apart == 0
+
+
 def test_a_host_reads_its_part_of_what_the_run_read() -> None:
     """The one thing that is known of the hosts: bytes a second, over all of them."""
     run = next(each for each in submissions() if each.hosts > 1)

@@ -27,6 +27,15 @@ def test_every_bar_that_is_not_kept_is_listed() -> None:
     assert f"{len(FOUND['checks']) - len(not_kept)} of {len(FOUND['checks'])} bars are kept" in listed
 
 
+def test_what_was_asked_for_stands_apart_from_what_we_added() -> None:
+    """A bar of ours that is missed must not hide in what was asked for, nor the other way round."""
+    asked, added = table(FOUND).split("Added, not kept:")
+    for check in FOUND["checks"]:
+        if not check["kept"]:
+            assert (f"- {check['name']}: " in asked) is check["asked"]
+            assert (f"- {check['name']}: " in added) is not check["asked"]
+
+
 def test_put_leaves_the_rest_of_a_document_alone() -> None:
     """What stands around the section is somebody else's; a document without one is our mistake."""
     assert put("a\n<!-- real -->\nold\n<!-- end -->\nb", "new\n") == "a\n<!-- real -->\nnew\n<!-- end -->\nb"
@@ -39,4 +48,4 @@ def test_what_is_unknown_keeps_no_bar() -> None:
     checks = [within("a", None, 1, 1), at_least("b", None, 0), at_most("c", None, 9)]
     assert missed(checks) == checks
     assert missed([within("a", 1.5, 1, 0.5), at_least("b", 0, 0), at_most("c", 9, 9)]) == []
-    assert checks[0].line() == "MISSED: a: nothing (bar: 1 ± 1)"
+    assert checks[0].line() == "MISSED (added): a: nothing (bar: 1 ± 1)"

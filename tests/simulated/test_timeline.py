@@ -1,5 +1,7 @@
 """Timelines: cutting, joining and integrating phases loses nothing."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 from agent.simulated import labels
 from agent.simulated.activity import NOTHING, Activity, blend, thrown_away
 from agent.simulated.archetypes.phases import DENSE, SPINNING, STALLED
-from agent.simulated.archetypes.pretraining import ring
+from agent.simulated.archetypes.pretraining import STAGES, ring, stage_bytes
+from agent.simulated.site import GIBIBYTE
 from agent.simulated.timeline import Tape, Timeline, joined, lasting
 
 PHASES = (DENSE, SPINNING, STALLED.being(labels.STORAGE), NOTHING)
@@ -102,6 +105,30 @@ def test_a_ring_moves_what_nccl_tests_say() -> None:
     within, across = ring(26e9, 8, 64, crossing=False), ring(26e9, 8, 64, crossing=True)
     assert within.seconds * within.fabric * 8 == pytest.approx(2 * 7 / 8 * 26e9 * 4)
     assert across.seconds == pytest.approx(2 * within.seconds)
+
+
+def test_a_pipeline_holds_less_from_stage_to_stage() -> None:
+    """A micro-batch less under way each, and all within an H100; what is not activations is alike."""
+    held = [stage_bytes(stage, 8) for stage in range(STAGES)]
+    steps = [one - two for one, two in pairwise(held)]
+    assert steps == pytest.approx([34 * 2 * 4096 * 4096 * 4] * (STAGES - 1))
+    assert held[-1] - steps[0] - 1.5 * GIBIBYTE == pytest.approx(26e9 / 8 * (2 + 4 + 12 / 8))
+    assert held[0] < 80 * GIBIBYTE
+
+
+@given(pieces, st.floats(0.1, 2))
+def test_another_memory_is_all_that_changes(parts: list[tuple[int, int]], share: float) -> None:
+    """Stages of a pipeline do the same in the same milliseconds; labels stay with them."""
+    timeline = joined([made(parts), lasting(DENSE.but(memory=4e9), sum(length for _, length in parts), 10**9)])
+    other = timeline.with_memory(share)
+    assert [activity.memory for activity in other.activities] == pytest.approx(
+        [share * activity.memory for activity in timeline.activities]
+    )
+    assert [activity.but(memory=0) for activity in other.activities] == [
+        activity.but(memory=0) for activity in timeline.activities
+    ]
+    assert (other.edges == timeline.edges).all()
+    assert (other.index == timeline.index).all()
 
 
 def test_a_gap_is_nothing() -> None:

@@ -6,6 +6,12 @@ volume over every link (nccl-tests); hosts in R racks cross the spine R times wh
 times when interleaved; Crux (SIGCOMM'24) finds 36 % of jobs and 51 % of GPUs slowed by communication contention; one
 throttled GPU holds up every synchronous peer. The spine here is oversubscribed 2:1, so that eight crossings halve the
 rate that a rack's own switch gives. Four hours between checkpoints is what the documents' week loses by.
+
+Memory: the GPUs of a host are the stages of a pipeline, and hosts are the replicas among which gradients travel. In
+1F1B the first stage holds the activations of as many micro-batches as there are stages, the last those of one
+(Narayanan et al., SC'21), so that ranks of one run hold from a third to three quarters of an H100, as Seren's GPUs do
+(Acme, NSDI'24: of those that hold anything, quartiles at 33, 50 and 70 %). All ranks at 61 GiB, as it was at first,
+is a run that nobody has recorded.
 """
 
 from dataclasses import dataclass
@@ -16,7 +22,7 @@ from agent.simulated import labels
 from agent.simulated.activity import Activity
 from agent.simulated.archetypes.phases import DENSE, GIGABYTE, SPINNING, gib, pause, save, spread, start_up
 from agent.simulated.plan import Plan, Run, alike
-from agent.simulated.site import DAY, HOUR, MINUTE
+from agent.simulated.site import DAY, GIBIBYTE, HOUR, MINUTE
 from agent.simulated.timeline import Lockstep, Tape, Timeline
 
 FABRIC_BYTES_PER_SECOND = 8.0 * GIGABYTE  # of one host within a rack, each way
@@ -25,6 +31,12 @@ FP32_BYTES = 4
 CHECKPOINT_BYTES = 14  # a parameter
 
 PARAMETERS = 26e9
+STAGES = 8  # of the pipeline: one a GPU of a host
+HELD_BYTES = 2 + 4  # a parameter, of the stage's own: bf16 weights, fp32 gradients (Rajbhandari et al., SC'20)
+SHARED_BYTES = 4 + 4 + 4  # a parameter: weights and both moments in fp32, divided among replicas (ZeRO 1, the same)
+ACTIVATION_BYTES = 34  # a token, width and layer, nothing computed twice (Korthikanti et al., MLSys'23, equation 1)
+LAYERS, WIDTH, TOKENS = 32, 4_096, 2 * 4_096  # ours, for a model of this size; tokens of one micro-batch
+RUNTIME_BYTES = 1.5 * GIBIBYTE  # ours: CUDA's context, NCCL's buffers
 COMPUTE_SECONDS = 312.0
 NODE_NOTICED = 5 * MINUTE  # Slurm's SlurmdTimeout: until then a dead node's run is still allocated
 
@@ -39,6 +51,13 @@ class Ring:
     seconds: float
     fabric: float
     nvlink: float
+
+
+def stage_bytes(stage: int, replicas: int) -> float:
+    """Return the bytes that a GPU of this stage (from 0) holds: the earlier, the more micro-batches under way."""
+    held = PARAMETERS / STAGES * (HELD_BYTES + SHARED_BYTES / replicas)
+    activations = ACTIVATION_BYTES * TOKENS * WIDTH * LAYERS / STAGES
+    return held + RUNTIME_BYTES + (STAGES - stage) * activations
 
 
 def ring(parameters: float, hosts: int, gpus: int, crossing: bool) -> Ring:
@@ -69,11 +88,13 @@ class Steps:
 
 
 def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
-    """Return a run over two racks with interleaved ranks, slowed by heat on HOT_NODES at HOT_HOURS."""
+    """Return a run over two racks with interleaved replicas, slowed by heat on HOT_NODES at HOT_HOURS."""
     cool, hot = _until_death(plan, plan.tape(horizon)), _until_death(plan, plan.tape(horizon))
     ranks = Lockstep(cool, hot)
-    steps = _steps(plan)
-    start_up(ranks, rng, memory=gib(61), weights=4e10, image_seconds=80, again=plan.attempt > 0)
+    replicas = len({seat.node for seat in plan.seats})
+    memory = stage_bytes(0, replicas)
+    steps = _steps(plan, memory)
+    start_up(ranks, rng, memory=memory, weights=4e10, image_seconds=80, again=plan.attempt > 0)
     saved = paused = ranks.now
     while ranks.running:
         _step(cool, hot, steps, rng)
@@ -83,8 +104,10 @@ def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
         if ranks.now - paused >= 1.3 * HOUR:
             pause(ranks, steps.dense, spread(rng, 115))
             paused = ranks.now
-    timelines = tuple(_ended(tape, plan, steps.waiting) for tape in (cool, hot))
-    return Run(plan, timelines, tuple(int(seat.node in HOT_NODES) for seat in plan.seats))
+    first = tuple(_ended(tape, plan, steps.waiting) for tape in (cool, hot))
+    shares = [stage_bytes(stage, replicas) / memory for stage in range(STAGES)]
+    timelines = tuple(timeline.with_memory(share) for share in shares for timeline in first)
+    return Run(plan, timelines, tuple(2 * seat.gpu + (seat.node in HOT_NODES) for seat in plan.seats))
 
 
 def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -117,9 +140,9 @@ def is_hot(milliseconds: int) -> bool:
     return any(day == hot_day and first <= rest / HOUR < last for hot_day, first, last in HOT_HOURS)
 
 
-def _steps(plan: Plan) -> Steps:
+def _steps(plan: Plan, memory: float) -> Steps:
     links = ring(PARAMETERS, len({seat.node for seat in plan.seats}), len(plan.seats), crossing=True)
-    dense = DENSE.but(memory=gib(61), host_memory=gib(22), workers=2, busiest_worker=0.35, cores=2.2, pcie_in=4e7)
+    dense = DENSE.but(memory=memory, host_memory=gib(22), workers=2, busiest_worker=0.35, cores=2.2, pcie_in=4e7)
     dense = dense.reading_nvme(3e6, 0.001)
     return Steps(
         dense,

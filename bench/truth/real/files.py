@@ -128,7 +128,7 @@ class SerenCurve:
 def seren() -> dict[str, SerenCurve]:
     """Return the curves of cluster Seren, by the metric's name in the files."""
     found: dict[str, list[tuple[float, float]]] = {}
-    for name in ("gpu_util_mem_sm", "ib_send_recv"):
+    for name in ("gpu_util_mem_sm", "gpu_power", "cpu_mem", "ib_send_recv"):
         with gzip.open(DATA / "acme_seren" / f"{name}.csv.gz", "rt", newline="") as file:
             for row in csv.DictReader(file):
                 found.setdefault(row["metric"], []).append((float(row["value"]), float(row["cdf_pct"])))

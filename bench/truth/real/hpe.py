@@ -4,16 +4,25 @@ Accelerators are emulated in that benchmark: a step waits for its batch, then sl
 seen a GPU busy while it "computes". Each rank becomes a GPU of one run over five hosts, sampled every second.
 
 Where a step lies in time is recorded only in part. A rank's steps take up 188 to 190 s of an epoch, an epoch 202 to
-205 s: some 25 ms a step, from the end of one to the begin of the next (a barrier of all ranks), are in no record of a
-step. Two placings are therefore scored:
+205 s: 20 to 28 ms a step, from the end of one to the begin of the next, are in no record of a step. The benchmark's
+source says why (argonne-lcf/dlio_benchmark, dlio_benchmark/main.py): a step's time is noted first, then all ranks meet
+in `comm.barrier()`, and only then the clock of the next load starts. By the published figure the barrier is lost time
+of the accelerator, by the records no wait for input. Two placings are therefore scored:
 
 - `clock`: every step begins together, after the slowest rank's last and an even part of what is missing to the
   epoch's own begin and end. This is what a GPU's sensor would have seen.
 - `steps`: back to back, after the slowest rank's last, without what is missing: what the steps' own records can say.
+  Neither the sum of the loads nor their quantiles order the epochs as published: those of all five are alike.
 
-The published utilization is computed over the same begin and end, without the first step. No host was measured but for
-the bytes read over the whole run, so that nothing may name a cause: what the ledger calls low and unexplained counts
-as waiting here.
+That each step has its part is the source's word; that the parts are even is our assumption. Of random length
+(exponential, three draws) they gave Spearman 0.7, 0.9 and 0.9: that the first epoch waits least comes out each time,
+the order of the other four, 0.3 points apart, not. All of it after the last step gave 0.3: waits of 1 to 2 % of every
+second are then no loss by the ledger's rules.
+
+What was published is worked out again from the same two files: per rank, the compute of all steps but the first over
+the epoch's time without that rank's first step, then the mean of the ranks (utils/statscounter.py there). No host was
+measured but for the bytes read over the whole run, so that nothing may name a cause: what the ledger calls low and
+unexplained counts as waiting here.
 """
 
 from collections.abc import Sequence
@@ -54,6 +63,7 @@ class EpochScore:
 
     epoch: int
     published: float
+    worked_out: float  # the same, from the ranks' own steps and the epoch's begin and end
     recorded: float  # by the steps' own records, without the first
     booked: float | None  # waiting after the first step, by the ledger
     first_step: float | None  # waiting (or starting) in the first step's whole seconds, by the ledger
@@ -99,17 +109,25 @@ def judge(placing: str, sensor: str) -> list[EpochScore]:
     return [_epoch_score(run, steps, epoch, booked) for epoch in placed]
 
 
+def worked_out(run: HpeRun, epoch: Sequence[RankEpoch]) -> float:
+    """Return 1 less the utilization of one epoch's ranks, as the benchmark defines it."""
+    began, ended = run.blocks[epoch[0].epoch - 1]
+    use = [COMPUTE_US * (len(each.load) - 1) / (ended - began - each.load[0] - each.rest[0]) for each in epoch]
+    return 1 - sum(use) / len(use)
+
+
 def score() -> tuple[list[dict[str, object]], list[Check]]:
     """Return every epoch's figures by placing and sensor, and the checks."""
     figures: list[dict[str, object]] = []
     checks: list[Check] = []
+    epochs: list[EpochScore] = []
     for placing, sensor in SETTINGS:
         epochs = judge(placing, sensor)
         published, booked = [each.published for each in epochs], [each.booked or 0.0 for each in epochs]
         order = {"spearman": spearman(booked, published), "kendall": kendall(booked, published)}
         figures.append({"placing": placing, "sensor": sensor, **order, "epochs": [asdict(each) for each in epochs]})
         checks += _checks(f"HPE, {placing}, {sensor}", epochs, order["spearman"])
-    return figures, checks
+    return figures, checks + _worked_out_checks(epochs)
 
 
 def _checks(how: str, epochs: Sequence[EpochScore], order: float | None) -> list[Check]:
@@ -117,8 +135,19 @@ def _checks(how: str, epochs: Sequence[EpochScore], order: float | None) -> list
     least = min((each.first_step for each in epochs if each.first_step is not None), default=None)
     return [
         at_most(f"{how}: waiting by epoch, most that it is off 1 - AU", off, CLOSE),
-        at_least(f"{how}: order of the epochs, Spearman", order, ALIKE),
-        at_least(f"{how}: first step of each epoch, least waiting", least, SEEN),
+        at_least(f"{how}: order of the epochs, Spearman", order, ALIKE, asked=True),
+        at_least(f"{how}: first step of each epoch, least waiting", least, SEEN, asked=True),
+    ]
+
+
+def _worked_out_checks(epochs: Sequence[EpochScore]) -> list[Check]:
+    """Return whether the recordings themselves say what was published; the ledger has no part in it."""
+    order = spearman([each.worked_out for each in epochs], [each.published for each in epochs])
+    off = max(abs(each.worked_out - each.published) for each in epochs)
+    how = "HPE, ranks' steps by the epochs' clock, no ledger"
+    return [
+        at_least(f"{how}: order of the epochs, Spearman", order, ALIKE, asked=True),
+        at_most(f"{how}: most that an epoch is off 1 - AU", off, CLOSE),
     ]
 
 
@@ -129,6 +158,7 @@ def _epoch_score(run: HpeRun, steps: Sequence[RankEpoch], placed: Placed, booked
     return EpochScore(
         placed.epoch,
         1 - run.accelerator_use[placed.epoch - 1] / 100,
+        worked_out(run, mine),
         1 - COMPUTE_US * whole.shape[1] / float(whole.max(axis=0).sum()),
         booked.share(RUN, WAITING, placed.first_ended, placed.ended),
         # The first epoch's first batch is the run's first work: until then it is starting, by definition.

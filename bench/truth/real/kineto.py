@@ -116,9 +116,17 @@ def verdict_checks(poor: Verdict, good: Verdict) -> list[Check]:
     named = poor.starved + poor.suspected
     truth = round(poor.profiler_waiting, 3)
     return [
-        Check(f"{how}: no workers: starved, or input suspected", round(named, 4), "over 0.05", named > FED_MOST),
+        Check(
+            f"{how}: no workers: starved, or input suspected",
+            round(named, 4),
+            "over 0.05",
+            named > FED_MOST,
+            asked=True,
+        ),
         within(f"{how}: no workers: starved or low, beside the profiler's wait", poor.waiting, truth, CLOSE),
-        at_most(f"{how}: four workers: starved, or input suspected", good.starved + good.suspected, FED_MOST),
+        at_most(
+            f"{how}: four workers: starved, or input suspected", good.starved + good.suspected, FED_MOST, asked=True
+        ),
         within(
             f"{how}: four workers: starved or low, beside the profiler's wait",
             good.waiting,

@@ -55,6 +55,12 @@ def _kineto(verdicts: Sequence[Mapping[str, Any]]) -> str:
 def _hpe(settings: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         ("1 − AU, published", *(_percent(epoch["published"]) for epoch in settings[0]["epochs"]), "", ""),
+        (
+            "the same, worked out from the steps",
+            *(_percent(epoch["worked_out"]) for epoch in settings[0]["epochs"]),
+            "",
+            "",
+        ),
         ("waits in the steps' records", *(_percent(epoch["recorded"]) for epoch in settings[0]["epochs"]), "", ""),
     ]
     for each in settings:
@@ -74,7 +80,9 @@ def _submitters(agreements: Sequence[Mapping[str, Any]]) -> str:
             f"{_number(each['spearman'])}, {_number(each['kendall'])}",
             _number(each["parting"]) if each["workload"] != "all" else "",
             f"{_percent(each['right_at_5_percent'])}, {_percent(each['right_at_20_percent'])}",
-            f"{100 * each['most_off']:.1f}",
+            f"{100 * each['most_off']:.1f}, {100 * each['most_off_by_epoch']:.1f}",
+            f"{each['over_a_point']}, {each['over_a_point_and_band']}",
+            f"{100 * each['most_apart']:.2f}",
         )
         for each in agreements
     ]
@@ -84,7 +92,9 @@ def _submitters(agreements: Sequence[Mapping[str, Any]]) -> str:
         "Spearman, Kendall",
         "below told from above",
         "right at 5 %, 20 %",
-        "most off, points",
+        "most off, points; by epochs",
+        "off by over a point; of 5 % and more",
+        "most apart, of those in the wrong order",
     )
     return _markdown(head, rows)
 
@@ -97,7 +107,12 @@ def _seren(groups: Mapping[str, Mapping[str, float | None]]) -> str:
         ("distance, busy time", "busy_utilization_distance"),
         ("memory, quartiles %", "memory_median"),
         ("distance", "memory_distance"),
+        ("SM activity, median %", "sm_median"),
+        ("distance", "sm_distance"),
+        ("power, median % of limit", "power_median"),
+        ("distance", "power_distance"),
         ("RDMA sends nothing, %", "link_idle_percent"),
+        ("processors, distance", "cpu_distance"),
     )
     rows = []
     for name, figures in groups.items():
@@ -108,10 +123,23 @@ def _seren(groups: Mapping[str, Mapping[str, float | None]]) -> str:
 
 
 def _missed(checks: Sequence[Mapping[str, Any]]) -> str:
+    asked, added = ([check for check in checks if check["asked"] is which] for which in (True, False))
+    head = f"{_kept(checks)} of {len(checks)} bars are kept: {_kept(asked)} of {len(asked)} that were asked for, "
+    head += f"{_kept(added)} of {len(added)} that we added."
+    return "\n".join([head, "", *_list("Asked for", asked), *_list("Added", added)])
+
+
+def _list(title: str, checks: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
-        f"- {each['name']}: {_number(each['found'], 4)} (bar: {each['bar']})" for each in checks if not each["kept"]
+        f"- {check['name']}: {_number(check['found'], 4)} (bar: {check['bar']})"
+        for check in checks
+        if not check["kept"]
     ]
-    return "\n".join([f"{len(checks) - len(lines)} of {len(checks)} bars are kept. Not kept:", "", *lines, ""])
+    return [f"{title}, not kept:", "", *(lines or ["- none"]), ""]
+
+
+def _kept(checks: Sequence[Mapping[str, Any]]) -> int:
+    return sum(bool(check["kept"]) for check in checks)
 
 
 def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
