@@ -41,16 +41,8 @@ BOOKINGS: tuple[Booking, ...] = (
         gap="gap",
         never_seen="never seen",
     ),
-    *_of(
-        "starting",
-        "starting",
-        "overhead",
-        "run",
-        image_pull="image pull",
-        model_load="model load",
-        warm_up="warm-up",
-        restore="restore",
-    ),
+    *_of("starting", "starting", "overhead", "platform", image_pull="image pull"),
+    *_of("starting", "starting", "overhead", "run", model_load="model load", warm_up="warm-up", restore="restore"),
     *_of("checkpointing", "checkpointing", "overhead", "run", storage="to storage", network="over the network"),
     *_of("headroom", "serving headroom", "spare", "run", declared="declared"),
     *_of("headroom", "headroom beyond policy", "avoidable", "run", beyond_policy="beyond policy"),
@@ -98,8 +90,9 @@ BOOKINGS: tuple[Booking, ...] = (
         decode="decode",
         evaluation="evaluation",
     ),
-    *_of("lost_work", "work lost", "avoidable", "run", failed="failed", preempted="preempted"),
-    *_of("lost_work", "work lost", "avoidable", "platform", node_failed="node failed"),
+    *_of("lost_work", "work lost", "avoidable", "run", failed="failed"),
+    # Who took the GPUs back, or lost them, is not who ran: that is never the owner's finding.
+    *_of("lost_work", "work lost", "avoidable", "platform", preempted="preempted", node_failed="node failed"),
 )
 
 STATES: tuple[str, ...] = tuple(dict.fromkeys(booking.state for booking in BOOKINGS))
