@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyzer.casebook.keep import finding_id
+from analyzer.casebook.naming import Key, longer_ids, named
 from analyzer.finding_evidence import evidence, speedup
 from analyzer.finding_rules import SUSPICION, WORDS
 from analyzer.finding_sentence import host_words, limit_words, run_words, share_words
@@ -64,9 +64,6 @@ class _Loss:
         self.by_confidence[confidence or "medium"] += ms
 
 
-Key = tuple[str, str | None, str, str | None]  # subject, team, state, cause
-
-
 def findings(
     session: "Session", start_us: int, end_us: int, run_id: str | None = None, *, with_evidence: bool = True
 ) -> list[Finding]:
@@ -81,7 +78,8 @@ def findings(
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM ledger_hours WHERE hour < ?", [end_us])
     runs = {run for loss in losses.values() for run in loss.by_run} if with_evidence else set()
     seen = _windows(session, runs, start_us, end_us)
-    found = [_finding(key, loss, held.get(key[:2], 0), newest, seen) for key, loss in losses.items()]
+    ids = named(sorted(losses, key=lambda key: (losses[key].first_us, repr(key))), longer_ids(session))
+    found = [_finding(ids[key], key, loss, held.get(key[:2], 0), newest, seen) for key, loss in losses.items()]
     return sorted(found, key=lambda f: (f.suspicion, -(f.at_stake_micros or 0), -f.milliseconds, f.id))
 
 
@@ -148,7 +146,12 @@ def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | No
 
 
 def _finding(
-    key: Key, loss: _Loss, held_ms: int, newest_us: int, seen: dict[tuple[str, str, str | None], list[RunWindow]]
+    id_: str,
+    key: Key,
+    loss: _Loss,
+    held_ms: int,
+    newest_us: int,
+    seen: dict[tuple[str, str, str | None], list[RunWindow]],
 ) -> Finding:
     subject, team, state, cause = key
     runs = tuple(sorted(loss.by_run, key=lambda run: (-loss.by_run[run], run)))
@@ -158,7 +161,7 @@ def _finding(
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
     values = _values(subject, cause, loss, held_ms, windows)
     return Finding(
-        id=finding_id(subject, team, state, cause),
+        id=id_,
         rule=f"{state}/{cause}",
         subject=shown,
         run_ids=runs,

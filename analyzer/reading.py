@@ -12,6 +12,7 @@ from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
+from analyzer.ids import by_id
 from analyzer.notices.book import look
 from analyzer.period import Calendar, Period
 from analyzer.placement.advise import recommendations
@@ -294,7 +295,5 @@ def formatted(text: str, form: str, title: str) -> str:
 
 
 def _by_id(among: list[T], subject: str | None, noun: str, listing: str) -> T:
-    for one in among:
-        if one.id == subject:
-            return one
-    raise LedgerError(f"this period has no {noun} {subject!r}: {listing} lists them; --since names another period")
+    absent = f"this period has no {noun} {subject!r}: {listing} lists them; --since names another period"
+    return by_id(among, subject or "", absent)

@@ -14,12 +14,13 @@ from analyzer.casebook.judgement import Judgement, Mute
 from analyzer.casebook.life import Life
 from analyzer.casebook.record import Record, Tally
 from analyzer.findings import Finding
+from analyzer.ids import pattern
 from analyzer.period import Period
 from analyzer.report.finding_told import told
 from analyzer.report.readings import known_sum
 from analyzer.states import booking
 
-FindingId = Annotated[str, Path(pattern="^f-[a-z2-9]{4}$", description="As in the list: f-7kq2.")]
+FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _judge(desk: "Desk", request: Request, finding_id: str, asked: JudgementAske
         said = _said(request, asked.because)
         found = reading.findings(period)
         kept = judge(reading.whole.session, found, period, finding_id, asked.verdict, said)
-        _audit(request, "judge", finding_id, f"{kept.verdict}, of {kept.period_label}", said)
+        _audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
         return JudgementDocument(**reading.head(), judgement=WordItem.of(kept))
 
     return _answer(desk, request, keep)
@@ -111,7 +111,7 @@ def _mute(desk: "Desk", request: Request, finding_id: str, asked: MuteAsked) -> 
         period = reading.period(asked.since, None)
         said, zone = _said(request, asked.because), reading.reader.settings.timezone
         kept = mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
-        _audit(request, "mute", finding_id, f"until {asked.until}", said)
+        _audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
         return MuteDocument(**reading.head(), mute=MuteItem.of(kept))
 
     return _answer(desk, request, keep)

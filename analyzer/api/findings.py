@@ -10,8 +10,8 @@ from analyzer.api.asking import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, S
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.finding_item import Beside, FindingId, FindingItem, RecordItem, finding_items
 from analyzer.api.model import Coverage, Document, Listing, Span
-from analyzer.errors import LedgerError
 from analyzer.findings import Finding
+from analyzer.ids import by_id
 from analyzer.period import Period
 from analyzer.report.coverage import hours
 from analyzer.report.run import find_run
@@ -109,12 +109,11 @@ def finding_document(reading: Reading, finding_id: str, asked: Spanned) -> Findi
         LedgerError: the period has none of this id.
     """
     period = reading.period(asked.since, asked.until)
-    found = [finding for finding in reading.findings(period) if finding.id == finding_id]
-    if not found:
-        raise LedgerError(f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another")
+    absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another"
+    found = by_id(reading.findings(period), finding_id, absent)
     return FindingDocument(
         **reading.head(),
         period=Span.of(period),
-        finding=finding_items(found, found, beside(reading, period))[0],
-        recommendation_ids=[advice.id for advice in reading.advice(period) if finding_id in advice.finding_ids],
+        finding=finding_items([found], [found], beside(reading, period))[0],
+        recommendation_ids=[advice.id for advice in reading.advice(period) if found.id in advice.finding_ids],
     )

@@ -10,10 +10,10 @@ from analyzer.api.asking import READS, Paged, Spanned, Text, Texts
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.faults import GoneError
 from analyzer.api.model import CostMicros, Document, Listing, Milliseconds, Model, Span
-from analyzer.errors import LedgerError
+from analyzer.ids import by_id, pattern
 from analyzer.placement.recommendation import Range, Recommendation
 
-AdviceId = Annotated[str, Path(pattern="^r-[a-z2-9]{4}$", description="As in the list: r-3mx8.")]
+AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
 FINDINGS_MAX = 50
 
 
@@ -135,11 +135,8 @@ def advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceD
         LedgerError: the period has none of this id.
     """
     period = reading.period(asked.since, asked.until)
-    found = next((advice for advice in reading.advice(period) if advice.id == advice_id), None)
-    if found is None:
-        raise LedgerError(
-            f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
-        )
+    absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
+    found = by_id(reading.advice(period), advice_id, absent)
     return AdviceDocument(**reading.head(), period=Span.of(period), recommendation=_item(found))
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from analyzer.casebook.life import DAY_US, HOUR_US, SeenDay, Spell, spells
-from analyzer.ids import short_id
+from analyzer.casebook.naming import Key, named
 from analyzer.statements import run as run_sql
 from analyzer.statements import statements
 from analyzer.states import BOOKINGS
@@ -15,8 +15,6 @@ from analyzer.states import BOOKINGS
 if TYPE_CHECKING:
     from analyzer.pending import Versions
     from collector.store.session import Session
-
-Key = tuple[str, str | None, str, str]  # subject, team, state, cause
 
 # The status of an hour is no part of it: an hour that closes says what it said.
 _CHANGED = """
@@ -69,30 +67,25 @@ def _rows(session: "Session", rules: str) -> list[tuple[object, ...]]:
     for subject, team, state, cause, *seen, ended_at in session.rows(select):
         days[subject, team, state, cause].append(SeenDay(*seen))
         ended[subject, team, state, cause] = ended_at  # of all its days the same
+    lives = {key: spells(of_key, known_until, ended[key]) for key, of_key in days.items()}
+    ids = named(sorted(lives, key=lambda key: (lives[key][0].opened_at, repr(key))))
     return [
-        _row(key, number, spell, judged_by.get(spell.updated_at - HOUR_US, rules))
-        for key, of_key in days.items()
-        for number, spell in enumerate(spells(of_key, known_until, ended[key]), 1)
+        (ids[key], *_row(key, number, spell, judged_by.get(spell.updated_at - HOUR_US, rules)))
+        for key, life in lives.items()
+        for number, spell in enumerate(life, 1)
     ]
 
 
 def _row(key: Key, number: int, spell: Spell, rules: str) -> tuple[object, ...]:
-    subject, team, state, cause = key
     return (
-        finding_id(*key), number, subject, team, state, cause, spell.opened_at, spell.updated_at, spell.closed_at,
-        spell.hours, spell.milliseconds, spell.cost_micros, spell.confidence, rules,
+        number, *key, spell.opened_at, spell.updated_at, spell.closed_at, spell.hours, spell.milliseconds,
+        spell.cost_micros, spell.confidence, rules,
     )  # fmt: skip
-
-
-def finding_id(subject: str, team: str | None, state: str, cause: str | None) -> str:
-    """Return the id that a finding has in every period: of what it is, and of nothing else."""
-    return short_id("f", subject, team or "", state, cause or "")
 
 
 def _write(session: "Session", rows: list[tuple[object, ...]]) -> None:
     """Write the rows that say something new and remove those that are no more; most of the book stays untouched."""
-    # Ids of four letters are few: of a thousand findings two may share one. The first by name then has it.
-    now = {(row[0], row[1]): row for row in sorted(rows, key=repr, reverse=True)}
+    now = {(row[0], row[1]): row for row in rows}
     before = {(row[0], row[1]): row for row in session.rows(f"SELECT {', '.join(_BOOK)} FROM finding_book")}
     gone = sorted(f"{one} {spell}" for one, spell in before.keys() - now.keys())
     if gone:

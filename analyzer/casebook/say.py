@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.casebook.judgement import Claim, Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.casebook.kept import Said, add_judgement, add_mute
-from analyzer.errors import LedgerError
+from analyzer.ids import by_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,9 +70,5 @@ def _with_reason(said: Said) -> Said:
 
 
 def _by_id(found: "Sequence[Finding]", finding_id: str, period: "Period") -> "Finding":
-    for finding in found:
-        if finding.id == finding_id:
-            return finding
-    raise LedgerError(
-        f"{period.label} has no finding {finding_id!r}: gpuledger findings lists them; --since names another"
-    )
+    absent = f"{period.label} has no finding {finding_id!r}: gpuledger findings lists them; --since names another"
+    return by_id(found, finding_id, absent)

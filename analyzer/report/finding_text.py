@@ -37,7 +37,7 @@ def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) 
 
 def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, what: int) -> str:
     return (
-        f"{_mark(report, finding)} {finding.id:<8}{paper.cut(finding.subject, 16):<17}"
+        f"{_mark(report, finding)} {finding.id:<7} {paper.cut(finding.subject, 16):<17}"
         f"{paper.cut(finding.what, what - 1):<{what}}{amount:>10}  {SURE[finding.confidence]:<6}{finding.actor or '-'}"
     )
 
@@ -113,7 +113,7 @@ def _foot(report: FindingsReport, paper: Paper) -> list[str]:
         for finding in report.suspicions:
             what = paper.cut(finding.what, 24 + paper.extra)
             hours = f"{gpu_hours(finding.milliseconds)} h"
-            found.append(f"  {finding.id:<8}{paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>10}")
+            found.append(f"  {finding.id:<7} {paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>10}")
     found += _notices(report, paper)
     if report.not_judged:
         found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")

@@ -66,7 +66,7 @@ def recommendations_text(
     for one in advice[:top]:
         saves = money_range(one.saves_micros, currency) if one.saves_micros else time_range(one.saves_milliseconds)
         title, *rest = textwrap.wrap(plain(f"{one.subject}: {one.title}"), width - 1, max_lines=2, placeholder=" ...")
-        head.append(f"  {one.id:<8}{title:<{width}}{one.actor or '-':<10}{saves:>24}")
+        head.append(f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{saves:>24}")
         head += [f"{'':10}{line}" for line in rest]
     return paper.page([*head, "", f"next: gpuledger show {advice[0].id}"])
 

@@ -137,7 +137,7 @@ def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
     width = 49 + paper.extra
     for recommendation, amount in zip(shown, amounts, strict=True):
         title = paper.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
-        found.append(f"  {recommendation.id:<8}{title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
+        found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
     return found + paper.wrap(f"Together {together}: {bill_sentence(report.fleet)}")
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from analyzer.casebook.case import read_case
 from analyzer.casebook.judgement import muted
-from analyzer.casebook.keep import finding_id, keep_findings
+from analyzer.casebook.keep import keep_findings
 from analyzer.casebook.kept import Said, judgements, mutes
+from analyzer.casebook.naming import finding_id
 from analyzer.casebook.say import judge, mute
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
