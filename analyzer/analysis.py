@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from analyzer import fabric
 from analyzer.casebook.keep import keep_findings
+from analyzer.casebook.rule_versions import keep_rule_versions
 from analyzer.chunks import cut
 from analyzer.closing import close_hours, settle_hours
 from analyzer.config import Settings
@@ -18,7 +19,7 @@ from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, mar
 from analyzer.pricing.book import PriceBook
 from analyzer.publishing import Published, publish_chunk, rates_of_chunk
 from analyzer.run_facts import write_runs
-from analyzer.serving.policy import KV_FULL_PERMILLE, PolicyBook
+from analyzer.serving.policy import PolicyBook
 from analyzer.serving.services import Service, find_services
 from analyzer.stages.book import count_hours, write_stages
 from analyzer.starting import find_starts
@@ -108,6 +109,7 @@ def analyze(
             session.execute("DELETE FROM analysis")
             made_at = now_us if made_at_us is None else made_at_us
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
+            keep_rule_versions(session, rules.versions.rules, rules.limits)
         keep_findings(session, rules.versions)
     return done
 
@@ -275,7 +277,7 @@ def _find_dips(session: "Session", limits: Thresholds) -> None:
 def count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
     """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
     span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
-    run_sql(session, "serving/windows.sql", kv_full_permille=KV_FULL_PERMILLE, **span)
+    run_sql(session, "serving/windows.sql", kv_full_permille=limits.kv_full_permille, **span)
     run_sql(
         session,
         "windows.sql",

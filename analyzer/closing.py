@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from analyzer.config import WEEKDAYS, Settings
+from analyzer.thresholds import LOOK_AHEAD_MS
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
-LOOK_AHEAD_US = HOUR_US // 2  # the longest that a later sample can change what an hour says
+LOOK_AHEAD_US = LOOK_AHEAD_MS * 1000
 CLOSES_AFTER = timedelta(hours=48)
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from analyzer.detectors import exchange
+from analyzer.thresholds import FABRIC_BACK_MS, FABRIC_DIGITS, Thresholds
 from analyzer.windows import RunFacts, RunWindow
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_BACK_US = 7 * 86_400_000_000
-DIGITS = 2  # one more window then seldom changes what an hour was judged by
 
 # The median of what was seen in the week up to the end of the hour.
 _RATES = """
@@ -23,12 +22,12 @@ FROM ({hours}) h ORDER BY h.hour
 """
 
 
-def learn(session: "Session", windows: Iterable[RunWindow], facts: Mapping[str, RunFacts]) -> None:
+def learn(session: "Session", windows: Iterable[RunWindow], facts: Mapping[str, RunFacts], limits: Thresholds) -> None:
     """Keep what these windows of runs within one rack were seen to reach."""
     seen = [
         (window.run_id, window.window_ms * 1000, rate)
         for window in windows
-        if facts[window.run_id].racks == 1 and (rate := exchange.rate(window)) is not None
+        if facts[window.run_id].racks == 1 and (rate := exchange.rate(window, limits)) is not None
     ]
     session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), seen)
 
@@ -40,7 +39,7 @@ def rates(session: "Session", from_us: int, until_us: int) -> dict[int, int | No
 
 
 def _rates(session: "Session", hours: str, asked: dict[str, object]) -> dict[int, int | None]:
-    found = session.rows(_RATES.format(hours=hours), asked | {"back": _BACK_US})
+    found = session.rows(_RATES.format(hours=hours), asked | {"back": FABRIC_BACK_MS * 1000})
     return {hour: _rounded(rate) for hour, rate in found}
 
 
@@ -61,5 +60,5 @@ def outdated(session: "Session", from_us: int) -> list[int]:
 def _rounded(rate: int | None) -> int | None:
     if rate is None:
         return None
-    unit = 10 ** max(0, len(str(rate)) - DIGITS)
+    unit = 10 ** max(0, len(str(rate)) - FABRIC_DIGITS)
     return rate - rate % int(unit)

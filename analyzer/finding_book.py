@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from analyzer.casebook.naming import Key, longer_ids, named
+from analyzer.casebook.rule_versions import rule_versions
 from analyzer.finding_evidence import evidence, speedup
 from analyzer.finding_rules import SUSPICION, WORDS
 from analyzer.finding_sentence import host_words, limit_words, run_words, share_words
@@ -32,6 +33,8 @@ WHERE l.hour >= $start AND l.hour < $end AND coalesce(l.run_id = $run, $run IS N
     AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
 GROUP BY ALL ORDER BY ALL
 """
+
+_JUDGED_BY = "SELECT hour, rules_version FROM ledger_hours WHERE hour >= $start AND hour < $end"
 
 _HELD = """
 SELECT coalesce(r.name, l.run_id), r.team, sum(l.milliseconds)::BIGINT FROM ledger l LEFT JOIN runs r USING (run_id)
@@ -64,6 +67,14 @@ class _Loss:
         self.by_confidence[confidence or "medium"] += ms
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a finding is called in this store, and by which version of its rule its last hour was judged."""
+
+    id: str
+    rule_version: str | None
+
+
 def findings(
     session: "Session", start_us: int, end_us: int, run_id: str | None = None, *, with_evidence: bool = True
 ) -> list[Finding]:
@@ -79,8 +90,26 @@ def findings(
     runs = {run for loss in losses.values() for run in loss.by_run} if with_evidence else set()
     seen = _windows(session, runs, start_us, end_us)
     ids = named(sorted(losses, key=lambda key: (losses[key].first_us, repr(key))), longer_ids(session))
-    found = [_finding(ids[key], key, loss, held.get(key[:2], 0), newest, seen) for key, loss in losses.items()]
+    judged_by = _judged_by(session, start_us, end_us)
+    found = [
+        _finding(
+            key,
+            loss,
+            _Named(ids[key], judged_by.get(loss.last_us, {}).get(f"{key[2]}/{key[3]}")),
+            held.get(key[:2], 0),
+            newest,
+            seen,
+        )
+        for key, loss in losses.items()
+    ]
     return sorted(found, key=lambda f: (f.suspicion, -(f.at_stake_micros or 0), -f.milliseconds, f.id))
+
+
+def _judged_by(session: "Session", start_us: int, end_us: int) -> dict[int, dict[str, str]]:
+    """Return by hour the versions of the rules by which it was judged, as far as they were kept."""
+    known = rule_versions(session)
+    hours = session.rows(_JUDGED_BY, {"start": start_us, "end": end_us})
+    return {hour: known.get(whole, {}) for hour, whole in hours}
 
 
 def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
@@ -146,9 +175,9 @@ def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | No
 
 
 def _finding(
-    id_: str,
     key: Key,
     loss: _Loss,
+    who: _Named,
     held_ms: int,
     newest_us: int,
     seen: dict[tuple[str, str, str | None], list[RunWindow]],
@@ -161,7 +190,7 @@ def _finding(
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
     values = _values(subject, cause, loss, held_ms, windows)
     return Finding(
-        id=id_,
+        id=who.id,
         rule=f"{state}/{cause}",
         subject=shown,
         run_ids=runs,
@@ -182,6 +211,7 @@ def _finding(
         wrong_if=words.wrong_if.format(**values),
         suspicion=is_suspicion,
         hosts=tuple(sorted(loss.hosts)),
+        rule_version=who.rule_version,
     )
 
 

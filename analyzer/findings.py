@@ -44,3 +44,4 @@ class Finding:
     wrong_if: str
     suspicion: bool = False  # below medium confidence: its seconds stay unexplained, and it claims nothing
     hosts: tuple[str, ...] = ()
+    rule_version: str | None = None  # of its rule, when its last hour was judged; None where that was not kept

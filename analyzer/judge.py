@@ -82,7 +82,7 @@ def _verdict(
         underused_confidence=use.confidence,
         is_service=facts.is_service,
         is_interactive=facts.is_interactive,
-        work=_work(window, facts),
+        work=_work(window, facts, limits),
     )
 
 
@@ -103,10 +103,10 @@ def _divided(window: RunWindow, moved: ExchangeJudgement, lag: Lag) -> tuple[Exc
     return replace(moved, straggler_permille=of_short, cross_rack_permille=crossing), 0
 
 
-def _work(window: RunWindow, facts: RunFacts) -> str:
+def _work(window: RunWindow, facts: RunFacts, limits: Thresholds) -> str:
     if facts.stage == "evaluation":
         return "evaluation"
     if facts.is_service:
         return "decode"
-    is_memory_bound = window.dram is not None and window.dram >= 500 and (window.tensor or 0) < 100
-    return "memory_bandwidth" if is_memory_bound else "compute"
+    streams = window.dram is not None and window.dram >= limits.bandwidth_dram_permille
+    return "memory_bandwidth" if streams and (window.tensor or 0) < limits.bandwidth_tensor_permille else "compute"

@@ -14,7 +14,7 @@ from analyzer.judge import Judge
 from analyzer.pending import HOUR_MS, Chunk
 from analyzer.serving.holding import hold_to_policy
 from analyzer.serving.services import Service
-from analyzer.thresholds import Thresholds
+from analyzer.thresholds import CONTEXT_MS, Thresholds
 from analyzer.unjudged import Unjudged, unjudged
 from analyzer.windows import POLICY_FIELDS, RunFacts, RunWindow, Verdict
 
@@ -25,7 +25,6 @@ _COLUMNS = tuple(field.name for field in fields(RunWindow) if field.name not in 
 _VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
 _VERDICT_VALUES = attrgetter(*_VERDICT_COLUMNS)
 _SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's annotation; all else is text
-CONTEXT_MS = 6 * HOUR_MS  # how far back an hour looks: what a run has done for hours is a habit, not an episode
 
 
 def judge_chunk(
@@ -38,7 +37,7 @@ def judge_chunk(
     """Judge `run_windows_here`, keep windows and verdicts in the store, and fill the temporary table `verdicts`."""
     windows = _windows(session)
     _forget(session, chunk)
-    fabric.learn(session, windows, facts)
+    fabric.learn(session, windows, facts, limits)
     rates = fabric.rates(session, chunk.from_ms * 1000, chunk.until_ms * 1000)
     fabric.keep(session, rates)
     before = _stored(session, chunk)

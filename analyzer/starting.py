@@ -13,14 +13,6 @@ from analyzer.thresholds import Thresholds
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-MARGIN_MS = 3_600_000  # how far beyond the day signs are looked for, as samples are
-# A pod's cgroup exists before its image does: it holds the pause container alone, which takes under a megabyte. A
-# Python interpreter that has loaded nothing takes ten.
-PROCESS_BYTES = 8_000_000
-# What a job unpacks itself before it has a GPU context is an image (enroot, apptainer): CUDA's own runtime images
-# unpack to over a gigabyte.
-IMAGE_BYTES = 1_000_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class StartSeen:
@@ -44,7 +36,7 @@ class StartParts:
     warm_from_ms: int
 
 
-def parts(seen: StartSeen) -> StartParts:
+def parts(seen: StartSeen, limits: Thresholds) -> StartParts:
     """Divide one start.
 
     An image is being pulled while there is no GPU context, and either no process of a pod yet, or the run itself
@@ -56,7 +48,7 @@ def parts(seen: StartSeen) -> StartParts:
         bare = seen.from_ms
     if seen.is_pod and seen.life_ms is not None:
         return StartParts(_between(seen.from_ms, seen.life_ms, bare), warm)
-    unpacks = seen.written_bytes is not None and seen.written_bytes >= IMAGE_BYTES
+    unpacks = seen.written_bytes is not None and seen.written_bytes >= limits.image_bytes
     return StartParts(bare if unpacks else seen.from_ms, warm)
 
 
@@ -67,15 +59,15 @@ def find_starts(session: "Session", from_ms: int, until_ms: int, limits: Thresho
         "starting.sql",
         from_ms=from_ms,
         until_ms=until_ms,
-        margin_ms=MARGIN_MS,
+        margin_ms=limits.starting_margin_ms,
         starting_ms=limits.starting_ms,
         held_mb=limits.held_mb,
         active_permille=limits.active_permille,
-        process_bytes=PROCESS_BYTES,
+        process_bytes=limits.process_bytes,
     )
     names = ", ".join(field.name for field in fields(StartSeen))
     rows = session.rows(f"SELECT rid, attempt, uid, {names} FROM starts_seen ORDER BY ALL")
-    divided = [(*key, *_cut(StartSeen(*seen))) for *key, seen in ((*row[:3], row[3:]) for row in rows)]
+    divided = [(*key, *_cut(StartSeen(*seen), limits)) for *key, seen in ((*row[:3], row[3:]) for row in rows)]
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE starts (
@@ -85,8 +77,8 @@ def find_starts(session: "Session", from_ms: int, until_ms: int, limits: Thresho
     session.load("starts", ("rid", "attempt", "uid", "from_ms", "image_until_ms", "warm_from_ms"), divided)
 
 
-def _cut(seen: StartSeen) -> tuple[int, int, int]:
-    cut = parts(seen)
+def _cut(seen: StartSeen, limits: Thresholds) -> tuple[int, int, int]:
+    cut = parts(seen, limits)
     return seen.from_ms, cut.image_until_ms, cut.warm_from_ms
 
 

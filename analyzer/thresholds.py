@@ -1,10 +1,32 @@
-"""The numbers by which is judged, each with its source. Their digest is the rules' version on every ledger row."""
+"""The numbers by which is judged, each with its source. Their digest is the rules' version on every ledger row.
+
+No number that decides what is booked stands elsewhere in Python (tests/analyzer/test_rules.py looks for them). Those of
+the notices do (analyzer/notices/limits.py): notices book nothing, and are made anew whenever they are read.
+"""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from analyzer.rules import RULE_OF
+from analyzer.stages.words import PATTERNS
+from analyzer.windows import WINDOW_MS
+
 RULES = "2026-11-22"  # raised by hand when the SQL or a detector changes its judgement
+
+# What no pass may vary, since what is stored was made by it, or hours meet at it.
+LOOK_AHEAD_MS = 1_800_000  # the longest that a later sample can change what an hour says: as abandoned_ms
+CONTEXT_MS = 21_600_000  # how far back an hour looks: what a run has done for hours is a habit, not an episode
+FABRIC_BACK_MS = 604_800_000  # how far back exchanges inside a rack are the yardstick of those across racks
+FABRIC_DIGITS = 2  # of that rate: one more window then seldom changes what an hour was judged by
+FIXED: Mapping[str, int] = {
+    "window_ms": WINDOW_MS,
+    "look_ahead_ms": LOOK_AHEAD_MS,
+    "context_ms": CONTEXT_MS,
+    "fabric_back_ms": FABRIC_BACK_MS,
+    "fabric_digits": FABRIC_DIGITS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +45,13 @@ class Thresholds:
     abandoned_ms: int = 1_800_000
     held_mb: int = 500  # a CUDA context alone is 300 to 500 MB
     starting_ms: int = 900_000  # DESIGN: 15 min at most, then never used
+    # What starting consists of. A pod's cgroup exists before its image does: it holds the pause container alone, which
+    # takes under a megabyte. A Python interpreter that has loaded nothing takes ten.
+    process_bytes: int = 8_000_000
+    # What a job unpacks itself before it has a GPU context is an image (enroot, apptainer): CUDA's own runtime images
+    # unpack to over a gigabyte.
+    image_bytes: int = 1_000_000_000
+    starting_margin_ms: int = 3_600_000  # how far beyond the chunk the signs of a start are looked for
     gap_ms: int = 600_000  # longer silence is an agent that is down
     # The run's own best: its P90, not P95, which the noise of short intervals lifts above what the run ever averages.
     yardstick_permille: int = 900
@@ -40,6 +69,7 @@ class Thresholds:
     pressure_io_permille: int = 100
     disk_busy_permille: int = 800
     waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
+    resting_permille: int = 900  # stiller and busier halves of a run that differ by less say nothing of its loader
     # Copies from pageable memory take a stall to 3 GB/s and more (25 GB/s pinned, Gen4), of input that is worth it.
     copy_kb_per_ms: int = 3_000
     copied_kb_per_ms: int = 500
@@ -53,6 +83,8 @@ class Thresholds:
     dips_needed: int = 3
     # Exchange between peers: bytes over the links for each GPU and second that make a shortfall an exchange.
     exchange_kb_per_ms: int = 50
+    exchange_short_permille: int = 20  # a shortfall under a fiftieth is no exchange, but the noise of samples
+    exchange_ms: int = 1_000  # in a window; of less no rate is taken
     dense_sm_permille: int = 900  # SM activity of a dense model while it computes (DCGM: 0.8 and more; 0.9 is usual)
     dense_tensor_permille: int = 200  # and of its tensor cores, at the least
     hang_utilization_permille: int = 950
@@ -71,12 +103,38 @@ class Thresholds:
     underused_tensor_permille: int = 100
     underused_dram_permille: int = 300
     underused_power_permille: int = 450  # where no SM activity is measured
+    # Launch-bound (algorithms 1.2: U 80-100, SM .1-.4 without bimodality, low PCIe, P .2-.4, exactly one host thread at
+    # about 100 %, loaders idle).
+    launching_utilization_permille: int = 800
+    launching_power_permille: int = 400
+    launching_activity_permille: int = 400
+    launching_pcie_kb_per_ms: int = 1_000  # KempnerPulse takes 1 GB/s of PCIe for a sign of copies
+    one_core_least_milli: int = 900  # a thread that fills a core, as of a loader worker
+    one_core_most_milli: int = 1_500  # and what else its process does
+    # What work is called that needs no remedy: bound by HBM where that is half busy and the tensor cores hardly.
+    bandwidth_dram_permille: int = 500
+    bandwidth_tensor_permille: int = 100
+    # Services.
+    kv_full_permille: int = 950  # a cache this full preempts and queues
+    late_permille: int = 500  # ours: later than promised in most intervals with answers; one slow one makes none late
+    covered_permille: int = 800  # a window or a look-back with gaps of more than a fifth gives no verdict (1.4)
+    # Agents ask every ten seconds, and tell nothing of what happened while they missed a page for 25 (services.md).
+    read_gap_ms: int = 60_000
     # Checkpoints: a dip with a burst to storage of at least a megabyte a second for each GPU.
     checkpoint_bytes_per_gpu: int = 60_000_000
     checkpoint_dip_permille: int = 900
 
     @property
     def version(self) -> str:
-        """The rules' version: their date and a digest of every number."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """The rules' version: their date and a digest of all that decides: numbers, revisions, words for stages."""
+        revisions = {name: rule.revision for name, rule in RULE_OF.items()}
+        text = json.dumps([self._numbers(), revisions, PATTERNS], sort_keys=True)
         return f"{RULES}+{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    def rule_versions(self) -> dict[str, str]:
+        """Return the version of each rule of findings, by its name."""
+        numbers = self._numbers()
+        return {name: rule.version(numbers) for name, rule in RULE_OF.items()}
+
+    def _numbers(self) -> dict[str, int]:
+        return asdict(self) | dict(FIXED)

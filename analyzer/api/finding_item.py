@@ -12,7 +12,7 @@ from analyzer.api.model import CostMicros, Iso, Micros, Milliseconds, Model, Sho
 from analyzer.casebook.case import Case
 from analyzer.casebook.judgement import Judgement, Mute
 from analyzer.casebook.life import Life
-from analyzer.casebook.record import Record, Tally
+from analyzer.casebook.record import Record, Tally, VersionTally
 from analyzer.findings import Finding
 from analyzer.ids import pattern
 from analyzer.period import Period
@@ -71,6 +71,7 @@ class WordItem(Model):
     verdict: Literal["right", "wrong", "planned"]
     because: str
     period_label: str
+    rule_version: str | None = Field(description="The version of the rule that was judged.")
     recorded_at: Micros
     recorded_at_iso: Iso
 
@@ -82,6 +83,7 @@ class WordItem(Model):
             verdict=word.verdict,
             because=word.because,
             period_label=word.period_label,
+            rule_version=word.claim.rule_version,
             recorded_at=word.recorded_at,
             recorded_at_iso=iso(word.recorded_at),
         )
@@ -115,12 +117,25 @@ class TallyItem(Model):
         return cls(judged=tally.judged, right=tally.right, planned=tally.planned, permille=tally.permille)
 
 
+class VersionItem(Model):
+    """One version of a rule at one confidence."""
+
+    version: str | None = Field(description="Null where it was judged before versions of single rules were kept.")
+    tally: TallyItem
+
+    @classmethod
+    def of(cls, one: VersionTally) -> "VersionItem":
+        """Return a version's tally as the API writes it."""
+        return cls(version=one.version, tally=TallyItem.of(one.tally))
+
+
 class RuleItem(Model):
     """One rule at one confidence."""
 
     rule: str
     confidence: str
     tally: TallyItem
+    versions: list[VersionItem] = Field(description="The same by version of the rule, the first judged first.")
 
 
 class RecordItem(Model):
@@ -139,7 +154,12 @@ class RecordItem(Model):
             medium=TallyItem.of(record.medium),
             low=TallyItem.of(record.low),
             rules=[
-                RuleItem(rule=one.rule, confidence=one.confidence, tally=TallyItem.of(one.tally))
+                RuleItem(
+                    rule=one.rule,
+                    confidence=one.confidence,
+                    tally=TallyItem.of(one.tally),
+                    versions=[VersionItem.of(version) for version in one.versions],
+                )
                 for one in record.rules
             ],
         )
@@ -150,6 +170,7 @@ class FindingItem(Model):
 
     id: str
     rule: str
+    rule_version: str | None = Field(description="Of this rule: its revision, and a digest of the numbers it reads.")
     subject: str
     run_ids: list[str]
     team: str | None
@@ -197,6 +218,7 @@ def _item(finding: Finding, display: Shown, beside: Beside) -> FindingItem:
     return FindingItem(
         id=finding.id,
         rule=finding.rule,
+        rule_version=finding.rule_version,
         subject=finding.subject,
         run_ids=list(finding.run_ids),
         team=finding.team,

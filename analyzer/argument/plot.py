@@ -87,7 +87,7 @@ def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[Figure, ...
     waiting: Figure = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
     copies: Figure = ("copies to GPUs", "GB/s", _copied, None)
     clock: Figure = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
-    fabric: Figure = ("exchange, a host", "GB/s", lambda w: None if (seen := rate(w)) is None else seen / 1e9, None)
+    fabric: Figure = ("exchange, a host", "GB/s", lambda w: _giga(rate(w, limits)), None)
     chip: Figure = ("SM activity", "%", lambda w: _share(w.activity) if w.sm_ms else None, None)
     if state == "communicating":
         return (clock,) if cause == "straggler" else (fabric, chip)
@@ -114,6 +114,10 @@ def _mark(permille: int) -> float:
 
 def _copied(window: RunWindow) -> float | None:
     return None if window.pcie_in_kb is None or not window.ms else window.pcie_in_kb * window.gpus / window.ms / 1000
+
+
+def _giga(bytes_per_second: int | None) -> float | None:
+    return None if bytes_per_second is None else bytes_per_second / 1e9
 
 
 def _averaged(

@@ -163,7 +163,7 @@ def _span(minutes: int) -> str:
 
 def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
     found = [
-        _sign("short of its best", windows, lambda w: w.short, 20),
+        _sign("short of its best", windows, lambda w: w.short, limits.exchange_short_permille),
         _sign("over the links, a GPU", windows, _links, limits.exchange_kb_per_ms, _megabytes),
     ]
     if cause == "straggler":
@@ -171,7 +171,7 @@ def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, cont
         return (*found, behind)
     racks = "not known" if context.racks is None else f"{context.racks:,}"
     found.append(Sign("racks", racks, "2 or more, all known", context.racks is not None and context.racks > 1))
-    seen, fair = median([exchange.rate(window) for window in windows]), context.in_rack_rate
+    seen, fair = median([exchange.rate(window, limits) for window in windows]), context.in_rack_rate
     if seen is not None and fair is not None:
         found.append(Sign("exchange, a host", rate(seen), f"less than {rate(fair)}, as inside a rack", seen < fair))
     return tuple(found)

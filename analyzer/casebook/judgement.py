@@ -32,6 +32,7 @@ class Claim:
     milliseconds: int
     cost_micros: int | None
     rules_version: str
+    rule_version: str | None = None  # of the rule itself, as the store knows it of that version of all
 
     @property
     def rule(self) -> str:

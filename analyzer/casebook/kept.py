@@ -2,11 +2,12 @@
 
 import secrets
 from collections import defaultdict
-from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from analyzer.casebook.judgement import Claim, Judgement, Mute, Verdict
 from analyzer.casebook.life import Life, Spell, as_of
+from analyzer.casebook.rule_versions import RuleVersions, rule_versions
 
 if TYPE_CHECKING:
     from analyzer.period import Period
@@ -48,9 +49,14 @@ def closed_within(session: "Session", period: "Period") -> int:
 
 def judgements(session: "Session") -> list[Judgement]:
     """Return all that was ever said, in order."""
-    columns = ", ".join(("judgement_id", *_CLAIM, *_JUDGED))
+    columns, known = ", ".join(("judgement_id", *_CLAIM, *_JUDGED)), rule_versions(session)
     rows = session.rows(f"SELECT {columns} FROM finding_judgements ORDER BY recorded_at, judgement_id")
-    return [Judgement(row[0], Claim(*row[1 : 1 + len(_CLAIM)]), *row[1 + len(_CLAIM) :]) for row in rows]
+    return [Judgement(row[0], _claim(row[1 : 1 + len(_CLAIM)], known), *row[1 + len(_CLAIM) :]) for row in rows]
+
+
+def _claim(values: tuple[Any, ...], known: RuleVersions) -> Claim:
+    claim = Claim(*values)
+    return replace(claim, rule_version=known.get(claim.rules_version, {}).get(claim.rule))
 
 
 def mutes(session: "Session") -> list[Mute]:
@@ -68,7 +74,11 @@ def add_judgement(session: "Session", claim: Claim, period: "Period", verdict: V
     judgement = Judgement(
         _id(), claim, period.start, period.end, period.label, verdict, said.because, said.who, said.recorded_at
     )
-    values = (judgement.judgement_id, *astuple(claim), *(getattr(judgement, name) for name in _JUDGED))
+    values = (
+        judgement.judgement_id,
+        *(getattr(claim, name) for name in _CLAIM),
+        *(getattr(judgement, name) for name in _JUDGED),
+    )
     session.load("finding_judgements", ("judgement_id", *_CLAIM, *_JUDGED), [values])
     return judgement
 

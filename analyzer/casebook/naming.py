@@ -18,12 +18,12 @@ _LONGER = "SELECT DISTINCT subject, team, state, cause, finding_id FROM finding_
 
 
 def finding_id(subject: str, team: str | None, state: str, cause: str | None, *, length: int = LENGTH) -> str:
-    """Return the id that a finding has in every period, where no other had it first: of what it is, and nothing else."""
+    """Return the id of a finding, where no other had it first: made of what it is, and of nothing else."""
     return short_id("f", subject, team or "", state, cause or "", length=length)
 
 
 def named(keys: Iterable[Key], kept: Mapping[Key, str] | None = None) -> dict[Key, str]:
-    """Return an id of its own for each finding. `keys` are in order of opening; `kept` are ids that are given already."""
+    """Return an id of its own for each finding. `keys` are in order of opening; `kept` are the ids that some have."""
     ids = dict(kept or {})
     taken = set(ids.values())
     for key in keys:

@@ -38,12 +38,21 @@ NONE = Tally(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class VersionTally:
+    """One version of a rule at one confidence; None where it was not kept."""
+
+    version: str | None
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
 class RuleTally:
-    """One rule at one confidence."""
+    """One rule at one confidence: over all its versions, and by each."""
 
     rule: str
     confidence: str
     tally: Tally
+    versions: tuple[VersionTally, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,16 @@ def record_of(judgements: Iterable[Judgement]) -> Record:
         of("high"),
         of("medium"),
         of("low"),
-        tuple(RuleTally(rule, level, _tally(own)) for (rule, level), own in sorted(by_rule.items())),
+        tuple(RuleTally(rule, level, _tally(own), _by_version(own)) for (rule, level), own in sorted(by_rule.items())),
+    )
+
+
+def _by_version(words: list[Judgement]) -> tuple[VersionTally, ...]:
+    """Return a tally of each version, in the order in which they were first judged."""
+    versions = dict.fromkeys(word.claim.rule_version for word in words)
+    return tuple(
+        VersionTally(version, _tally([word for word in words if word.claim.rule_version == version]))
+        for version in versions
     )
 
 

@@ -41,6 +41,7 @@ def judge(
         finding.milliseconds,
         finding.at_stake_micros,
         rules[0][0] if rules else "",
+        finding.rule_version,
     )
     return add_judgement(session, claim, period, kind, checked)
 

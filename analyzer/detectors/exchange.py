@@ -27,23 +27,25 @@ class ExchangeJudgement:
 NO_EXCHANGE = ExchangeJudgement(False)
 
 
-def rate(window: RunWindow) -> int | None:
+def rate(window: RunWindow, limits: Thresholds) -> int | None:
     """Return the bytes a second and node at which this window exchanged over the fabric, or None where it did not.
 
     Time spent exchanging is the share short of the run's best; the bytes are those of the RDMA ports.
     """
     exchange_ms = window.ms // window.gpus * window.short // 1000
-    if window.rdma_out is None or window.nodes < 2 or window.short < 20 or exchange_ms < 1000:
+    if window.rdma_out is None or window.nodes < 2:
+        return None
+    if window.short < limits.exchange_short_permille or exchange_ms < limits.exchange_ms:
         return None
     return window.rdma_out * 1000 // (exchange_ms * window.nodes)
 
 
 def detect(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> ExchangeJudgement:
     """Judge one window. `in_rack_rate` is what this fabric gives inside a rack, in bytes a second and node."""
-    if window.gpus < 2 or window.short < 20 or not links_busy(window, limits):
+    if window.gpus < 2 or window.short < limits.exchange_short_permille or not links_busy(window, limits):
         return NO_EXCHANGE
     straggler = _straggler(window, limits)
-    cross = _cross_rack(window, facts, in_rack_rate, 1000 - straggler)
+    cross = _cross_rack(window, facts, in_rack_rate, 1000 - straggler, limits)
     is_long = window.slowest_gpu is not None and straggler > 0
     return ExchangeJudgement(
         True, straggler, cross, "high" if cross else "medium", window.slowest_gpu if is_long else None
@@ -64,9 +66,11 @@ def _straggler(window: RunWindow, limits: Thresholds) -> int:
     return min(1000, behind * 1000 // window.short)
 
 
-def _cross_rack(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, left_permille: int) -> int:
+def _cross_rack(
+    window: RunWindow, facts: RunFacts, in_rack_rate: int | None, left_permille: int, limits: Thresholds
+) -> int:
     """Return the part that the same bytes would not have taken inside a rack; 0 where racks are not known."""
-    seen = rate(window)
+    seen = rate(window, limits)
     if facts.racks is None or facts.racks < 2 or seen is None or in_rack_rate is None or seen >= in_rack_rate:
         return 0
     return left_permille * (in_rack_rate - seen) // in_rack_rate
@@ -90,8 +94,8 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
     by_bytes = window.rdma_out * 1000 // (in_rack_rate * window.nodes) * 1000 // working_ms
     by_chip = (limits.dense_sm_permille - window.best) * 1000 // (limits.dense_sm_permille - limits.spinning_permille)
     # Where exchanges stand out as dips, the bytes are theirs.
-    steady = 0 if window.short >= 20 else max(0, min(by_bytes, by_chip))
-    return steady if steady >= 20 else 0
+    steady = 0 if window.short >= limits.exchange_short_permille else max(0, min(by_bytes, by_chip))
+    return steady if steady >= limits.exchange_short_permille else 0
 
 
 def spins_in_silence(window: RunWindow, limits: Thresholds) -> bool:

@@ -36,7 +36,6 @@ class Sign:
     full: str | None
 
 
-RESTING_PERMILLE = 900  # halves that differ by less say nothing
 NOT_LOW = InputJudgement(False, None, "low")
 
 
@@ -112,7 +111,7 @@ def detect(signs: Sequence[Sign], limits: Thresholds) -> list[InputJudgement]:
     usual = _prevailing(full, sum(low))
     if usual is not None and full.count(usual) * 5 >= sum(cause is not None for cause in full) * 4:
         full = [cause and usual for cause in full]  # what a tenth of an hour says against the run's habit is noise
-    lasts = sum(low) * 2 >= len(windows) and not _workers_rest(windows)
+    lasts = sum(low) * 2 >= len(windows) and not _workers_rest(windows, limits)
     return [
         _judgement(window, is_low, cause or usual, lasts, _persists(full, index, limits), limits)
         for index, (window, is_low, cause) in enumerate(zip(windows, low, full, strict=True))
@@ -169,7 +168,7 @@ def _of_the_process_itself(window: RunWindow, lasts: bool, limits: Thresholds) -
     return InputJudgement(True, "loader_software", "low")
 
 
-def _workers_rest(windows: Sequence[RunWindow]) -> bool:
+def _workers_rest(windows: Sequence[RunWindow], limits: Thresholds) -> bool:
     """True where the loaders rest while the GPUs stand still: then they wait for the run, and not the run for them.
 
     A loader that is the limit works on through the stall; one that is not fills its queue and blocks, so that its use
@@ -181,7 +180,7 @@ def _workers_rest(windows: Sequence[RunWindow]) -> bool:
         return False
     worked, rested = _mean_busiest(busier), _mean_busiest(stiller)
     expected = 1000 * (1000 - _mean_still(stiller)) // max(1, 1000 - _mean_still(busier))
-    return expected <= RESTING_PERMILLE and worked > 0 and rested * 1000 // worked < (1000 + expected) // 2
+    return expected <= limits.resting_permille and worked > 0 and rested * 1000 // worked < (1000 + expected) // 2
 
 
 def _mean_busiest(windows: Sequence[RunWindow]) -> int:

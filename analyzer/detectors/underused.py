@@ -9,14 +9,6 @@ from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow
 
-# Launch-bound (algorithms 1.2: U 80-100, SM .1-.4 without bimodality, low PCIe, P .2-.4, exactly one host thread at
-# about 100 %, loaders idle).
-LAUNCHING_UTILIZATION_PERMILLE = 800
-LAUNCHING_POWER_PERMILLE = 400
-LAUNCHING_ACTIVITY_PERMILLE = 400
-LAUNCHING_PCIE_KB_PER_MS = 1_000  # KempnerPulse takes 1 GB/s of PCIe for a sign of copies
-ONE_CORE_MILLI = (900, 1_500)  # a thread that fills a core (as of a loader worker), and what else its process does
-
 
 @dataclass(frozen=True, slots=True)
 class UnderuseJudgement:
@@ -50,26 +42,26 @@ def _is_launching(window: RunWindow, limits: Thresholds) -> bool:
     Without the host's word kernels are only known to be small. A rank whose cores are not told apart from its
     loader's must have a loader that rests.
     """
-    if (window.utilization or 0) < LAUNCHING_UTILIZATION_PERMILLE or not _chip_is_thin(window):
+    if (window.utilization or 0) < limits.launching_utilization_permille or not _chip_is_thin(window, limits):
         return False
-    if at_least(per_gpu_rate(window, window.pcie_in_kb), LAUNCHING_PCIE_KB_PER_MS):
+    if at_least(per_gpu_rate(window, window.pcie_in_kb), limits.launching_pcie_kb_per_ms):
         return False
-    return _one_thread_a_rank(window) and _loader_rests(window, limits)
+    return _one_thread_a_rank(window, limits) and _loader_rests(window, limits)
 
 
-def _chip_is_thin(window: RunWindow) -> bool:
+def _chip_is_thin(window: RunWindow, limits: Thresholds) -> bool:
     """Little power, where it is told, and little SM activity, where that is."""
     if window.power is None and window.sm_ms * 2 < window.ms:
         return False
-    is_thin = window.sm_ms * 2 < window.ms or window.activity <= LAUNCHING_ACTIVITY_PERMILLE
-    return is_thin and not at_least(window.power, LAUNCHING_POWER_PERMILLE + 1)
+    is_thin = window.sm_ms * 2 < window.ms or window.activity <= limits.launching_activity_permille
+    return is_thin and not at_least(window.power, limits.launching_power_permille + 1)
 
 
-def _one_thread_a_rank(window: RunWindow) -> bool:
+def _one_thread_a_rank(window: RunWindow, limits: Thresholds) -> bool:
     if window.cores_used_milli is None:
         return False
-    low, high = ONE_CORE_MILLI
-    return low * window.gpus <= window.cores_used_milli <= high * window.gpus
+    least, most = limits.one_core_least_milli, limits.one_core_most_milli
+    return least * window.gpus <= window.cores_used_milli <= most * window.gpus
 
 
 def _loader_rests(window: RunWindow, limits: Thresholds) -> bool:

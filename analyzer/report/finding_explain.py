@@ -78,9 +78,10 @@ def state_words(finding: Finding, life: Life | None, timezone: str) -> str:
 
 
 def rules_words(finding: Finding, argument: Argument | None) -> str:
-    """Return the rule with the date of the rules and thresholds by which its hours were judged."""
+    """Return the rule with its version, and the date of all rules and thresholds by which its hours were judged."""
     dates = sorted({version.partition("+")[0] for version in argument.rules}) if argument else []
-    return f"{plain(finding.rule)}" + (f", rules of {', '.join(map(plain, dates))}" if dates else "")
+    rule = plain(" ".join(filter(None, (finding.rule, finding.rule_version))))
+    return rule + (f", rules of {', '.join(map(plain, dates))}" if dates else "")
 
 
 def _head(explained: Explained, paper: Paper) -> list[str]:

@@ -24,7 +24,6 @@ IDLE_SERVICE = "idle service"
 NO_POLICY = "no policy declared"
 NO_TRAFFIC = "the requests of its replicas, throughout its policy's look-back"
 NO_COUNTER = "its count of answered requests"
-LATE_PERMILLE = 500  # ours: later than promised in most intervals with answers; one slow request makes no window late
 
 Place = tuple[str, int]  # run id, window_ms
 
@@ -40,8 +39,9 @@ class Held:
 
 @dataclass(slots=True)
 class _Found:
-    """What is judged of all services while they are gone through."""
+    """What is judged of all services while they are gone through, and by which numbers."""
 
+    limits: Thresholds
     windows: dict[Place, RunWindow]
     excesses: dict[Place, Excess]
     unjudged: list[Unjudged]
@@ -61,7 +61,7 @@ def hold_to_policy(
     by_run: dict[str, list[RunWindow]] = defaultdict(list)
     for window in windows:
         by_run[window.run_id].append(window)
-    found = _Found({}, {}, [])
+    found = _Found(limits, {}, {}, [])
     times = replica_times(session, chunk, limits)
     for service in services:
         own = [window for run in service.run_ids for window in by_run.get(run, ())]
@@ -88,7 +88,7 @@ def _hold(
     for window in own:
         by_window[window.window_ms].append(window)
     rows = {at: in_force(service.rows, at * 1000) for at in by_window}
-    asked = _needs(session, service, by_window, rows)
+    asked = _needs(session, service, by_window, rows, found.limits)
     whys: dict[tuple[str, int], list[str | None]] = defaultdict(list)  # by run and hour; None: judged
     for at, of_window in sorted(by_window.items()):
         policy = rows[at]
@@ -113,7 +113,11 @@ def _hour_us(window: RunWindow) -> int:
 
 
 def _needs(
-    session: "Session", service: Service, by_window: dict[int, list[RunWindow]], rows: dict[int, Policy | None]
+    session: "Session",
+    service: Service,
+    by_window: dict[int, list[RunWindow]],
+    rows: dict[int, Policy | None],
+    limits: Thresholds,
 ) -> dict[int, Need]:
     asked: dict[int, Need] = {}
     held = held_spans(session, service.run_ids)
@@ -122,7 +126,7 @@ def _needs(
         uses = kept_uses(session, service.run_ids, min(by_window), max(by_window), policy)
         for window, of_window in by_window.items():
             uses[window] = [Use.of(each, policy) for each in of_window]
-        asked |= needs(at, uses, held, policy)
+        asked |= needs(at, uses, held, policy, limits)
     return asked
 
 
@@ -139,7 +143,7 @@ def _judge(
     replicas = _replicas(present, policy)
     for window in windows:
         found.windows[window.run_id, at] = replace(window, replicas=len(replicas), needed=needed, policy=policy.words)
-    if not replicas or any(window.slow is not None and window.slow >= LATE_PERMILLE for window in windows):
+    if not replicas or any(window.slow is not None and window.slow >= found.limits.late_permille for window in windows):
         return
     span_ms = max(time.until_ms for time in present) - min(time.from_ms for time in present)
     for run, over in excess(replicas, needed, span_ms).items():

@@ -30,7 +30,6 @@ from analyzer.toml_entry import MICROS, Entry, read_toml
 
 LOOK_BACK_HOURS = 24
 LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
-KV_FULL_PERMILLE = 950  # a cache this full preempts and queues
 _KEYS = (
     *CONDITIONS,
     "labels",

@@ -13,9 +13,6 @@ from analyzer.thresholds import Thresholds
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-# Agents ask every ten seconds, and tell nothing of what happened while they missed a page for 25 (docs/services.md).
-READ_GAP_MS = 60_000
-
 _QUIET = """
 SELECT u.uuid, q.from_ms, q.until_ms FROM quiet q JOIN units u USING (uid)
 WHERE q.uid IN (SELECT h.uid FROM holds h JOIN service_runs r USING (rid)) ORDER BY ALL
@@ -67,7 +64,7 @@ def _idle(
         {
             "from_us": chunk.from_ms * 1000 - MARGIN_US,
             "until_us": chunk.until_ms * 1000 + MARGIN_US,
-            "gap_ms": READ_GAP_MS,
+            "gap_ms": limits.read_gap_ms,
             "abandoned_ms": limits.abandoned_ms,
         },
     ):

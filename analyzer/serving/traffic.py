@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from analyzer.serving.idle import Span
 from analyzer.serving.policy import Policy
+from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunWindow
 
 MICROS = 1_000_000
 HOUR_MS = 3_600_000
-# A window with gaps of more than a fifth gives no verdict (algorithms.md 1.4), and neither does such a look-back.
-COVERED_PERMILLE = 800
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def replicas_of(gpus: int, members: int | None, policy: Policy) -> int:
     return members or 1
 
 
-def needed(uses: Sequence[Use], policy: Policy) -> int | None:
+def needed(uses: Sequence[Use], policy: Policy, limits: Thresholds) -> int | None:
     """Return the replicas that the traffic of one window needs; None where it is not known.
 
     `uses` are all runs of the service. What was not read of a replica's requests is taken to be like what was, up to a
@@ -61,7 +60,7 @@ def needed(uses: Sequence[Use], policy: Policy) -> int | None:
         return _ceiling(busy_ms * wanted, WINDOW_MS * (policy.busy_micros or MICROS))
     there_ms = sum(use.there_ms for use in uses)
     read_ms = sum(use.requests_ms or 0 for use in uses)
-    if read_ms == 0 or read_ms * 1000 < there_ms * COVERED_PERMILLE:
+    if read_ms == 0 or read_ms * 1000 < there_ms * limits.covered_permille:
         return None
     requests = sum(use.requests or 0 for use in uses) * max(there_ms, read_ms)
     each = read_ms * WINDOW_MS * policy.requests_per_second_micros  # what one replica answers in the window
@@ -86,6 +85,7 @@ def needs(
     uses: Mapping[int, Sequence[Use]],
     held: Mapping[str, Sequence[Span]],
     policy: Policy,
+    limits: Thresholds,
 ) -> dict[int, Need]:
     """Return the need in each of these windows, from what the service did in them and before.
 
@@ -105,14 +105,14 @@ def needs(
         seen = len(uses.get(at, ()))
         if some == 0 and at >= first:
             known[at] = 0
-        elif seen == 0 or seen * 1000 < throughout * COVERED_PERMILLE:
+        elif seen == 0 or seen * 1000 < throughout * limits.covered_permille:
             known[at] = None  # runs that were there and not seen may have done anything
         else:
-            known[at] = needed(uses[at], policy)
-    return {at: found for at, found in _sliding(known, back, policy) if at in wanted}
+            known[at] = needed(uses[at], policy, limits)
+    return {at: found for at, found in _sliding(known, back, policy, limits) if at in wanted}
 
 
-def _sliding(known: Mapping[int, int | None], back: int, policy: Policy) -> list[tuple[int, Need]]:
+def _sliding(known: Mapping[int, int | None], back: int, policy: Policy, limits: Thresholds) -> list[tuple[int, Need]]:
     """Return the need at each window: the most of it and of those in its look-back."""
     highest: deque[tuple[int, int]] = deque()  # falling needs, with their windows
     found, unknown, order = [], 0, list(known)
@@ -127,7 +127,7 @@ def _sliding(known: Mapping[int, int | None], back: int, policy: Policy) -> list
             highest.pop()
         if now is not None:
             highest.append((now, at))
-        is_known = now is not None and unknown * 1000 <= (back + 1) * (1000 - COVERED_PERMILLE)
+        is_known = now is not None and unknown * 1000 <= (back + 1) * (1000 - limits.covered_permille)
         found.append((at, Need(policy.minimum_replicas, highest[0][0] if is_known else None)))
     return found
 

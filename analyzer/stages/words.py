@@ -46,6 +46,8 @@ _LAUNCHERS = (
     ("alignment", re.compile(rf"openrlhf|{_START}verl{_END}|nemo-aligner", re.IGNORECASE)),
     ("fine-tuning", re.compile(rf"axolotl|{_START}trl{_END}|llama-?factory|torchtune", re.IGNORECASE)),
 )
+# What of this decides how time is booked, as text: a service and a notebook wait by design. Part of the rules' version.
+PATTERNS: tuple[str, ...] = tuple(f"{word} {pattern.pattern}" for word, pattern in (*_WORDS, *_LAUNCHERS))
 _LAUNCHER_LABELS = ("launcher", "app.kubernetes.io/name", "app.kubernetes.io/component")
 _RAY_SERVE_LABEL = "ray_deployment"  # the agent reads it from the title that Ray Serve gives its replicas
 

@@ -34,8 +34,9 @@ DATED: dict[str, str | None] = {
 }
 # Small tables that are made whole by each pass: replaced where they differ.
 WHOLE = ("finding_book",)
-# What people said, by its key: rows are only ever added, so that neither side loses what the other has.
-SAID = {"finding_judgements": "judgement_id", "finding_mutes": "mute_id"}
+# What people said, and what the rules were, by its key: rows are only ever added, so that neither side loses what the
+# other has.
+SAID = {"finding_judgements": "judgement_id", "finding_mutes": "mute_id", "rule_versions": "rules_version"}
 _MIRRORED = (*DATED, *WHOLE, *SAID)
 _DAY_US = 86_400_000_000
 _DIFFERENT = """

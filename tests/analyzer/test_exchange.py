@@ -37,7 +37,7 @@ def test_what_is_as_fast_as_inside_a_rack_is_fair() -> None:
 
 def test_the_rate_is_bytes_over_the_time_spent_exchanging() -> None:
     """Of one node, and of the time short of the run's best alone."""
-    assert rate(exchanging(10)) == 10 * 10**9
+    assert rate(exchanging(10), Thresholds()) == 10 * 10**9
 
 
 @pytest.mark.parametrize(("seen", "permille"), [(5, 500), (2, 800), (9, 100), (10, 0), (12, 0)])

@@ -1,6 +1,7 @@
 """The book in a store: made of the ledger, the same however often and by whomever it is made."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from analyzer.analysis import analyze
 from analyzer.casebook.case import read_case
 from analyzer.casebook.judgement import muted
 from analyzer.casebook.keep import keep_findings
 from analyzer.casebook.kept import Said, judgements, mutes
 from analyzer.casebook.naming import finding_id
+from analyzer.casebook.record import Tally, VersionTally, record_of
 from analyzer.casebook.say import judge, mute
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
@@ -21,6 +24,7 @@ from analyzer.pending import Versions
 from analyzer.period import Calendar, Period
 from analyzer.reading import Reader, Request
 from analyzer.states import BOOKINGS
+from analyzer.thresholds import Thresholds
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import beside
@@ -29,6 +33,7 @@ from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 from tests.ledger.generated import generate
 
 WEEK = Calendar().week_of(MONDAY)
+NEXT = Calendar().week_of(MONDAY + 7 * DAY)
 RUN = "slurm/alpha/1"
 NOW = MONDAY + DAY
 SAID = Said("seen it in the log", "cli:ada", NOW)
@@ -127,6 +132,29 @@ def test_the_book_holds_what_is_avoidable_to_the_millisecond(seed: int) -> None:
     hidden = [one for one in report.findings if report.why_not_shown(one)]
     assert sum(one.milliseconds for one in (*report.shown, *hidden)) == booked
     fleet.store.close()
+
+
+def test_a_finding_names_the_version_of_its_own_rule_and_a_judgement_keeps_it() -> None:
+    """Precision is of a version: what was said of the rule as it was must not be counted for the rule as it is."""
+    fleet = Fleet()
+    idle_at(fleet, (2, 6), (8, 12))
+    fleet.analyze(now=MONDAY + DAY)
+    with fleet.store.session() as session:
+        (before,) = [one for one in findings(session, MONDAY, MONDAY + DAY) if one.cause == "abandoned"]
+        kept = judge(session, [before], WEEK, before.id, "right", SAID)
+    longer = replace(Thresholds(), abandoned_ms=2_400_000)
+    for limits in (longer, replace(longer, low_permille=60)):
+        analyze(fleet.store, Settings(), now_us=MONDAY + DAY, limits=limits)
+    with fleet.store.session() as session:
+        (after,) = [one for one in findings(session, MONDAY, MONDAY + DAY) if one.cause == "abandoned"]
+        judge(session, [after], NEXT, after.id, "wrong", replace(SAID, recorded_at=NOW + 1))
+        (tally,) = record_of(judgements(session)).rules
+        whole = session.rows("SELECT count(*), count(DISTINCT versions) FROM rule_versions")
+    assert kept.claim.rule_version == before.rule_version == Thresholds().rule_versions()["held_idle/abandoned"]
+    assert after.rule_version not in (None, before.rule_version)
+    said = ((before.rule_version, Tally(1, 1, 0)), (after.rule_version, Tally(1, 0, 0)))
+    assert tally.versions == tuple(VersionTally(*one) for one in said)
+    assert whole == [(3, 3)]  # the last differs in another rule, and leaves this one's version as it was
 
 
 def test_ids_stay_when_weeks_pass() -> None:

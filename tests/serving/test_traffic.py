@@ -9,9 +9,11 @@ from analyzer.serving.idle import idle_spans, overlap_ms
 from analyzer.serving.policy import Policy
 from analyzer.serving.surplus import Excess, Replica, excess
 from analyzer.serving.traffic import Use, needed, needs
+from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS
 
 ROW = Policy(1, {"name": "chat"}, {}, None, 2, 10_000_000, None, 0, None, 1, None, 0, None, "test")
+LIMITS = Thresholds()
 HOUR = 6 * WINDOW_MS
 HELD = {"r": [(0, 100 * HOUR)]}
 
@@ -23,56 +25,56 @@ def use(requests: int | None, read_ms: int | None = WINDOW_MS, still: int = 500)
 
 def test_traffic_is_rounded_up_to_replicas() -> None:
     """6,000 in ten minutes are 10 a second, one replica's worth; one more needs another."""
-    assert needed([use(6_000)], ROW) == 1
-    assert needed([use(6_001)], ROW) == 2
-    assert needed([use(0)], ROW) == 0
-    assert needed([use(6_000)], replace(ROW, standby_micros=250_000)) == 2
+    assert needed([use(6_000)], ROW, LIMITS) == 1
+    assert needed([use(6_001)], ROW, LIMITS) == 2
+    assert needed([use(0)], ROW, LIMITS) == 0
+    assert needed([use(6_000)], replace(ROW, standby_micros=250_000), LIMITS) == 2
 
 
 def test_what_was_not_read_is_like_what_was_up_to_a_fifth() -> None:
     """Nine minutes of ten read: the tenth is taken to be alike. Seven of ten give no verdict."""
-    assert needed([use(5_400, WINDOW_MS * 9 // 10)], ROW) == 1
-    assert needed([use(5_401, WINDOW_MS * 9 // 10)], ROW) == 2
-    assert needed([use(4_200, WINDOW_MS * 7 // 10)], ROW) is None
-    assert needed([use(6_000), use(None)], ROW) is None
+    assert needed([use(5_400, WINDOW_MS * 9 // 10)], ROW, LIMITS) == 1
+    assert needed([use(5_401, WINDOW_MS * 9 // 10)], ROW, LIMITS) == 2
+    assert needed([use(4_200, WINDOW_MS * 7 // 10)], ROW, LIMITS) is None
+    assert needed([use(6_000), use(None)], ROW, LIMITS) is None
 
 
 def test_a_share_of_time_counts_busy_replicas() -> None:
     """Three replicas that are busy half of the time are one and a half: three at a target of 0.6 (2.5 rounded up)."""
     target = replace(ROW, requests_per_second_micros=None, busy_micros=600_000)
-    assert needed([use(None), use(None), use(None)], target) == 3
-    assert needed([Use(4 * WINDOW_MS, 4, 500, 1)], target) == 1  # one replica of four GPUs
+    assert needed([use(None), use(None), use(None)], target, LIMITS) == 3
+    assert needed([Use(4 * WINDOW_MS, 4, 500, 1)], target, LIMITS) == 1  # one replica of four GPUs
 
 
 def test_the_look_back_must_be_known() -> None:
     """A service that is younger than its look-back has not shown its peak; a gap of a fifth is borne."""
     windows = {at: [use(6_000)] for at in range(0, 3 * HOUR, WINDOW_MS)}
-    found = needs(windows, windows, HELD, ROW)
+    found = needs(windows, windows, HELD, ROW, LIMITS)
     assert [at // WINDOW_MS for at, need in sorted(found.items()) if need.traffic is None] == [0, 1, 2, 3, 4]
     del windows[8 * WINDOW_MS]
-    found = needs(windows, windows, HELD, ROW)
+    found = needs(windows, windows, HELD, ROW, LIMITS)
     assert found[9 * WINDOW_MS].replicas == 2  # one of seven: the minimum holds
     del windows[10 * WINDOW_MS]
-    assert needs(windows, windows, HELD, ROW)[11 * WINDOW_MS].replicas is None
+    assert needs(windows, windows, HELD, ROW, LIMITS)[11 * WINDOW_MS].replicas is None
 
 
 def test_time_without_any_replica_needed_none() -> None:
     """A service that was scaled to nothing overnight has a look-back that is known."""
     windows = {at: [use(6_000)] for at in range(2 * HOUR, 3 * HOUR, WINDOW_MS)}
     held = {"r": [(0, WINDOW_MS), (2 * HOUR, 3 * HOUR)]}
-    assert needs(windows, windows, held, ROW)[2 * HOUR].traffic == 1
+    assert needs(windows, windows, held, ROW, LIMITS)[2 * HOUR].traffic == 1
 
 
 def test_runs_that_were_there_and_not_seen_leave_the_traffic_unknown() -> None:
     """Half of the service is on hosts whose agent is down: it may have answered anything."""
     windows = {at: [use(6_000)] for at in range(0, 3 * HOUR, WINDOW_MS)}
-    assert all(need.traffic is None for need in needs(windows, windows, HELD | {"s": HELD["r"]}, ROW).values())
+    assert all(need.traffic is None for need in needs(windows, windows, HELD | {"s": HELD["r"]}, ROW, LIMITS).values())
 
 
 def test_the_busiest_window_is_remembered_for_the_look_back() -> None:
     """And forgotten after it."""
     windows = {at: [use(30_000 if at == 2 * HOUR else 600)] for at in range(0, 5 * HOUR, WINDOW_MS)}
-    found = needs(windows, windows, HELD, ROW)
+    found = needs(windows, windows, HELD, ROW, LIMITS)
     high = [at for at, need in sorted(found.items()) if need.traffic == 5]
     assert high == list(range(2 * HOUR, 3 * HOUR + 1, WINDOW_MS))
 

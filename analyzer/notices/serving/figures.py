@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from analyzer.findings import Evidence
 from analyzer.ids import short_id
 from analyzer.notices.notice import Actor, Notice, Span
-from analyzer.serving.holding import LATE_PERMILLE
 from analyzer.statements import statements
 from analyzer.states import Confidence
+from analyzer.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -90,7 +90,7 @@ def read(session: "Session", span: Span) -> Iterator[Figures]:
         "busy": BUSY_PERMILLE,
         "standing": STANDING_PERMILLE,
         "single": SINGLE_MILLI,
-        "late": LATE_PERMILLE,
+        "late": Thresholds().late_permille,
     }
     for service, team, run_ids, *sums in session.rows(select, asked):
         yield Figures(service, team, tuple(run_ids), *sums)
