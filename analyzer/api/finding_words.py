@@ -1,7 +1,8 @@
 """POST /v1/findings/{id}/judgement and /mute: who owns a finding says whether it is right. The audit says who did."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
@@ -59,62 +60,77 @@ class MuteDocument(Document):
     mute: MuteItem
 
 
+@dataclass(frozen=True, slots=True)
+class _Word(Generic[A]):
+    """One thing that can be said of a finding: how it is asked for, and how it is kept and answered."""
+
+    name: str
+    path: str
+    asked: type[A]
+    document: type[Document]
+    keep: "Callable[[Reading, Request, str, A], Document]"
+    about: str
+
+
 def finding_word_routes(desk: "Desk") -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
-
-    @router.post(
-        "/findings/{finding_id}/judgement",
-        response_model=JudgementDocument,
-        responses=_REFUSALS,
-        openapi_extra=_body(JudgementAsked),
-        tags=["findings"],
-    )
-    async def judgement(request: Request, finding_id: FindingId) -> Response:
-        """Say whether a finding is right. Words are added: the last one on a finding and a period counts."""
-        asked = await _asked(request, JudgementAsked)
-        return (
-            asked if isinstance(asked, Response) else await run_in_threadpool(_judge, desk, request, finding_id, asked)
-        )
-
-    @router.post(
-        "/findings/{finding_id}/mute",
-        response_model=MuteDocument,
-        responses=_REFUSALS,
-        openapi_extra=_body(MuteAsked),
-        tags=["findings"],
-    )
-    async def muted(request: Request, finding_id: FindingId) -> Response:
-        """Leave a finding out of lists for a while. Its time stays in every sum."""
-        asked = await _asked(request, MuteAsked)
-        return (
-            asked if isinstance(asked, Response) else await run_in_threadpool(_mute, desk, request, finding_id, asked)
-        )
-
+    _add(router, desk, _JUDGEMENT)
+    _add(router, desk, _MUTE)
     return router
 
 
-def _judge(desk: "Desk", request: Request, finding_id: str, asked: JudgementAsked) -> Response:
-    def keep(reading: "Reading") -> JudgementDocument:
-        period = reading.period(asked.since, asked.until)
-        said = _said(request, asked.because)
-        found = reading.findings(period)
-        kept = judge(reading.whole.session, found, period, finding_id, asked.verdict, said)
-        _audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
-        return JudgementDocument(**reading.head(), judgement=WordItem.of(kept))
+def _add(router: APIRouter, desk: "Desk", word: _Word[A]) -> None:
+    async def post(request: Request, finding_id: FindingId) -> Response:
+        asked = await _asked(request, word.asked)
+        if isinstance(asked, Response):
+            return asked
+        return await run_in_threadpool(_answer, desk, request, lambda it: word.keep(it, request, finding_id, asked))
 
-    return _answer(desk, request, keep)
+    router.add_api_route(
+        f"/findings/{{finding_id}}/{word.path}",
+        post,
+        methods=["POST"],
+        name=word.name,
+        description=word.about,
+        response_model=word.document,
+        responses=_REFUSALS,
+        openapi_extra=_body(word.asked),
+        tags=["findings"],
+    )
 
 
-def _mute(desk: "Desk", request: Request, finding_id: str, asked: MuteAsked) -> Response:
-    def keep(reading: "Reading") -> MuteDocument:
-        period = reading.period(asked.since, None)
-        said, zone = _said(request, asked.because), reading.reader.settings.timezone
-        kept = mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
-        _audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
-        return MuteDocument(**reading.head(), mute=MuteItem.of(kept))
+def _judge(reading: "Reading", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
+    period, said = reading.period(asked.since, asked.until), _said(request, asked.because)
+    kept = judge(reading.whole.session, reading.findings(period), period, finding_id, asked.verdict, said)
+    _audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
+    return JudgementDocument(**reading.head(), judgement=WordItem.of(kept))
 
-    return _answer(desk, request, keep)
+
+def _mute(reading: "Reading", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+    period, said = reading.period(asked.since, None), _said(request, asked.because)
+    zone = reading.reader.settings.timezone
+    kept = mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
+    _audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
+    return MuteDocument(**reading.head(), mute=MuteItem.of(kept))
+
+
+_JUDGEMENT = _Word(
+    "judgement",
+    "judgement",
+    JudgementAsked,
+    JudgementDocument,
+    _judge,
+    "Say whether a finding is right. Words are added: the last one on a finding and a period counts.",
+)
+_MUTE = _Word(
+    "muted",
+    "mute",
+    MuteAsked,
+    MuteDocument,
+    _mute,
+    "Leave a finding out of lists for a while. Its time stays in every sum.",
+)
 
 
 def _answer(desk: "Desk", request: Request, keep: "Callable[[Reading], Document]") -> Response:

@@ -5,14 +5,14 @@ evidence, and such notices have low confidence unless runs of that name have end
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
 from analyzer.notices.limits import LIMITS, NoticeLimits
-from analyzer.notices.notice import Notice, Span, notice_id
-from analyzer.notices.wording import called, counted, gib, percent
+from analyzer.notices.notice import Notice, Span
+from analyzer.notices.of_runs import OfRun, Words, by_name, notice_of
+from analyzer.notices.wording import counted, gib, percent
 from analyzer.statements import statements
 from analyzer.states import Confidence
 from analyzer.unjudged import Unjudged
@@ -24,12 +24,9 @@ RULE = "run/hbm_headroom"
 
 
 @dataclass(frozen=True, slots=True)
-class Fullest:
+class Fullest(OfRun):
     """The fullest GPU of one run, in its whole hours of work after the first. Memory is bytes."""
 
-    run_id: str
-    name: str | None
-    team: str | None
     node: str
     gpu_uuid: str
     memory_bytes: int
@@ -54,8 +51,8 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         return
     values: dict[str, object] = {"hours": LIMITS.hbm_hours, "full": LIMITS.hbm_full_permille}
     runs = [Fullest(*row) for row in session.rows(select, values)]
-    for _, parts in groupby(runs, lambda run: run.name or run.run_id):
-        yield from judged(list(parts))
+    for of_name in by_name(runs):
+        yield from judged(of_name)
 
 
 def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
@@ -66,19 +63,11 @@ def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[N
     worst = max(full, key=lambda run: (run.full_permille, run.run_id))
     is_flat = all(run.least * 1000 >= run.most * limits.hbm_flat_permille for run in full)
     free = worst.memory_bytes - worst.most
-    yield Notice(
-        notice_id(RULE, worst.name or worst.run_id),
-        RULE,
-        called([worst.name or worst.run_id] * len(full)),
+    words = Words(
         f"{gib(free)} of {gib(worst.memory_bytes)} GPU memory left at its fullest: a longer sequence or batch ends it; "
         "leave a tenth free (smaller micro-batch, activation checkpointing, sharding)",
-        "run",
         _confidence(worst.failed, is_flat),
-        node=worst.node,
-        gpu_uuid=worst.gpu_uuid,
-        run_ids=tuple(run.run_id for run in full),
-        team=worst.team,
-        evidence=(
+        (
             Evidence(
                 "memory in use",
                 f"{percent(worst.full_permille)} at the most",
@@ -90,8 +79,9 @@ def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[N
             ),
             Evidence("ended for want of memory", counted(worst.failed, "run") + " of this name"),
         ),
-        wrong_if="its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
+        "its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
     )
+    yield replace(notice_of(RULE, full, words), team=worst.team, node=worst.node, gpu_uuid=worst.gpu_uuid)
 
 
 def _confidence(failed: int, is_flat: bool) -> Confidence:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
 from analyzer.notices.limits import LIMITS, NoticeLimits
-from analyzer.notices.notice import Notice, Span, notice_id
-from analyzer.notices.wording import called, gpu_hours, percent
+from analyzer.notices.notice import Notice, Span
+from analyzer.notices.of_runs import OfRun, Words, by_name, notice_of
+from analyzer.notices.wording import gpu_hours, percent
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged
 
@@ -19,12 +19,9 @@ RULE = "run/mixed_precision"
 
 
 @dataclass(frozen=True, slots=True)
-class Pipes:
+class Pipes(OfRun):
     """What the pipes of one training run's GPUs did: means in permille, None where nobody told."""
 
-    run_id: str
-    name: str | None
-    team: str | None
     ms: int  # GPU time
     sm: int
     tensor: int
@@ -41,8 +38,8 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         "tensor": LIMITS.precision_tensor_permille,
     }
     runs = [Pipes(*row) for row in session.rows(select, values)]
-    for _, parts in groupby(runs, lambda run: run.name or run.run_id):
-        yield from judged(list(parts))
+    for of_name in by_name(runs):
+        yield from judged(of_name)
     skus = [sku for sku, _ in session.rows(silent, {"start": span.start_us, "end": span.end_us})]
     if skus:
         yield span.unjudged(RULE, f"no SM and tensor activity of {', '.join(skus)} (GPM is Hopper's and newer)")
@@ -53,30 +50,24 @@ def judged(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Not
     found = [run for run in runs if _rests(run, limits)]
     if not found:
         return
-    first = found[0]
     ms = sum(run.ms for run in found)
     told = [run.fp32 for run in found if run.fp32 is not None]
     sm = sum(run.sm * run.ms for run in found) // ms
     tensor = max(run.tensor for run in found)
-    yield Notice(
-        notice_id(RULE, first.name or first.run_id),
-        RULE,
-        called([first.name or first.run_id] * len(found)),
+    words = Words(
         f"tensor cores unused ({percent(tensor)}) while SMs are busy ({percent(sm)}) over {gpu_hours(ms)} GPU-hours: "
         "train in mixed precision (BF16 with autocast; TF32 for what must stay FP32)",
-        "run",
         "high" if len(told) == len(found) else "medium",
-        run_ids=tuple(run.run_id for run in found),
-        team=first.team,
-        evidence=(
+        (
             Evidence("SM activity", percent(sm)),
             Evidence(
                 "tensor cores", f"{percent(tensor)} at most", f"under {percent(limits.precision_tensor_permille)}"
             ),
             Evidence("FP32 pipe", percent(max(told)) if told else "not told"),
         ),
-        wrong_if="its work is no matrix product (simulation, embeddings, graph kernels), or loses accuracy in BF16",
+        "its work is no matrix product (simulation, embeddings, graph kernels), or loses accuracy in BF16",
     )
+    yield notice_of(RULE, found, words)
 
 
 def _rests(run: Pipes, limits: NoticeLimits) -> bool:

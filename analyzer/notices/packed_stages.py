@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
 from analyzer.notices.gathering import rolled_until
 from analyzer.notices.limits import LIMITS, NoticeLimits
-from analyzer.notices.notice import Notice, Span, notice_id
-from analyzer.notices.wording import called, percent
+from analyzer.notices.notice import Notice, Span
+from analyzer.notices.of_runs import OfRun, Words, by_name, notice_of
+from analyzer.notices.wording import percent
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged
 from collector.tiers.retained import kept_from
@@ -21,12 +21,9 @@ RULE = "run/packed_stages"
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(OfRun):
     """One run, minute by minute: means in permille, and the minutes of either stage."""
 
-    run_id: str
-    name: str | None
-    team: str | None
     minutes: int
     gpu: int
     cpu: int  # of the cores that it may use
@@ -44,8 +41,8 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     ids = [run_id for (run_id,) in session.rows(candidates, {"gpu": LIMITS.packed_gpu_permille})]
     if ids:
         runs = [Turns(*row) for row in session.rows(_minutes(session, span), _values(span, ids))]
-        for _, parts in groupby(runs, lambda run: run.name or run.run_id):
-            yield from judged(list(parts))
+        for of_name in by_name(runs):
+            yield from judged(of_name)
 
 
 def _minutes(session: "Session", span: Span) -> str:
@@ -73,28 +70,22 @@ def judged(runs: Sequence[Turns], limits: NoticeLimits = LIMITS) -> Iterator[Not
     found = [run for run in runs if _alternates(run, limits)]
     if not found:
         return
-    first = found[0]
     minutes = sum(run.minutes for run in found)
     cpu_share = 1000 * sum(run.cpu_minutes for run in found) // minutes
     gpu_share = 1000 * sum(run.gpu_minutes for run in found) // minutes
     gpu = sum(run.gpu * run.minutes for run in found) // minutes
-    yield Notice(
-        notice_id(RULE, first.name or first.run_id),
-        RULE,
-        called([first.name or first.run_id] * len(found)),
+    words = Words(
         f"its GPUs are at {percent(gpu)}: they wait {percent(cpu_share)} of the time while its processors are full, "
         f"and work {percent(gpu_share)} by turns: split it into a run for processors and a run for GPUs",
-        "run",
         "high" if all(run.turns >= 2 * limits.packed_turns for run in found) else "medium",
-        run_ids=tuple(run.run_id for run in found),
-        team=first.team,
-        evidence=(
+        (
             Evidence("processors full, GPUs quiet", percent(cpu_share)),
             Evidence("GPUs busy, processors not full", percent(gpu_share)),
             Evidence("turns", f"{sum(run.turns for run in found):,}", f"in {minutes // 60:,} hours"),
         ),
-        wrong_if="both stages need what the other keeps in memory, or the processors' stage is an evaluation",
+        "both stages need what the other keeps in memory, or the processors' stage is an evaluation",
     )
+    yield notice_of(RULE, found, words)
 
 
 def _alternates(run: Turns, limits: NoticeLimits) -> bool:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
 from analyzer.notices.limits import LIMITS, MIG_CAPABLE, NoticeLimits
-from analyzer.notices.notice import Notice, Span, notice_id
-from analyzer.notices.wording import called, gib, gpu_hours, percent, tenths
+from analyzer.notices.notice import Notice, Span
+from analyzer.notices.of_runs import OfRun, Words, notice_of
+from analyzer.notices.wording import gib, gpu_hours, percent, tenths
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged
 
@@ -22,12 +23,9 @@ RULE = "run/too_large"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Use(OfRun):
     """What one run made of its GPUs while it worked. Shares are permille; None where nobody told."""
 
-    run_id: str
-    name: str | None
-    team: str | None
     sku: str | None  # None where it had several kinds
     gpu_bytes: int | None
     gpus: int
@@ -64,7 +62,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     }
     uses = [Use(*row) for row in session.rows(select, values)]
     owned = [Kind(*row) for row in session.rows(kinds, period)]
-    for _, parts in groupby(uses, lambda use: (use.name or use.run_id, use.sku)):
+    for _, parts in groupby(uses, lambda use: (use.subject, use.sku)):
         yield from judged(list(parts), owned)
 
 
@@ -75,23 +73,17 @@ def judged(uses: Sequence[Use], owned: Sequence[Kind], limits: NoticeLimits = LI
     if instead is None:
         return
     first = small[0]
-    subject = called([first.name or first.run_id] * len(small))
     most = max(use.memory for use in small)
     busiest = max(use.utilization for use in small)
-    yield Notice(
-        notice_id(RULE, f"{first.name or first.run_id} {first.sku}"),
-        RULE,
-        subject,
+    words = Words(
         f"{percent(busiest)} utilization and {gib(most)} at most of {first.sku} over "
         f"{gpu_hours(sum(use.held_ms for use in small))} GPU-hours: {instead} would do; try it with one run",
-        "run",
         "high" if all(use.sm is not None and use.dram is not None for use in small) else "medium",
-        run_ids=tuple(use.run_id for use in small),
-        team=first.team,
-        evidence=tuple(_evidence(small)),
-        wrong_if="it needs the large GPU for a part of its work that is not in this period, or for peers and links; "
+        tuple(_evidence(small)),
+        "it needs the large GPU for a part of its work that is not in this period, or for peers and links; "
         "what JAX and vLLM set aside says nothing of what they need, and was not the reason here",
     )
+    yield notice_of(RULE, small, words, kind=first.sku or "")
 
 
 def _is_small(use: Use, limits: NoticeLimits) -> bool:
