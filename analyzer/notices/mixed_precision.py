@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
 from analyzer.notices.limits import LIMITS, NoticeLimits
-from analyzer.notices.notice import Notice, Span
-from analyzer.notices.of_runs import OfRun, Words, by_name, notice_of
+from analyzer.notices.notice import Notice, Span, Words
+from analyzer.notices.of_runs import OfRun, by_name, notice_of
 from analyzer.notices.wording import gpu_hours, percent
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged

@@ -1,6 +1,6 @@
 """What a notice is: something to look at that claims no GPU-second. What it costs stands in the findings."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -36,6 +36,16 @@ class Notice:
     team: str | None = None
     evidence: tuple[Evidence, ...] = ()
     wrong_if: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a rule says of its subject, and why; whoever asked the rule knows of whom."""
+
+    sentence: str
+    confidence: Confidence
+    evidence: Sequence[Evidence]
+    wrong_if: str
 
 
 @dataclass(frozen=True, slots=True)

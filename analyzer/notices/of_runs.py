@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
-from analyzer.findings import Evidence
-from analyzer.notices.notice import Notice, notice_id
+from analyzer.notices.notice import Notice, Words, notice_id
 from analyzer.notices.wording import called
-from analyzer.states import Confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +30,6 @@ def by_name(rows: Iterable[R]) -> Iterator[list[R]]:
     """Yield the rows of each name together; they come in order of name."""
     for _, parts in groupby(rows, lambda row: row.subject):
         yield list(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What is said of the runs of one name."""
-
-    sentence: str
-    confidence: Confidence
-    evidence: Sequence[Evidence]
-    wrong_if: str
 
 
 def notice_of(rule: str, runs: Sequence[OfRun], words: Words, kind: str = "") -> Notice:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
 from analyzer.notices.limits import LIMITS, MIG_CAPABLE, NoticeLimits
-from analyzer.notices.notice import Notice, Span
-from analyzer.notices.of_runs import OfRun, Words, notice_of
+from analyzer.notices.notice import Notice, Span, Words
+from analyzer.notices.of_runs import OfRun, notice_of
 from analyzer.notices.wording import gib, gpu_hours, percent, tenths
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged

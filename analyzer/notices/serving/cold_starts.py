@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Evidence
-from analyzer.notices.notice import Notice, Span
+from analyzer.notices.notice import Notice, Span, Words
 from analyzer.notices.serving.figures import Figures, hours, percent
 from analyzer.statements import statements
 from analyzer.unjudged import Unjudged
@@ -52,16 +52,16 @@ def judge(starts: Starts, span: Span) -> Iterator[Notice]:
     usual, longest = (starts.usual_ms or 0) / 1000, starts.longest_ms / 1000
     answered = Evidence("first answer", f"{(starts.answer_ms or 0) / 60_000:.1f} min after a run began, in the median")
     about = Figures(starts.service, starts.team, starts.run_ids, starts.held_ms)
-    yield about.notice(
-        RULE,
+    words = Words(
         f"{starts.service} spent {hours(starts.starting_ms)} GPU-hours on starting, "
         f"{percent(starts.starting_ms, starts.held_ms)} of what it held: GPUs were started {starts.starts} times, "
         f"{usual:,.0f} s in the median. Weights on local disk, fewer restarts or a warm reserve shorten it.",
+        "high",
         (
             Evidence("starts", f"{starts.starts} GPUs in {days} {'day' if days == 1 else 'days'}"),
             Evidence("start of a GPU", f"{usual:,.0f} s in the median, {longest:,.0f} s at the longest"),
             *((answered,) if starts.answer_ms is not None else ()),
         ),
         "the service starts as often and as long after its weights lie on local disk",
-        "high",
     )
+    yield about.notice(RULE, words)

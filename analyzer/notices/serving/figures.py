@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings import Evidence
 from analyzer.ids import short_id
-from analyzer.notices.notice import Actor, Notice, Span
+from analyzer.notices.notice import Notice, Span, Words
 from analyzer.statements import statements
-from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
 
 if TYPE_CHECKING:
@@ -55,27 +53,19 @@ class Figures:
     late_standing_ms: int = 0
     late_standing: int = 0  # runs
 
-    def notice(
-        self,
-        kind: str,
-        sentence: str,
-        evidence: tuple[Evidence, ...],
-        wrong_if: str,
-        confidence: Confidence,
-        actor: Actor = "run",
-    ) -> Notice:
+    def notice(self, kind: str, words: Words) -> Notice:
         """Return a notice about this service; its id depends on the rule, the service and its team."""
         return Notice(
             short_id("n", "serving", kind, self.service, self.team or ""),
             f"serving/{kind}",
             self.service,
-            sentence,
-            actor,
-            confidence,
+            words.sentence,
+            "run",
+            words.confidence,
             run_ids=self.run_ids,
             team=self.team,
-            evidence=evidence,
-            wrong_if=wrong_if,
+            evidence=tuple(words.evidence),
+            wrong_if=words.wrong_if,
         )
 
 

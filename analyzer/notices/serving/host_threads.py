@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from analyzer.findings import Evidence
-from analyzer.notices.notice import Notice
+from analyzer.notices.notice import Words
 from analyzer.notices.serving.figures import (
     FULL_PERMILLE,
     THROTTLED_PERMILLE,
@@ -16,27 +16,27 @@ from analyzer.notices.serving.figures import (
 RULE = "host_threads"
 
 
-def judge(figures: Figures) -> Iterator[Notice | str]:
-    """Yield the notice, or the signal that is missing."""
+def judge(figures: Figures) -> Words | str | None:
+    """Return what is to be said, or the signal that is missing."""
     if figures.answering_ms is None or figures.answering_idle_ms is None:
-        yield "how many of its requests run"
-    elif not is_worth_naming(figures.answering_idle_ms, figures.answering_ms):
-        return
-    elif figures.host_known_ms is None:
-        yield "processor figures of its processes or cgroup"
-    elif is_worth_naming(figures.host_full_ms, figures.answering_ms):
+        return "how many of its requests run"
+    if not is_worth_naming(figures.answering_idle_ms, figures.answering_ms):
+        return None
+    if figures.host_known_ms is None:
+        return "processor figures of its processes or cgroup"
+    if is_worth_naming(figures.host_full_ms, figures.answering_ms):
         share = percent(figures.host_full_ms, figures.answering_ms)
-        yield figures.notice(
-            RULE,
+        return Words(
             f"{figures.service} worked on requests without a kernel on its GPUs for at least {share} of the time while "
             "its processor was full: threads of the host (tokenizing, scheduling, Python) are the limit.",
+            "medium",
             (
                 *_full(figures),
                 Evidence("requests without a kernel", f"at least {hours(figures.host_full_ms)} GPU-hours"),
             ),
             "more cores or more server processes do not raise requests a second at the same latency",
-            "medium",
         )
+    return None
 
 
 def _full(figures: Figures) -> Iterator[Evidence]:

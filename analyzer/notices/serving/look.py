@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from analyzer.notices.notice import Notice, Span
+from analyzer.notices.notice import Notice, Span, Words
 from analyzer.notices.serving import cold_starts, host_threads, kv_cache, late, queue, unbatched
 from analyzer.notices.serving.figures import Figures, read
 from analyzer.unjudged import Unjudged
@@ -11,7 +11,7 @@ from analyzer.unjudged import Unjudged
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-Judge = Callable[[Figures], Iterator[Notice | str]]  # a text is the signal that is missing
+Judge = Callable[[Figures], Words | str | None]  # a text is the signal that is missing
 
 JUDGES: tuple[tuple[str, Judge], ...] = (
     (kv_cache.RULE, kv_cache.judge),
@@ -26,9 +26,9 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by service and rule, and what could not be judged for want of a signal."""
     for figures in read(session, span):
         for rule, judge in JUDGES:
-            for said in judge(figures):
-                if isinstance(said, Notice):
-                    yield said
-                else:
-                    yield Unjudged(span.start_us, figures.service, f"serving/{rule}", said)
+            said = judge(figures)
+            if isinstance(said, Words):
+                yield figures.notice(rule, said)
+            elif said is not None:
+                yield Unjudged(span.start_us, figures.service, f"serving/{rule}", said)
     yield from cold_starts.look(session, span)
