@@ -16,10 +16,10 @@ T = TypeVar("T")
 KEPT = 8  # computed readings of whole periods: as many as people look at in a day
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and
-# the prices that it was made from.
+# the prices that it was made from. Hashed twice, or what an even number of rows have in common would cancel out.
 _CONTENT = """
-SELECT (SELECT (count(*), bit_xor(hash(hour, status, input_digest))) FROM ledger_hours),
-    (SELECT (count(*), bit_xor(hash(r))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments),
+SELECT (SELECT (count(*), bit_xor(hash(hash(hour, status, input_digest)))) FROM ledger_hours),
+    (SELECT (count(*), bit_xor(hash(hash(r)))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments),
     (SELECT count(*) FROM finding_judgements), (SELECT count(*) FROM finding_mutes)
 """
 # What changes whenever the content does: a pass writes down that it was made, and people's words are only ever added.

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from analyzer.pending import Versions
     from collector.store.session import Session
 
-# The status of an hour is no part of it: an hour that closes says what it said.
+# The status of an hour is no part of it: an hour that closes says what it said. Hashed twice: of several columns DuckDB
+# combines the hashes by XOR, and of an even number of hours with one digest that would cancel out.
 _CHANGED = """
 WITH now AS (
     SELECT hour // $day_us * $day_us AS day,
-        bit_xor(hash(hour, input_digest))::VARCHAR || ' ' || count(*) AS digest
+        bit_xor(hash(hash(hour, input_digest)))::VARCHAR || ' ' || count(*) AS digest
     FROM ledger_hours GROUP BY ALL
 )
 SELECT coalesce(n.day, m.day), n.digest FROM now n FULL JOIN finding_days_made m USING (day)

@@ -112,6 +112,20 @@ def test_a_second_pass_and_a_second_analyzer_write_the_same_book() -> None:
     assert book(fleet) == before
 
 
+def test_a_day_whose_hours_are_all_booked_anew_together_is_counted_anew() -> None:
+    """An even number of hours that have one digest, before and after: the day's own must show the change still."""
+    fleet = Fleet()
+    idle_at(fleet, (2, 6))
+    fleet.analyze()
+    before = book(fleet)
+    with fleet.store.session() as session:
+        assert session.row("SELECT count(*) % 2, count(DISTINCT input_digest) FROM ledger_hours") == (0, 1)
+        session.execute("UPDATE ledger_hours SET input_digest = 'other'")
+        session.execute("UPDATE ledger SET milliseconds = 2 * milliseconds")
+        keep_findings(session, Versions("", ""))
+    assert [row[10] for row in book(fleet)] == [2 * int(str(row[10])) for row in before]
+
+
 @profile(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(seed=st.integers(0, 2**32))
 def test_the_book_holds_what_is_avoidable_to_the_millisecond(seed: int) -> None:
