@@ -27,6 +27,7 @@ from analyzer.statements import run as run_sql
 from analyzer.states import LOSABLE
 from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunFacts
+from collector.store.adopting import take_up
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -92,6 +93,7 @@ def analyze(
     """
     policies = settings.policy_book()
     rules = Rules(settings, limits or Thresholds(), settings.price_book(), policies, bucket_ms, now_us)
+    take_up(store)  # where another analyzer has booked into the lake, go on from what it booked
     with store.session() as session:
         with session.transaction():  # of one catalogue too, which each statement by itself would ask anew
             up_to_batches = mark_arrivals(session, rules.limits)

@@ -3,6 +3,8 @@
 CollectorError
 ├── ConfigError     the settings are wrong; exit 2
 ├── StoreError      the store cannot be opened, read or written; exit 3
+│   └── TakenError  another analyzer has booked into the lake meanwhile; nothing was changed
+├── HeldElsewhereError  another analyzer books into this lake; this one follows its books
 ├── RegistryError   the registry does not answer, or refuses; exit 3
 ├── BackupError     a backup cannot be made, is damaged, or cannot be restored there; exit 3
 ├── FileRefusedError    a file cannot be imported; exit 3
@@ -24,6 +26,14 @@ class ConfigError(CollectorError):
 
 class StoreError(CollectorError):
     """The store cannot be opened, read or written."""
+
+
+class TakenError(StoreError):
+    """Another analyzer has booked into the lake since this one went on from its books; nothing was changed."""
+
+
+class HeldElsewhereError(CollectorError):
+    """Another analyzer has the lease under which the lake is booked into; the message names it and the way out."""
 
 
 class RegistryError(CollectorError):

@@ -1,6 +1,6 @@
 """One process for one site: collector, analysis and pages; or one of them alone."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,6 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from analyzer.analysis import Analysis, analyze
 from analyzer.api.routes import add_api
 from analyzer.config import Settings
 from analyzer.doctor.sight import Live
@@ -20,12 +19,14 @@ from collector.access.opening import access_of
 from collector.app import create_app
 from collector.config import CollectorConfig
 from collector.health import Readiness, add_health, opened
-from collector.store.books import mirror
 from collector.store.database import Store
-from collector.tenancy.opening import tenant_of
+from collector.tenancy.analyzing import BookingLease
+from collector.tenancy.opening import analyst_of, tenant_of
 from collector.writer import Writer
 from dashboards.assets import assets
+from dashboards.booking import Booker
 from dashboards.job import AnalysisJob
+from dashboards.job_page import JobPage
 from dashboards.operations import add_doctor
 from dashboards.pages import Pages
 from dashboards.prices import add_prices
@@ -51,15 +52,13 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     app = _collecting(collector, store) if config.collects else _bare(collector, store)
     sealer = app.state.sealer if config.collects else None
 
-    def pass_over(now: int) -> Analysis:
-        if sealer is not None:
-            sealer.once()  # so that the ledger speaks of what has just arrived
-        done = analyze(store, config.settings, now_us=now)
-        mirror(store)
-        return done
-
-    job = AnalysisJob(pass_over, config.analyze_seconds or ANALYZE_SECONDS)
+    tenant = app.state.writer.tenant if config.collects else analyst_of(collector, store)
+    if tenant is not None and not config.collects:
+        run_beside(app, tenant.start, tenant.stop)
+    booker = Booker(store, config.settings, tenant.booking_lease() if tenant is not None else None, sealer)
+    job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
+    run_beside(app, lambda: None, booker.stop)
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
 
@@ -68,21 +67,23 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
 
     page = FleetPage(reader)
     run_beside(app, page.start, page.stop)
-    _add_metrics(app, page)
+    _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(assets(), include_in_schema=False)
     app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
     app.include_router(reading_routes(reader))
     add_api(app, store.session, config.settings, judges)
     add_prices(app, config.settings)
-    add_doctor(app, collector, config.settings, store, lambda: _live(app, job))
+    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
     return app
 
 
-def _live(app: FastAPI, job: AnalysisJob) -> Live:
+def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:
     """Return what only this process knows of the analysis, of sealing and of what agents send beyond us."""
     writer, sealer = getattr(app.state, "writer", None), getattr(app.state, "sealer", None)
     ignored = {} if writer is None else writer.metrics.ignored_counts()
-    return Live(job.last.error, None if sealer is None else sealer.failing, ignored)
+    holder = lease.holder if lease is not None else None
+    books_since = holder.since if holder is not None and holder.is_mine else None
+    return Live(job.last.error, None if sealer is None else sealer.failing, ignored, job.last.held, books_since)
 
 
 def _collecting(config: CollectorConfig, store: Store) -> FastAPI:
@@ -99,15 +100,16 @@ def _bare(config: CollectorConfig, store: Store) -> FastAPI:
     return app
 
 
-def _add_metrics(app: FastAPI, page: FleetPage) -> None:
-    """Let /metrics tell of the fleet too; an analyzer alone tells of nothing else."""
+def _add_metrics(app: FastAPI, pages: Sequence[Callable[[], bytes]]) -> None:
+    """Let /metrics tell of the fleet and of the analysis too; an analyzer alone tells of nothing else."""
     if (writer := getattr(app.state, "writer", None)) is not None:
-        writer.metrics.join(page.exposition)
+        for page in pages:
+            writer.metrics.join(page)
         return
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def metrics() -> Response:
-        return Response(page.exposition(), media_type=CONTENT_TYPE_LATEST)
+        return Response(b"".join(page() for page in pages), media_type=CONTENT_TYPE_LATEST)
 
 
 def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:

@@ -3,24 +3,31 @@
 import logging
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from analyzer.errors import AnalyzerError
-from collector.errors import CollectorError
+from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from analyzer.analysis import Analysis
 
 LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
 
+_REASONS: dict[type[Exception], str] = {TakenError: "taken", RegistryError: "registry"}
+REASONS = ("held", "taken", "registry", "failed")
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How the newest analysis went. `generation` counts those that changed the ledger; `error` is None on success."""
+    """How the newest analysis went. `generation` counts those that changed the ledger; `error` is None on success.
+
+    `held` says which other analyzer books into the lake, None where none does; `unbooked` counts passes by why
+    nothing of them was booked.
+    """
 
     generation: int = 0
     passes: int = 0
@@ -28,6 +35,8 @@ class Pass:
     finished_at: int | None = None  # microseconds UTC
     seconds: float | None = None
     error: str | None = None
+    held: str | None = None
+    unbooked: "Mapping[str, int]" = field(default_factory=dict)
 
 
 class AnalysisJob:
@@ -58,8 +67,10 @@ class AnalysisJob:
             now = time.time_ns() // 1000
             try:
                 done = self._analyze(now)
+            except HeldElsewhereError as error:
+                self._stood_by(str(error))
             except (AnalyzerError, CollectorError) as error:
-                self._failed(str(error))
+                self._failed(error)
             else:
                 self._succeeded(done.rows + done.adjustments > 0)
             taken = time.monotonic() - began
@@ -68,15 +79,26 @@ class AnalysisJob:
             )
             return self.last
 
-    def _failed(self, sentence: str) -> None:
+    def _stood_by(self, sentence: str) -> None:
+        if self.last.held != sentence:
+            LOG.info("%s", sentence)
+        self.last = replace(self.last, error=None, held=sentence, unbooked=self._counted("held"))
+
+    def _counted(self, reason: str) -> "Mapping[str, int]":
+        return {**self.last.unbooked, reason: self.last.unbooked.get(reason, 0) + 1}
+
+    def _failed(self, error: AnalyzerError | CollectorError) -> None:
+        sentence = str(error)
+        reason = next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "failed")
         if self.last.error != sentence:  # a change of state is logged once
             LOG.error("the analysis failed: %s", sentence)
-        self.last = replace(self.last, error=sentence, failures=self.last.failures + 1)
+        failures, unbooked = self.last.failures + 1, self._counted(reason)
+        self.last = replace(self.last, error=sentence, held=None, failures=failures, unbooked=unbooked)
 
     def _succeeded(self, changed: bool) -> None:
         if self.last.error is not None:
             LOG.warning("the analysis works again")
-        self.last = replace(self.last, error=None, generation=self.last.generation + changed)
+        self.last = replace(self.last, error=None, held=None, generation=self.last.generation + changed)
 
     def _run(self) -> None:
         while not self._ending.is_set():

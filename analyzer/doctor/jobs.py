@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from analyzer.doctor.line import Line, Section
 from analyzer.doctor.sight import Sight
-from analyzer.doctor.words import DAY, SECOND_US, count, span
+from analyzer.doctor.words import DAY, SECOND_US, count, moment, some, span
 from collector.errors import StoreError
+from collector.store.booking import FIRST, newest
+from collector.store.books import days_doubled
 from collector.upkeep.turns import JobState, states
 
 OLD_ANALYSIS_SECONDS = DAY
@@ -20,6 +22,7 @@ def jobs(sight: Sight) -> Section:
 def _analysis(sight: Sight) -> Iterator[Line]:
     if sight.live is not None and sight.live.analysis_error is not None:
         yield Line("bad", f"the last analysis failed: {sight.live.analysis_error}", "the server's log says more")
+    yield from _booking(sight)
     rows = sight.session.rows("SELECT analysed_at FROM analysis")
     if not rows:
         if not sight.session.rows(f"SELECT 1 FROM {sight.receipts} LIMIT 1"):
@@ -32,6 +35,24 @@ def _analysis(sight: Sight) -> Iterator[Line]:
     old = age > OLD_ANALYSIS_SECONDS
     remedy = "see whether a server runs on this store" if old else ""
     yield Line("note" if old else "ok", f"the ledger was brought up to date {span(age)} ago", remedy)
+
+
+def _booking(sight: Sight) -> Iterator[Line]:
+    """Say which of several analyzers books into the lake; a site with one has nothing to hear of it."""
+    if sight.live is not None and sight.live.held is not None:
+        yield Line("ok", sight.live.held)
+    if sight.live is not None and sight.live.books_since is not None:
+        yield Line("ok", f"this one books into the lake since {moment(sight.live.books_since)} UTC, and no other")
+    if sight.store.lake is None:
+        return
+    at = newest(sight.session)
+    if sight.live is None and sight.store.lake.file is None and at.booking != FIRST:
+        age = max(0.0, (sight.now_us - at.booked_at) / SECOND_US)
+        yield Line("ok", f"{at.holder} booked into the lake last, {span(age)} ago")
+    if days := days_doubled(sight.session):
+        named = some([moment(day)[:10] for day in days])
+        what = f"the lake's books have hours of {count(len(days), 'day')} twice: {named}"
+        yield Line("bad", what, "the next pass of the analyzer that has the ledger in its hot file puts them right")
 
 
 def _upkeep(sight: Sight) -> Iterator[Line]:

@@ -19,6 +19,8 @@ class Live:
     analysis_error: str | None = None
     seal_error: str | None = None
     ignored: dict[str, int] = field(default_factory=dict)  # what newer agents send beyond us: columns, tables
+    held: str | None = None  # of several analyzers: the sentence that says which other books into the lake
+    books_since: int | None = None  # and since when this one does, microseconds UTC
 
 
 @dataclass(frozen=True, slots=True)

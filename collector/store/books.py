@@ -1,16 +1,21 @@
 """The books: the ledger and all that the analyzer writes, mirrored into the lake for readers of other processes.
 
 The analyzer writes them into its hot file, which no other process can open. After a pass, the days that it made anew
-are replaced in `lake.books`, in one transaction of the lake: a reader sees a whole day as it was, or as it is.
+are replaced in `lake.books`, in one transaction of the lake: a reader sees a whole day as it was, or as it is. It names
+the booking that it follows (booking.py), so that of two analyzers only one can book.
 """
 
 from typing import TYPE_CHECKING
 
+from collector.errors import StoreError, TakenError
+from collector.store import booking
 from collector.store.lake import delete
 from collector.store.lake_schema import made
 from collector.store.missing import add_missing, columns_there
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from collector.store.database import Store
     from collector.store.session import Session
 
@@ -21,6 +26,7 @@ DATED: dict[str, str | None] = {
     "adjustments": "hour",
     "not_evaluated": "hour",
     "run_activity": "hour",
+    "run_doings": "hour",
     "checkpoints": "minute",
     "run_windows": "window_start",
     "run_timeline": "bucket_start",
@@ -31,6 +37,7 @@ DATED: dict[str, str | None] = {
     "gpus_sighted": None,
     "services_sighted": None,
     "analysis": None,
+    "analysed_until": None,
 }
 # Small tables that are made whole by each pass: replaced where they differ.
 WHOLE = ("finding_book",)
@@ -38,11 +45,16 @@ WHOLE = ("finding_book",)
 # other has.
 SAID = {"finding_judgements": "judgement_id", "finding_mutes": "mute_id", "rule_versions": "rules_version"}
 _MIRRORED = (*DATED, *WHOLE, *SAID)
-_DAY_US = 86_400_000_000
+DAY_US = 86_400_000_000
 _DIFFERENT = """
 SELECT DISTINCT hour // {day_us} * {day_us} AS day
 FROM {hot}.ledger_hours h FULL JOIN lake.books.ledger_hours b USING (hour)
 WHERE (h.status, h.input_digest) IS DISTINCT FROM (b.status, b.input_digest) ORDER BY day
+"""
+# An earlier release let two analyzers book the same hours side by side.
+_DOUBLED = """
+SELECT DISTINCT hour // {day_us} * {day_us} AS day
+FROM (SELECT hour FROM lake.books.ledger_hours GROUP BY hour HAVING count(*) > 1) ORDER BY day
 """
 
 
@@ -52,36 +64,81 @@ def make_tables(session: "Session") -> None:
     Raises:
         StoreError: the catalogue refuses.
     """
+    booking.make_places(session)
     made(session, _add_missing)
 
 
 def _add_missing(session: "Session") -> None:
     session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
-    add_missing(session, "lake.books", _columns(session), columns_there(session, "lake", "books"))
+    tables: dict[str, Sequence[str]] = {**_columns(session), **booking.IN_LAKE}
+    if "bookings" in add_missing(session, "lake.books", tables, columns_there(session, "lake", "books")):
+        # From here on there always is a row to follow: who makes the table makes it, and only one can make the table.
+        session.execute("INSERT INTO lake.books.bookings VALUES (?, '', 0, 0)", [booking.FIRST])
 
 
-def mirror(store: "Store") -> int:
+def mirror(store: "Store", holder: str | None = None) -> int:
     """Bring the lake's books up to the hot file's, and return how many UTC days were replaced.
 
-    Which days differ is seen from their hours' digests, so that a pass that was cut off is made good by the next.
+    Which days differ is seen from their hours' digests, so that a pass that was cut off is made good by the next. Days
+    that have an hour twice are replaced as well. `holder` is what whoever books is called.
 
     Raises:
+        TakenError: another analyzer has booked since this hot file was equal to the lake; nothing was changed.
         StoreError: the lake refused; nothing of it was changed.
     """
     if store.lake is None or store.hot is None:
         return 0
-    with store.turn, store.session() as session, session.transaction():
-        days = [day for (day,) in session.rows(_DIFFERENT.format(hot=store.hot, day_us=_DAY_US))]
-        for table, dated in DATED.items() if days else ():
-            where = " OR ".join(f"{dated} BETWEEN {day} AND {day + _DAY_US - 1}" for day in days) if dated else "true"
-            delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
-            session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {store.hot}.{table} WHERE {where}")
+    with store.turn, store.session() as session:
+        following = booking.set_out(session, store.hot)
+        try:
+            with session.transaction():
+                days = _mirror(session, store.hot, following, holder or booking.holder_of(store))
+        except StoreError as error:
+            # Another that booked at the same time shows as a conflict, in words of DuckLake.
+            if isinstance(error, TakenError) or booking.may_follow(session, store.hot):
+                raise
+            raise TakenError(booking.taken(booking.newest(session))) from error
+        if not days and booking.may_follow(session, store.hot):
+            following = booking.newest(session).booking  # nothing was left to book: equal as it stands
+        booking.confirm(session, store.hot, following)
     mirror_findings(store)
     return len(days)
 
 
+def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[int]:
+    days = sorted({*days_different(session, hot), *days_doubled(session)})
+    if not days:
+        return []
+    booking.follow(session, hot, following, holder)
+    booking.note_days(session, following, days)
+    for table, dated in DATED.items():
+        where = within(dated, days) if dated else "true"
+        if table == "run_doings" and not session.rows("SELECT 1 FROM lake.books.run_doings LIMIT 1"):
+            where = "true"  # an earlier release did not mirror it
+        delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
+        session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
+    return days
+
+
+def within(column: str, days: "Sequence[int]") -> str:
+    """Return the condition that a row is of one of these UTC days, given by their first microsecond."""
+    return " OR ".join(f"{column} BETWEEN {day} AND {day + DAY_US - 1}" for day in days)
+
+
+def days_different(session: "Session", hot: str) -> list[int]:
+    """Return the days whose hours the hot file and the lake do not say alike."""
+    return [day for (day,) in session.rows(_DIFFERENT.format(hot=hot, day_us=DAY_US))]
+
+
+def days_doubled(session: "Session") -> list[int]:
+    """Return the days of which the lake's books have an hour more than once; there are none such."""
+    return [day for (day,) in session.rows(_DOUBLED.format(day_us=DAY_US))]
+
+
 def mirror_findings(store: "Store") -> None:
     """Bring what is kept of findings to the other side: the book to the lake, what people said either way.
+
+    The book of a hot file that is behind the lake's books stays where it is.
 
     Raises:
         StoreError: the lake refused; nothing of it was changed.
@@ -89,18 +146,24 @@ def mirror_findings(store: "Store") -> None:
     if store.lake is None or store.hot is None:
         return
     with store.hot_session() as session:
-        columns = _columns(session)
+        columns = mirrored_columns(session, store.hot)
     with store.turn, store.session() as session:
         with session.transaction():
-            for table in WHOLE:
-                names = ", ".join(column.split()[0] for column in columns[table])
-                said = f"SELECT (count(*), bit_xor(hash({names}))) FROM {{}}.{table}"
-                if session.row(said.format(store.hot)) != session.row(said.format("lake.books")):
-                    delete(session, f"DELETE FROM lake.books.{table}")
-                    session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {store.hot}.{table}")
+            if booking.may_follow(session, store.hot):
+                _mirror_whole(session, store.hot, columns)
             _add_said(session, store.hot, "lake.books")
         with session.transaction():
             _add_said(session, "lake.books", store.hot)
+
+
+def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -> None:
+    for table in WHOLE:
+        # Hashed twice: what an even number of rows have in common would cancel out.
+        said = f"SELECT (count(*), bit_xor(hash(hash({', '.join(columns[table])})))) FROM {{}}.{table}"
+        if session.row(said.format(hot)) != session.row(said.format("lake.books")):
+            booking.hold(session)
+            delete(session, f"DELETE FROM lake.books.{table}")
+            session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table}")
 
 
 def _add_said(session: "Session", source: str, target: str) -> None:
@@ -109,6 +172,13 @@ def _add_said(session: "Session", source: str, target: str) -> None:
             f"INSERT INTO {target}.{table} BY NAME SELECT * FROM {source}.{table} "
             f"WHERE {key} NOT IN (SELECT {key} FROM {target}.{table})"
         )
+
+
+def mirrored_columns(session: "Session", hot: str) -> dict[str, list[str]]:
+    """Return the names of the columns of each table of the hot file that is mirrored."""
+    with session.another() as own:
+        own.execute(f"USE {hot}")
+        return {table: [column.split()[0] for column in columns] for table, columns in _columns(own).items()}
 
 
 def _columns(session: "Session") -> dict[str, list[str]]:

@@ -23,6 +23,25 @@ def tenant_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
         return None
     if not config.public_url:
         raise ConfigError("collector.public_url is missing: how do agents reach this collector of several?")
+    return _tenant(config, store, config.name or socket.gethostname(), config.public_url)
+
+
+def analyst_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
+    """Return the tenant of an analyzer that takes no batches; None where nobody else could book into its lake.
+
+    It has a name of its own, so that it may run beside a collector of the same settings.
+
+    Raises:
+        RegistryError: the registry does not answer, or another analyzer runs under this name.
+    """
+    if not config.lake.startswith("postgres:"):
+        return None
+    scheme = "https" if config.tls_certificate else "http"
+    name = f"analyzer {config.name or socket.gethostname()}"
+    return _tenant(config, store, name, config.public_url or f"{scheme}://{config.listen}")
+
+
+def _tenant(config: "CollectorConfig", store: "Store", name: str, url: str) -> Tenant:
     host = socket.gethostname()
     where = store.path.resolve() if store.path is not None else "memory"
-    return Tenant(registry_of(config, store.path), config.name or host, config.public_url, f"{host}:{where}")
+    return Tenant(registry_of(config, store.path), name, url, f"{host}:{where}")

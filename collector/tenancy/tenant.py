@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collector.errors import BatchError, RegistryError
+from collector.tenancy.analyzing import BookingLease
 
 if TYPE_CHECKING:
     from collector.registry import Lease, Registry
@@ -77,6 +78,10 @@ class Tenant:
         epochs |= {stream: lease.epoch for stream, lease in leases.items()}
         answers = [_answer(stream, said, leases.get(stream), epochs[stream]) for stream, said in asked]
         return Judged(answers, {name: lease.since for name, lease in leases.items() if lease.is_mine})
+
+    def booking_lease(self) -> BookingLease:
+        """Return our claim to the lease under which the lake is booked into."""
+        return BookingLease(self._registry, self.number)
 
     @contextmanager
     def guard(self, streams: Iterable[str]) -> Iterator[dict[str, int]]:
