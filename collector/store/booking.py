@@ -1,9 +1,9 @@
 """The chain of bookings: at which one the lake's books stand, and from which one a hot file goes on.
 
 Two analyzers with a hot file each may book into one lake. Every transaction that books names the booking that it
-follows and puts its own in its place, in one row that all of them write anew: of two that follow the same one the lake commits
-the first and undoes the other, whatever clocks and leases say (DuckLake: "another transaction has deleted"; a catalogue
-in SQLite is locked). Which days each booking replaced is kept beside it, so that another hot file can be made equal.
+follows and puts its own in its place, in one row that all of them write anew: of two that follow the same one the lake
+commits the first and undoes the other, whatever clocks and leases say (DuckLake: "another transaction has deleted"; a
+catalogue in SQLite is locked). Which days each booking replaced is kept beside it, so that other hot files can follow.
 """
 
 import socket

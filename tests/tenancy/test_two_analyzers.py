@@ -4,8 +4,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from collector.store.lake import LakeSettings, delete
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.ledger.generated import generate
 from tests.ledger.several import NOW, Analyzer, Books, Site, in_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HOSTS = 2
 PARTS = (11, 12, 13)  # seeds of what arrives, one after another
@@ -78,9 +81,12 @@ def test_a_transaction_that_began_before_is_undone_at_its_commit(tmp_path: Path,
         late = site.a.store
         assert late.hot is not None
         following = booking.set_out(site.a.store.session(), late.hot)
-        with late.session() as session, pytest.raises(StoreError), session.transaction():
+        with late.session() as session:
+            session.execute("BEGIN")
             assert books._mirror(session, late.hot, following, "late") != []
             assert site.b.book()
+            with pytest.raises(StoreError):
+                session.execute("COMMIT")
         with site.b.store.session() as session:
             assert books.days_doubled(session) == []
             assert booking.newest(session).holder == "b"
@@ -91,7 +97,7 @@ def test_a_transaction_that_began_before_is_undone_at_its_commit(tmp_path: Path,
 def test_no_order_of_passes_and_deaths_changes_the_books(
     tmp_path: Path, lake: LakeSettings, alone: Books, seed: int
 ) -> None:
-    """Begun, booked, killed within a pass or just after the lake's commit, started on an empty disk: drawn by a seed."""
+    """Begun, booked, killed within a pass or after the lake's commit, started on an empty disk: drawn by a seed."""
     draw = random.Random(seed)
     with Site(tmp_path / "site", lake) as site:
         steps: list[Callable[[Analyzer], object]] = [
@@ -190,7 +196,7 @@ def test_the_books_of_a_newer_release_are_left_alone(tmp_path: Path, lake: LakeS
         assert site.a.whole()
         with site.a.store.session() as session:
             session.execute("UPDATE lake.books.bookings SET migration = 9999")
-        with pytest.raises(StoreError, match="newer release .* upgrade gpuledger"):
+        with pytest.raises(StoreError, match="written by a newer release"):
             site.b.begin()
 
 
