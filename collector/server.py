@@ -66,7 +66,7 @@ def settings_of(app: "FastAPI", config: "CollectorConfig") -> uvicorn.Config:
     """Return how an application is served: with the certificate of the settings, where they name one."""
     host, port = config.address
     settings = uvicorn.Config(
-        app.state.entrance,
+        getattr(app.state, "entrance", app),  # an analyzer alone takes no batches, and has no door of their own
         host=host,
         port=port,
         access_log=False,

@@ -1,5 +1,7 @@
 """What runs beside the server: the analysis and the kept pages."""
 
+from pathlib import Path
+
 import pytest
 
 from analyzer.analysis import Analysis
@@ -8,6 +10,7 @@ from analyzer.errors import LedgerError
 from analyzer.reading import Request
 from analyzer.report.cli import ask
 from collector.config import CollectorConfig
+from collector.server import settings_of
 from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
 from dashboards.cache import PageCache
@@ -82,3 +85,12 @@ def test_the_analyzer_alone_takes_no_batches() -> None:
         app = create_server(ServerConfig(CollectorConfig(), Settings(), None, collects=False), store)
         with served(app) as client:
             assert client.post("/v1/batches").status_code in (404, 405)
+
+
+def test_the_analyzer_alone_can_be_listened_to(tmp_path: Path) -> None:
+    """It has no door for batches, and must start without one."""
+    config = CollectorConfig(store=tmp_path / "store.duckdb")
+    with Store.open(None) as store:
+        app = create_server(ServerConfig(config, Settings(), None, collects=False), store)
+        assert settings_of(app, config).loaded
+        assert app.state.alive() is not None
