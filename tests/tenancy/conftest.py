@@ -17,9 +17,19 @@ def server() -> Iterator[Postgres]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeSettings:
-    """A lake that is empty."""
+    """A lake that is empty; the rules are the same whatever keeps its catalogue."""
+    return _lake(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either_lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeSettings:
+    """A lake that is empty, for what the two catalogues do in ways of their own."""
+    return _lake(request, tmp_path)
+
+
+def _lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeSettings:
     if request.param == "sqlite":
         return in_folder(tmp_path)
     server: Postgres = request.getfixturevalue("server")

@@ -72,9 +72,9 @@ def _books_something(analyzer: Analyzer) -> None:
     books.mirror(analyzer.store, analyzer.name)
 
 
-def test_a_transaction_that_began_before_is_undone_at_its_commit(tmp_path: Path, lake: LakeSettings) -> None:
+def test_a_transaction_that_began_before_is_undone_at_its_commit(tmp_path: Path, either_lake: LakeSettings) -> None:
     """The late holder has looked, all was well, and then it slept: what it looked at must not be what decides."""
-    with Site(tmp_path / "site", lake) as site:
+    with Site(tmp_path / "site", either_lake) as site:
         generate(site.fleet, PARTS[0], HOSTS)
         site.a.begin()
         site.b.begin()
