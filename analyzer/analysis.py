@@ -165,7 +165,7 @@ def _find_lost_work(session: "Session", limits: Thresholds) -> None:
         span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
         run_sql(session, "failed_samples.sql", **span)
         _find_checkpoints(session, span["from_us"], span["until_us"], limits)
-        run_sql(session, "watched.sql")
+        run_sql(session, "watched.sql", **span, checkpoint_bytes_per_gpu=limits.checkpoint_bytes_per_gpu)
     run_sql(session, "lost_from.sql")
 
 
@@ -263,6 +263,15 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
     run_sql(session, "pieces.sql")
     session.execute("DROP TABLE narrow")  # as large as what was just made of it
     session.execute("DROP TABLE ordered")
+    _tell_sharers_apart(session, from_ms, until_ms, limits)
+
+
+def _tell_sharers_apart(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+    """Let rest in `pieces` what rested beside another run on the same GPU; most fleets share none."""
+    (is_shared,) = session.row("SELECT EXISTS (SELECT 1 FROM slices WHERE is_shared AND rid IS NOT NULL)")
+    if is_shared:
+        span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
+        run_sql(session, "sharers.sql", **span, quiet_permille=limits.quiet_permille)
 
 
 def _find_dips(session: "Session", limits: Thresholds) -> None:

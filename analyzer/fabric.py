@@ -27,7 +27,7 @@ def learn(session: "Session", windows: Iterable[RunWindow], facts: Mapping[str, 
     seen = [
         (window.run_id, window.window_ms * 1000, rate)
         for window in windows
-        if facts[window.run_id].racks == 1 and (rate := exchange.rate(window, limits)) is not None
+        if facts[window.run_id].racks == 1 and (rate := exchange.lesson(window, limits)) is not None
     ]
     session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), seen)
 

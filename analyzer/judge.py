@@ -62,7 +62,8 @@ def _verdict(
     launches = use.cause == "launch_bound"
     lag = straggler.detect(window, limits)
     moved, lagging = _divided(window, exchange.detect(window, facts, in_rack_rate, limits), lag)
-    steady = exchange.steady_permille(window, facts, in_rack_rate, limits)
+    steady = min(1000 - lagging, exchange.steady_permille(window, facts, in_rack_rate, limits))
+    crossing = exchange.crossing_permille(window, facts, in_rack_rate, limits)
     return Verdict(
         window.run_id,
         window.window_ms,
@@ -73,7 +74,8 @@ def _verdict(
         is_exchanging=moved.is_exchanging,
         straggler_permille=moved.straggler_permille,
         cross_rack_permille=moved.cross_rack_permille,
-        steady_permille=min(steady, 1000 - lagging),
+        steady_permille=steady,
+        crossing_permille=min(crossing, 1000 - lagging - steady),
         lagging_permille=lagging,
         exchange_confidence=moved.confidence,
         caused_by=moved.caused_by or lag.caused_by,

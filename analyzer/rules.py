@@ -23,22 +23,23 @@ INPUT = (
     "low_permille", "much_permille", "worker_full_permille", "cpu_throttled_permille", "pressure_cpu_permille",
     "pressure_io_permille", "disk_busy_permille", "waiting_permille", "copy_kb_per_ms", "copied_kb_per_ms",
     "worker_seen_permille", "network_in_kb_per_ms", "network_of_local", "persistence_windows", "dips_needed",
-    "resting_permille",
+    "resting_permille", "packed_still_permille",
 )  # fmt: skip
 EXCHANGE = (
     "exchange_kb_per_ms", "exchange_short_permille", "exchange_ms", "slowed_permille", "dense_sm_permille",
     "dense_tensor_permille", "spinning_permille", "hang_utilization_permille", "hang_activity_permille",
     "hang_power_permille", "hang_power_of_usual_permille", "hang_link_permille", "underused_tensor_permille",
-    "underused_dram_permille",
+    "underused_dram_permille", "effective_sm_permille", "crossing_permille", "lesson_short_permille", "apart_permille",
 )  # fmt: skip
 STRAGGLER = (
-    "odd_rank_milli", "rank_spread_permille", "lag_permille", "spinning_permille", "spinning_power_permille",
+    "slowed_permille", "odd_rank_milli", "rank_spread_permille", "lag_permille", "spinning_permille",
+    "spinning_power_permille",
 )  # fmt: skip
 UNDERUSED = (
     "underused_busy_permille", "underused_sm_permille", "underused_tensor_permille", "underused_dram_permille",
     "underused_power_permille", "launching_utilization_permille", "launching_power_permille",
     "launching_activity_permille", "launching_pcie_kb_per_ms", "one_core_least_milli", "one_core_most_milli",
-    "worker_seen_permille",
+    "worker_seen_permille", "ineffective_sm_permille",
 )  # fmt: skip
 SERVING = ("late_permille", "covered_permille", "read_gap_ms")
 _HABIT = ("context_ms", "stuck_kb_per_ms")  # how far back it looks, and which PCIe readings it believes
@@ -61,10 +62,10 @@ class Rule:
         return f"{self.revision}.{hashlib.sha256(text.encode()).hexdigest()[:4]}"
 
 
-_INPUT = Rule(1, (*WORK, *INPUT, *_HABIT))
-_UNDERUSED = Rule(1, (*WORK, *UNDERUSED))
+_INPUT = Rule(2, (*WORK, *INPUT, *_HABIT))
+_UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
 _THROTTLED = Rule(1, (*WORK, "slowed_permille"))
-_LOST = Rule(1, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille"))
+_LOST = Rule(2, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille"))
 _BROKEN = Rule(1)  # the driver's and the scheduler's word: no number decides
 
 # By state and cause as findings name them; a suspicion's state is unexplained.
@@ -80,10 +81,10 @@ RULE_OF: dict[str, Rule] = {
     "unexplained/loader_software": _INPUT,
     "unexplained/host_to_device": _INPUT,
     "held_idle/never_used": Rule(1, _HELD),
-    "held_idle/held_memory": Rule(1, (*_HELD, "abandoned_ms")),
+    "held_idle/held_memory": Rule(2, (*_HELD, "abandoned_ms")),
     "held_idle/abandoned": Rule(1, (*_HELD, "abandoned_ms", *SERVING)),
-    "communicating/cross_rack": Rule(1, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
-    "communicating/straggler": Rule(1, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
+    "communicating/cross_rack": Rule(2, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
+    "communicating/straggler": Rule(2, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
     "communicating/hang": Rule(1, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
     "throttled/thermal": _THROTTLED,
     "throttled/power": _THROTTLED,

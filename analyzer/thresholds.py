@@ -13,7 +13,7 @@ from analyzer.rules import RULE_OF
 from analyzer.stages.words import PATTERNS
 from analyzer.windows import WINDOW_MS
 
-RULES = "2026-11-22"  # raised by hand when the SQL or a detector changes its judgement
+RULES = "2026-11-22b"  # raised by hand when the SQL or a detector changes its judgement
 
 # What no pass may vary, since what is stored was made by it, or hours meet at it.
 LOOK_AHEAD_MS = 1_800_000  # the longest that a later sample can change what an hour says: as abandoned_ms
@@ -68,6 +68,8 @@ class Thresholds:
     pressure_cpu_permille: int = 200
     pressure_io_permille: int = 100
     disk_busy_permille: int = 800
+    # A stage for processors within the run: all its cores full while its GPUs, in use a third of the time, stand still.
+    packed_still_permille: int = 650
     waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
     resting_permille: int = 900  # stiller and busier halves of a run that differ by less say nothing of its loader
     # Copies from pageable memory take a stall to 3 GB/s and more (25 GB/s pinned, Gen4), of input that is worth it.
@@ -86,6 +88,12 @@ class Thresholds:
     exchange_short_permille: int = 20  # a shortfall under a fiftieth is no exchange, but the noise of samples
     exchange_ms: int = 1_000  # in a window; of less no rate is taken
     dense_sm_permille: int = 900  # SM activity of a dense model while it computes (DCGM: 0.8 and more; 0.9 is usual)
+    effective_sm_permille: int = 800  # DCGM: what effective use takes at the least; a careful bound from below
+    crossing_permille: int = 50  # of the time, for lying across racks: less is not worth naming (TF Profiler's 5 %)
+    # Of which windows a fabric is learned: its exchanges stand out for more than noise, and its ranks begin together
+    # (stragglers slow 42.5 % of jobs by a tenth and more, OSDI'25).
+    lesson_short_permille: int = 50
+    apart_permille: int = 100
     dense_tensor_permille: int = 200  # and of its tensor cores, at the least
     hang_utilization_permille: int = 950
     hang_activity_permille: int = 350  # of its own best
@@ -100,6 +108,7 @@ class Thresholds:
     # Busy but little of the chip (KempnerPulse: SM under 25 %; DCGM's guidance: under 50 % is likely ineffective).
     underused_busy_permille: int = 500
     underused_sm_permille: int = 300
+    ineffective_sm_permille: int = 500  # DCGM's bound, where the GPUs exchange nothing that could take the time
     underused_tensor_permille: int = 100
     underused_dram_permille: int = 300
     underused_power_permille: int = 450  # where no SM activity is measured

@@ -142,6 +142,7 @@ class Verdict:
     straggler_permille: int = 0
     cross_rack_permille: int = 0
     steady_permille: int = 0  # of the rest: exchanges that recur in every step
+    crossing_permille: int = 0  # of the rest as well: what they take longer for lying across racks
     lagging_permille: int = 0  # and of it: waiting for one rank that is behind in every step
     exchange_confidence: Confidence = "medium"
     caused_by: str | None = None

@@ -194,8 +194,10 @@ def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, 
     if all(window.sm_ms == 0 for window in windows):
         mark = limits.underused_power_permille
         return (busy, _sign("power, of its limit", windows, lambda w: w.power, mark, most_allowed=True))
+    exchanges = any(exchange.links_busy(window, limits) for window in windows)
+    thin = limits.underused_sm_permille if exchanges else limits.ineffective_sm_permille
     chip: tuple[tuple[str, Reading, int], ...] = (
-        ("SM activity", lambda w: w.activity, limits.underused_sm_permille),
+        ("SM activity", lambda w: w.activity, thin),
         ("tensor cores", lambda w: w.tensor, limits.underused_tensor_permille),
         ("memory bandwidth", lambda w: w.dram, limits.underused_dram_permille),
     )

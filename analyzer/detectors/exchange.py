@@ -37,6 +37,8 @@ def rate(window: RunWindow, limits: Thresholds) -> int | None:
         return None
     if window.short < limits.exchange_short_permille or exchange_ms < limits.exchange_ms:
         return None
+    if ranks_apart(window, limits):  # then some of that time is waiting for a rank, in which nothing moves
+        return None
     return window.rdma_out * 1000 // (exchange_ms * window.nodes)
 
 
@@ -50,6 +52,23 @@ def detect(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits:
     return ExchangeJudgement(
         True, straggler, cross, "high" if cross else "medium", window.slowest_gpu if is_long else None
     )
+
+
+def lesson(window: RunWindow, limits: Thresholds) -> int | None:
+    """Return the rate from which the fabric is learned, or None where this window's time of exchanging is not sure.
+
+    Bytes over too short a time would make the fabric look faster than it is. The time is sure where exchanges stand out
+    for more of it than noise does, over a best that leaves no room for others in every step.
+    """
+    stands_out = window.short >= limits.lesson_short_permille and at_least(window.best, limits.effective_sm_permille)
+    return rate(window, limits) if stands_out else None
+
+
+def ranks_apart(window: RunWindow, limits: Thresholds) -> bool:
+    """True where some ranks stand still for a tenth of the time and more while others do not: they come late."""
+    if window.still_most is None or window.still_median is None:
+        return False
+    return window.still_most - window.still_median >= limits.apart_permille
 
 
 def links_busy(window: RunWindow, limits: Thresholds) -> bool:
@@ -96,6 +115,33 @@ def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None
     # Where exchanges stand out as dips, the bytes are theirs.
     steady = 0 if window.short >= limits.exchange_short_permille else max(0, min(by_bytes, by_chip))
     return steady if steady >= limits.exchange_short_permille else 0
+
+
+def crossing_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> int:
+    """Return the share of working time that every step spends across racks beyond what its bytes take in one rack.
+
+    As steady_permille, but from what the chip lacks of effective use at the least, less the fair time of those bytes.
+    """
+    if facts.racks is None or facts.racks < 2 or facts.is_service or not in_rack_rate:
+        return 0
+    if window.rdma_out is None or window.nodes < 2 or window.best is None or window.best <= limits.spinning_permille:
+        return 0
+    working_ms = window.ms * (1000 - window.still - window.short) // 1000 // window.gpus
+    room = limits.effective_sm_permille - limits.spinning_permille
+    lacking = (limits.effective_sm_permille - window.best) * 1000 // room
+    tensor = of_busy(window, window.tensor)
+    if working_ms <= 0 or lacking <= 0 or tensor is None:
+        return 0
+    if tensor * 1000 // (1000 - lacking) < limits.dense_tensor_permille:  # of the time in which it computes
+        return 0
+    short_ms = window.ms * window.short // 1000 // window.gpus
+    fair_ms = window.rdma_out * 1000 // (in_rack_rate * window.nodes)
+    if (
+        fair_ms * 1000 < working_ms * limits.exchange_short_permille
+    ):  # hardly any bytes: what the chip lacks has another cause
+        return 0
+    beyond = lacking - max(0, fair_ms - short_ms) * 1000 // working_ms
+    return beyond if beyond >= limits.crossing_permille else 0
 
 
 def spins_in_silence(window: RunWindow, limits: Thresholds) -> bool:

@@ -49,6 +49,7 @@ def saturated(window: RunWindow, limits: Thresholds) -> str | None:
         at_least(window.busiest, limits.worker_full_permille)
         or at_least(window.cpu_throttled, limits.cpu_throttled_permille)
         or at_least(_own(window.pressure_cpu, window.host_pressure_cpu), limits.pressure_cpu_permille)
+        or _cores_fill_the_stall(window, limits)
     ):
         return "preprocessing"
     return None
@@ -84,6 +85,17 @@ def _copies_fill_the_stall(window: RunWindow, limits: Thresholds) -> bool:
     if rate is None or window.still <= 0 or rate < limits.copied_kb_per_ms:
         return False
     return rate * 1000 // window.still >= limits.copy_kb_per_ms
+
+
+def _cores_fill_the_stall(window: RunWindow, limits: Thresholds) -> bool:
+    """True where all cores that the run may use are full as long as its GPUs stand still, which is most of the time.
+
+    A stage for processors and one for GPUs by turns: over ten minutes neither looks full.
+    """
+    if window.cores_used_milli is None or not window.cores_milli or window.still < limits.packed_still_permille:
+        return False
+    used = window.cores_used_milli * 1000 // window.cores_milli
+    return used * 1000 // window.still >= limits.worker_full_permille
 
 
 def _comes_by_network(window: RunWindow, limits: Thresholds) -> bool:

@@ -5,6 +5,7 @@ requests served one by one.
 from dataclasses import dataclass
 
 from analyzer.detectors.evidence import at_least, of_busy, per_gpu_rate
+from analyzer.detectors.exchange import links_busy
 from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
 from analyzer.windows import RunFacts, RunWindow
@@ -72,9 +73,11 @@ def _loader_rests(window: RunWindow, limits: Thresholds) -> bool:
 
 
 def _little_of_the_chip(window: RunWindow, limits: Thresholds) -> bool:
+    # Peers that spin in a collective lower the mean as well: where links are busy, only what is lower still is sure.
+    bar = limits.underused_sm_permille if links_busy(window, limits) else limits.ineffective_sm_permille
     activity = of_busy(window, window.activity) or 0
     return (
-        activity < limits.underused_sm_permille
+        activity < bar
         and not at_least(of_busy(window, window.tensor), limits.underused_tensor_permille)
         and not at_least(of_busy(window, window.dram), limits.underused_dram_permille)
     )

@@ -13,7 +13,8 @@ WITH judged AS (
 ), s AS (
     SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms, short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
         left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms, left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
-        left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 - left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS rest_ms,
+        left_ms * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 AS crossing_ms,
+        left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 - left_ms * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 - left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS rest_ms,
         is_underused AND underused_cause = 'launch_bound' AS launches
     FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms FROM judged)
 ), lines AS (
@@ -30,7 +31,7 @@ WITH judged AS (
     -- Between two launches the chip stands still: that is the launching, and no lack of input.
     UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, still_ms FROM s WHERE launches AND NOT waits
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms + lagging_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms + crossing_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms + steady_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'hang', NULL, 'high', NULL, rest_ms FROM s WHERE is_hung
     UNION ALL SELECT sid, bucket_ms, 'throttled', 'power', NULL, 'high', NULL, slow_power_ms FROM s

@@ -6,4 +6,6 @@ FROM holds WHERE ended AND exit_status IN ('failed', 'timeout', 'out_of_memory',
     AND (rid, attempt) IN (SELECT (rid, attempt) FROM holds h JOIN due d ON d.gid = h.gid AND h.until_ms > d.hour_ms AND h.from_ms < d.hour_ms + 3600000)
 GROUP BY rid, attempt;
 
-CREATE OR REPLACE TEMP TABLE watched (rid INTEGER)
+CREATE OR REPLACE TEMP TABLE watched (rid INTEGER);
+
+CREATE OR REPLACE TEMP TABLE written_in (rid INTEGER, minute_ms BIGINT)

@@ -2,6 +2,7 @@
 -- could have shown a checkpoint, nobody knows what was lost: none is booked, and `unwatched` says so.
 CREATE OR REPLACE TEMP TABLE saved AS
 SELECT run_id, minute + 60000000 AS at_us FROM checkpoints
+UNION ALL SELECT k.run_id, (w.minute_ms + 60000) * 1000 FROM written_in w JOIN run_keys k USING (rid)
 UNION ALL SELECT k.run_id, p.ended_at FROM progress p
 JOIN run_names n ON n.run_id = p.run_id AND p.started_at >= n.from_us AND p.started_at < n.until_us
 JOIN run_keys k USING (rid) WHERE p.checkpoint IS NOT NULL;

@@ -47,7 +47,7 @@ def run_seed(seed: int, names: Sequence[str] = (), *, both: bool = False) -> See
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(prices=price_file(Path(directory)), memory_limit=MEMORY, threads=1)
         for _, fleet in groupby(ordered, key=_fleet):
-            made = [SimulatedRun.make(cell) for cell in fleet]
+            made = [run for cell in fleet for own in [SimulatedRun.make(cell)] for run in (own, *own.beside())]
             found, count = _run_fleet(made, Path(directory), settings, spent, tallies, rules)
             runs, samples = runs + found, samples + count
     (version,) = rules

@@ -55,6 +55,18 @@ A100 = Machine("A100-80GB", 400.0, 54.0, 1.41e9, 2.5e10, 3.0e11, 80 * GIB, 4)
 CORES = (48, 64, 96, 128, 192, 224)
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A second run on the same GPUs: what it is counted as, which group of phases is its own, and what it is."""
+
+    name: str
+    group: int
+    workers: int = 0
+    is_service: bool = False
+    is_interactive: bool = False
+    slo_seconds: float | None = None
+
+
 @dataclass
 class Draw:
     """Everything that an archetype needs to make one run, and what it leaves behind."""
@@ -71,6 +83,17 @@ class Draw:
     slo_seconds: float | None = None
     is_interactive: bool = False
     group_of_rank: list[int] = field(default_factory=list)
+    group_of_node: list[int] = field(default_factory=list)  # what each host tells of; empty where all tell the same
+    racks: int = 1
+    day: int = 0  # of the week
+    scheduler: str = "slurm"
+    attempts: list[tuple[float, str]] = field(default_factory=list)  # where several: when each ended, and how
+    restarts_of: str | None = None
+    process_from: float = 0.0  # seconds until a process of the run is on its hosts
+    beside: Beside | None = None
+    tells_sharers: bool = (
+        False  # by time slicing the driver tells each process's share of SM time, under MPS it does not
+    )
     exit_status: str = "completed"
     mount_kind: str | None = None  # nfs or lustre
     memory_gib: float = 0.0

@@ -112,6 +112,8 @@ class _Host:
             waiting = np.rint(self._of("waiting_workers", 0.3).clip(0, 1) * workers) / workers
             made["workers_busiest_cpu_ratio"] = _ratio(self._of("busiest_worker", 0.02))
             made["workers_waiting_ratio"] = waiting.round(3)
+        if self._draw.tells_sharers:
+            made["sm_utilization_ratio"] = _ratio(self._of("own_sm", 0.05))
         if self._tells_bytes:
             read = self._of("disk_read") + self._of("mount_read")
             made["read_bytes"] = np.rint(read / ranks * EVERY)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from analyzer.states import LOSABLE
+
 Label: TypeAlias = tuple[str, str | None]  # state, cause: the names of the ledger's own table
 
 WORKING: Label = ("productive", "compute")
@@ -49,6 +51,7 @@ HOST_SIGNALS = (
     "waiting_workers",  # share of the workers in uninterruptible sleep
     "refused_cores",  # CPU-seconds a second that a quota refused
     "host_memory",
+    "own_sm",  # the run's own share of SM time, where it shares its GPU and the driver tells sharers apart
     "requests",
     "tokens_in",
     "tokens_out",
@@ -77,6 +80,16 @@ class Kind:
     def being(self, state: str, cause: str | None) -> "Kind":
         """Return the same phase, truly this state for this cause."""
         return Kind(self.values, (((state, cause), 1.0),))
+
+    def divided(self, *labels: tuple[Label, float]) -> "Kind":
+        """Return the same phase with its first label's share divided: the rest keeps that label."""
+        left = 1.0 - sum(share for _, share in labels)
+        return Kind(self.values, (*labels, (self.labels[0][0], left)))
+
+    def lost(self, cause: str) -> "Kind":
+        """Return the same phase in an attempt that throws away what it works at: what stood still anyway stays that."""
+        labels = ((("lost_work", cause) if label[0] in LOSABLE else label, share) for label, share in self.labels)
+        return Kind(self.values, tuple(labels))
 
     def slowed(self, clock: float, cause: str) -> "Kind":
         """Return the same phase at this share of the clock: by the ledger's definition 1 - clock of it is lost."""

@@ -61,9 +61,9 @@ def fill(store: Store, runs: Iterable[SimulatedRun], change: Change | None = Non
 
 def rows_of(run: SimulatedRun) -> list[tuple[str, pa.Table]]:
     """Return every row that the run leaves, by table."""
-    made = [("gpu_samples", table) for table in _gpu_tables(run)]
+    made = [("gpu_samples", table) for table in ([] if run.is_guest else _gpu_tables(run))]
     for node in range(run.draw.nodes):
-        made += _host_tables(run, node, host_readings(run.draw, run.lines[0]))
+        made += _host_tables(run, node, host_readings(run.draw, run.line_of(node)))
     made += [(name, _of_dicts(name, rows)) for name, rows in _facts(run).items()]
     return made
 
@@ -73,6 +73,8 @@ def _gpu_tables(run: SimulatedRun) -> list[pa.Table]:
     made = []
     for group, line in enumerate(run.lines):
         ranks = [rank for rank in range(run.cell.ranks) if draw.group_of_rank[rank] == group]
+        if not ranks:
+            continue  # what a run beside this one does, of which the GPU tells nothing apart
         columns = gpu_columns(draw, line, habit, len(ranks))
         columns["memory_reserved_bytes"] = np.full_like(columns["memory_used_bytes"], RESERVED_BYTES)
         columns["sm_clock_reference_hertz"] = np.full_like(columns["sm_clock_hertz"], draw.machine.clock_hertz)
@@ -90,21 +92,28 @@ def _host_tables(run: SimulatedRun, node: int, read: HostReadings) -> list[tuple
     start = run.started_at + round(run.skews[node] * SECOND_US)
     kept = _heard(run, node)
     own: Texts = {"node": run.nodes[node]}
-    made = [("host_samples", _table("host_samples", start, EVERY, read.host, own, kept))]
-    for name, kind, found in (("disk_samples", "mount_kind", read.disks), ("network_samples", "link_kind", read.links)):
-        for (device, word), columns in found.items():
-            made.append((name, _table(name, start, EVERY, columns, own | {"device": device, kind: word}, kept)))
+    made = [] if run.is_guest else _devices(start, read, own, kept)
     named = own | {"run_id": run.run_id}
     made.append(("run_samples", _table("run_samples", start, EVERY, read.run, named, kept)))
     for at, columns in enumerate(read.processes):
         gpu = run.gpu_uuid(node * run.draw.ranks_per_node + at)
         columns["memory_used_bytes"] = _memory(run, len(kept))
-        table = _table("process_samples", start, EVERY, columns, named | {"gpu_uuid": gpu}, kept)
-        pid = np.full(len(table), 4000 + at, dtype=np.int64)
+        lives = kept & (np.arange(len(kept)) * EVERY >= run.draw.process_from)
+        table = _table("process_samples", start, EVERY, columns, named | {"gpu_uuid": gpu}, lives)
+        pid = np.full(len(table), (5000 if run.is_guest else 4000) + at, dtype=np.int64)
         made.append(("process_samples", table.append_column("pid", pa.array(pid))))
     if read.service is not None and node == 0:
         served = _table("service_samples", start, EVERY, read.service, named | {"engine": "vllm"}, kept)
         made.append(("service_samples", served))
+    return made
+
+
+def _devices(start: int, read: HostReadings, own: Texts, kept: Mask) -> list[tuple[str, pa.Table]]:
+    """Return what the host tells beside its runs."""
+    made = [("host_samples", _table("host_samples", start, EVERY, read.host, own, kept))]
+    for name, kind, found in (("disk_samples", "mount_kind", read.disks), ("network_samples", "link_kind", read.links)):
+        for (device, word), columns in found.items():
+            made.append((name, _table(name, start, EVERY, columns, own | {"device": device, kind: word}, kept)))
     return made
 
 
@@ -141,7 +150,7 @@ def _facts(run: SimulatedRun) -> dict[str, list[dict[str, object]]]:
     draw, machine = run.draw, run.draw.machine
     until = -(-run.ended_at // HOUR_US) * HOUR_US
     since = run.started_at // HOUR_US * HOUR_US
-    rack = {"rack": f"r{run.place}", "block": "b1", "zone": "z1", "region": "x1", "node_group": machine.sku}
+    racks = [_rack(run, node) for node in range(draw.nodes)]
     inventory: list[dict[str, object]] = [
         {
             "node": node,
@@ -152,17 +161,24 @@ def _facts(run: SimulatedRun) -> dict[str, list[dict[str, object]]]:
             "local_nvme_bytes": 4 * 10**12,
             **rack,
         }
-        for node in run.nodes
+        for node, rack in zip(run.nodes, racks, strict=True)
     ]
     allocations, ownership = [], []
     for rank in range(run.cell.ranks):
         where = {"node": run.nodes[run.node_of(rank)], "gpu_uuid": run.gpu_uuid(rank)}
-        inventory.append(where | rack | _gpu_facts(run, rank, since))
-        allocations.append(where | _allocation(run, rank))
+        inventory.append(where | racks[run.node_of(rank)] | _gpu_facts(run, rank, since))
+        allocations += [where | one for one in _allocations(run, rank)]
         ownership.append(
             where | {"owned_from": since, "owned_until": until, "sku": machine.sku, "source": "fleet file"}
         )
+    if run.is_guest:
+        return {"allocations": allocations}
     return {"inventory": inventory, "allocations": allocations, "ownership": ownership}
+
+
+def _rack(run: SimulatedRun, node: int) -> dict[str, object]:
+    rack = f"r{run.place}" if run.draw.racks == 1 else f"r{run.place}-{node % run.draw.racks}"
+    return {"rack": rack, "block": "b1", "zone": "z1", "region": "x1", "node_group": run.draw.machine.sku}
 
 
 def _gpu_facts(run: SimulatedRun, rank: int, since: int) -> dict[str, object]:
@@ -183,23 +199,31 @@ def _gpu_facts(run: SimulatedRun, rank: int, since: int) -> dict[str, object]:
     }
 
 
+def _allocations(run: SimulatedRun, rank: int) -> list[dict[str, object]]:
+    """Return one holding an attempt: each begins where the last one ended."""
+    ends = run.draw.attempts or [(float(run.seconds), run.draw.exit_status)]
+    at, found = run.started_at, []
+    for attempt, (seconds, status) in enumerate(ends):
+        until = run.started_at + round(seconds) * SECOND_US
+        times = {"submitted_at": at - 60 * SECOND_US, "started_at": at, "ended_at": until}
+        found.append(_allocation(run, rank) | times | {"attempt": attempt, "exit_status": status})
+        at = until
+    return found
+
+
 def _allocation(run: SimulatedRun, rank: int) -> dict[str, object]:
     draw = run.draw
     word = "jupyter" if draw.is_interactive else "serve" if draw.is_service else "job"
     queue = "interactive" if draw.is_interactive else "serving" if draw.is_service else "batch"
     return {
-        "submitted_at": run.started_at - 60 * SECOND_US,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
         "run_id": run.run_id,
-        "attempt": 0,
         "requested_gpus": run.cell.ranks,
         "rank": rank,
         "time_limit_seconds": 86_400.0,
-        "scheduler": "slurm",
+        "scheduler": draw.scheduler,
         "name": f"{word}-{run.number}",
         "queue": queue,
-        "exit_status": draw.exit_status,
+        **({"restarts_of": draw.restarts_of} if draw.restarts_of else {}),
     }
 
 

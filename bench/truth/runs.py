@@ -1,7 +1,8 @@
 """One simulated run: when and where it ran, what is missing of its samples, and what is true of every held second."""
 
+import copy
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,7 @@ from bench.truth.tape import Timeline
 SECOND_US = 1_000_000
 HOUR_SECONDS = 3600
 MONDAY_US = 1_793_577_600 * SECOND_US  # 2026-11-02 00:00 UTC
+DAY_SECONDS = 24 * HOUR_SECONDS
 LAST_START = 20 * HOUR_SECONDS
 GAP: Label = ("unobserved", "gap")
 MISSING = 0.05  # of the time, in a dirty run
@@ -38,6 +40,7 @@ class SimulatedRun:
     kept: list[Mask]  # of each node: which samples of a GPU came
     skews: list[float]  # of each node: what the host's tables are off, in seconds
     place: str  # its hosts' and GPUs' names begin so
+    is_guest: bool = False  # on GPUs and hosts that another run tells of
 
     @classmethod
     def make(
@@ -59,8 +62,25 @@ class SimulatedRun:
         silences = [_silences(rng, seconds) if cell.dirty else [] for _ in range(draw.nodes)]
         kept = [_kept(rng, cell, seconds, spans) for spans in silences]
         skews = [float(rng.uniform(-SKEW_SECONDS, SKEW_SECONDS)) if cell.dirty else 0.0 for _ in range(draw.nodes)]
-        begins = drawn if start is None else start
+        begins = drawn + draw.day * DAY_SECONDS * SECOND_US if start is None else start
         return cls(number, draw, begins, draw.tape.timelines(), silences, kept, skews, place or str(number))
+
+    def beside(self) -> list["SimulatedRun"]:
+        """Return the run that holds the same GPUs at the same time, where one does."""
+        other = self.draw.beside
+        if other is None:
+            return []
+        draw = copy.copy(self.draw)  # dataclasses.replace would draw another step
+        draw.cell, draw.beside = replace(self.cell, archetype=other.name), None
+        draw.group_of_rank, draw.group_of_node = [other.group] * self.cell.ranks, [other.group] * draw.nodes
+        draw.workers, draw.is_service, draw.is_interactive = other.workers, other.is_service, other.is_interactive
+        draw.slo_seconds, draw.exit_status = other.slo_seconds, "completed"
+        return [replace(self, number=self.number + 1, draw=draw, is_guest=True)]
+
+    @property
+    def sharers(self) -> int:
+        """How many runs hold each of its GPUs; the ledger gives each the same part of every millisecond."""
+        return 2 if self.is_guest or self.draw.beside is not None else 1
 
     @property
     def cell(self) -> Cell:
@@ -70,7 +90,7 @@ class SimulatedRun:
     @property
     def run_id(self) -> str:
         """Its name in the contract: a number that says nothing of what it is."""
-        return f"slurm/truth/{self.number}"
+        return f"{self.draw.scheduler}/truth/{self.number}"
 
     @property
     def seconds(self) -> int:
@@ -90,6 +110,11 @@ class SimulatedRun:
     def gpu_uuid(self, rank: int) -> str:
         """Return the GPU of a rank."""
         return f"GPU-{self.place}-{rank}"
+
+    def line_of(self, node: int) -> Timeline:
+        """Return what a host tells of."""
+        groups = self.draw.group_of_node
+        return self.lines[groups[node] if groups else 0]
 
     def node_of(self, rank: int) -> int:
         """Return which of the hosts a rank is on."""
@@ -131,7 +156,8 @@ class SimulatedRun:
             here = hours == hour
             shares = dict(zip(names, found[here & kept].sum(axis=0).tolist(), strict=True))
             shares[GAP] = float((here & ~kept).sum() * every)
-            made[hour * HOUR_SECONDS * SECOND_US] = _whole(shares, int(here.sum()) * every * 1000)
+            own = {label: seconds / self.sharers for label, seconds in shares.items()}
+            made[hour * HOUR_SECONDS * SECOND_US] = _whole(own, int(here.sum()) * every * 1000 // self.sharers)
         return made
 
 

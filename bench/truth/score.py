@@ -119,6 +119,7 @@ def tally(one: Compared, price: float) -> Tally:
     made, limit = Tally(runs=1), POSITIVE * one.held_ms
     _starved(made, one, limit)
     _others(made, one, limit)
+    made.held_ms, made.right_ms = one.held_ms, sum(one.matched.values())
     true_micros = round(_avoidable(one.truth) * price * 1e6 / MS_PER_HOUR)
     made.truth_micros, made.ledger_micros = true_micros, one.ledger_micros
     if made.avoidable:

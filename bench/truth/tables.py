@@ -83,7 +83,7 @@ def cause_table(tallies: Iterable[Tally]) -> str:
 def archetype_table(tallies: Mapping[Key, Tally]) -> str:
     """Return for each kind of run how much of it is booked rightly, and the most of what is not, as Markdown.
 
-    Apart for steps under a second. Right is state by state; the cause has a column of its own.
+    Apart for steps under a second. Right is state by state; beside it, with the cause as well.
     """
     rows = []
     for name in sorted({key[0] for key in tallies}):
@@ -93,8 +93,10 @@ def archetype_table(tallies: Mapping[Key, Tally]) -> str:
         found = f"{slow.booked_starved} / {slow.starved}" if slow.starved or slow.booked_starved else ""
         cause = f"{slow.right_cause} / {slow.both_starved}" if slow.both_starved else ""
         under = _right(quick) if quick.runs else "–"
-        rows.append((name, f"{slow.runs + quick.runs}", found, cause, _right(slow), under, _wrong(slow)))
-    headings = ("", "runs", "booked starved / are", "right cause / found", "right", "under a second", "most wrong")
+        in_cause = f"{slow.right_ms / slow.held_ms:.0%}" if slow.held_ms else "–"
+        rows.append((name, f"{slow.runs + quick.runs}", found, cause, _right(slow), in_cause, under, _wrong(slow)))
+    also = ("right", "in cause too", "under a second", "most wrong")
+    headings = ("", "runs", "booked starved / are", "right cause / found", *also)
     return markdown(headings, rows)
 
 

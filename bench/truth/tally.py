@@ -26,6 +26,8 @@ class Tally:
     rightly_idle_ms: int = 0
     truth_micros: int = 0  # avoidable, of all runs
     ledger_micros: int = 0
+    held_ms: int = 0
+    right_ms: int = 0  # of it: booked as labelled, in state and cause
     dollar_errors_permille: list[int] = field(default_factory=list)  # of runs with something avoidable
     findings: Counter[str] = field(default_factory=Counter)  # "high", "high right", "high right state", and so on
     causes: Counter[str] = field(default_factory=Counter)  # "cause>cause" in runs, of those that were found starved

@@ -8,8 +8,10 @@ from analyzer.detectors.exchange import (
     NO_EXCHANGE,
     ExchangeJudgement,
     Usual,
+    crossing_permille,
     detect,
     is_hung,
+    lesson,
     rate,
     steady_permille,
     usual,
@@ -144,6 +146,54 @@ def test_a_service_has_no_steady_exchange() -> None:
     serving = facts(stage="serving")
     steady = window(nodes=2, rdma_out=IN_RACK * SECONDS, tensor=500, best=500)
     assert steady_permille(steady, serving, IN_RACK, LIMITS) == 0
+
+
+CROSSING: dict[str, Any] = {"nodes": 2, "rdma_out": IN_RACK * SECONDS // 10 * 2, "tensor": 300, "best": 490}
+
+
+def test_what_every_step_takes_longer_across_racks_is_what_the_chip_lacks_beyond_the_bytes() -> None:
+    """Half of the time, of which the bytes would take a tenth inside a rack; counted from 0.8, not from a dense 0.9."""
+    assert crossing_permille(window(**CROSSING), TWO_RACKS, IN_RACK, LIMITS) == 400
+
+
+@pytest.mark.parametrize(
+    ("known", "in_rack_rate", "values"),
+    [
+        (facts(racks=None), IN_RACK, {}),
+        (facts(racks=1), IN_RACK, {}),
+        (facts(racks=2, stage="serving"), IN_RACK, {}),
+        (TWO_RACKS, None, {}),
+        (TWO_RACKS, 0, {}),
+        (TWO_RACKS, IN_RACK, {"rdma_out": None}),
+        (TWO_RACKS, IN_RACK, {"rdma_out": 10**9}),
+        (TWO_RACKS, IN_RACK, {"nodes": 1}),
+        (TWO_RACKS, IN_RACK, {"best": None}),
+        (TWO_RACKS, IN_RACK, {"best": 180}),
+        (TWO_RACKS, IN_RACK, {"best": 800}),
+        (TWO_RACKS, IN_RACK, {"tensor": None}),
+        (TWO_RACKS, IN_RACK, {"tensor": 90}),
+        (TWO_RACKS, IN_RACK, {"rdma_out": IN_RACK * SECONDS}),
+    ],
+)
+def test_nothing_is_said_of_racks_without_racks_bytes_and_a_dense_model(
+    known: Any, in_rack_rate: int | None, values: dict[str, Any]
+) -> None:
+    """A model that is not dense lacks activity for its own reasons; and bytes that would take as long are fair."""
+    assert crossing_permille(window(**(CROSSING | values)), known, in_rack_rate, LIMITS) == 0
+
+
+def test_the_fabric_is_learned_only_where_the_time_of_exchanging_is_sure() -> None:
+    """Bytes over a noise of 2 %, or beside exchanges that the best holds already, make a fabric look too fast."""
+    assert lesson(exchanging(10), LIMITS) == 10 * 10**9
+    assert lesson(exchanging(10, short=49), LIMITS) is None
+    assert lesson(exchanging(10, best=799), LIMITS) is None
+    assert lesson(exchanging(10, best=None), LIMITS) is None
+
+
+def test_a_run_whose_ranks_start_apart_tells_no_rate() -> None:
+    """Those that wait for a late rank move nothing meanwhile: bytes over that time would make the fabric look slow."""
+    assert rate(exchanging(10, still_median=0, still_most=100), LIMITS) is None
+    assert rate(exchanging(10, still_median=50, still_most=149), LIMITS) == 10 * 10**9
 
 
 USUAL_KB = 10**9

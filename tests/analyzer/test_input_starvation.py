@@ -110,6 +110,14 @@ def test_the_storage_that_is_read_from_is_the_one_named() -> None:
     assert saturated(stalled(**reads, disk_busy=950), LIMITS) == "storage"
 
 
+def test_a_stage_for_processors_that_takes_turns_with_the_gpus_is_preprocessing() -> None:
+    """Sixteen cores are full for the four fifths in which the GPUs stand still: over all of it neither is full."""
+    packed: dict[str, Any] = {"still": 800, "busiest": 760, "cores_used_milli": 12_400, "cores_milli": 16_000}
+    assert saturated(window(**packed), LIMITS) == "preprocessing"
+    for less in ({"cores_used_milli": 11_500}, {"still": 649, "cores_used_milli": 10_000}, {"cores_milli": None}):
+        assert saturated(window(**(packed | less)), LIMITS) is None
+
+
 def test_a_quota_that_refuses_time_is_preprocessing() -> None:
     """A loader can be held back by its cgroup with cores idle beside it."""
     assert saturated(stalled(busiest=400, cpu_throttled=80), LIMITS) == "preprocessing"

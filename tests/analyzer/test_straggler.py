@@ -16,7 +16,7 @@ LINKS: dict[str, Any] = {"nvlink_kb": GPUS * WINDOW_MS * 100}
 SLOW = "G3"
 # Seven peers spin for half of each step: 0.5 * 0.9 + 0.5 * 0.18 = 0.54; the slow rank computes throughout.
 BUSIER: dict[str, Any] = {
-    "activity_median": 540, "activity_most": 900, "activity_spread": 5, "active_gpu": SLOW,
+    "activity": 585, "activity_median": 540, "activity_most": 900, "activity_spread": 5, "active_gpu": SLOW,
     "still_median": 0, "still_most": 0, "still_spread": 0, "still_gpu": "G0",
 }  # fmt: skip
 STILLER: dict[str, Any] = BUSIER | {
@@ -43,6 +43,27 @@ def test_power_tells_where_the_chip_does_not() -> None:
     """Peers at 0.6 of the limit beside one at 0.9: 0.3 of 0.55 above spinning."""
     power = {"sm_ms": 0, "power_median": 600, "power_most": 900, "power_spread": 10, "power_gpu": SLOW}
     assert detect(ranks(**power), LIMITS) == Lag(545 * 7 // 8, SLOW)
+
+
+def test_where_the_ranks_of_one_host_are_behind_only_the_other_half_waits() -> None:
+    """Four of eight stand still for 40 %: the mean of all lies halfway, and half of the GPUs wait."""
+    assert detect(ranks(**STILLER, still=200), LIMITS) == Lag(200, SLOW)
+
+
+def test_a_slower_clock_tells_where_the_chip_does_not() -> None:
+    """A hot GPU draws less for its clock, its peers for their waiting: power shows neither, and the clock does."""
+    hot = {"sm_ms": 0, "slowed_most": 240, "slowest_gpu": SLOW}
+    assert detect(ranks(**hot), LIMITS) == Lag(210, SLOW)
+    assert detect(ranks(**hot, still=500), LIMITS) == Lag(105, SLOW)
+
+
+@pytest.mark.parametrize(
+    "values", [{"slowed_least": 220}, {"slowed_most": 29}, {"sm_ms": GPUS * WINDOW_MS}, {"nvlink_kb": 0}]
+)
+def test_clocks_name_nobody_where_all_are_slow_or_the_chip_tells_more(values: dict[str, Any]) -> None:
+    """A hot room slows all; SM activity is asked first; ranks that send nothing do not wait."""
+    hot = {"sm_ms": 0, "slowed_most": 240, "slowest_gpu": SLOW}
+    assert detect(ranks(**(hot | values)), LIMITS) == NONE_BEHIND
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from analyzer.detectors.underused import FULL_USE, UnderuseJudgement, detect
 from analyzer.thresholds import Thresholds
+from analyzer.windows import WINDOW_MS
 from tests.analyzer.windows import GPUS, facts, window
 
 LIMITS = Thresholds()
@@ -23,15 +24,22 @@ def test_a_busy_gpu_with_little_sm_activity_is_underused() -> None:
     assert judged(**LITTLE) == SMALL
 
 
-@pytest.mark.parametrize("values", [{"activity": 300}, {"tensor": 100}, {"dram": 300}])
+@pytest.mark.parametrize("values", [{"activity": 500}, {"tensor": 100}, {"dram": 300}])
 def test_any_part_of_the_chip_that_works_is_use(values: dict[str, int]) -> None:
     """Decoding is bound by memory: few SMs, much HBM, and nothing to gain."""
     assert judged(**(LITTLE | values)) == FULL_USE
 
 
+def test_where_the_links_are_busy_only_less_than_spinning_leaves_is_underuse() -> None:
+    """Peers that wait in a collective lower the mean of SM activity as well as small kernels do."""
+    busy = LITTLE | {"nvlink_kb": GPUS * WINDOW_MS * 100}
+    assert judged(**(busy | {"activity": 299})) == SMALL
+    assert judged(**(busy | {"activity": 300})) == FULL_USE
+
+
 def test_only_the_busy_part_is_judged() -> None:
-    """Half the window stands still and is somebody else's loss: 20 % of all is 40 % of the busy half."""
-    assert judged(activity=200, tensor=10, dram=50, still=500, utilization=500) == FULL_USE
+    """Half the window stands still and is somebody else's loss: 26 % of all is 52 % of the busy half."""
+    assert judged(activity=260, tensor=10, dram=50, still=500, utilization=500) == FULL_USE
     assert judged(activity=100, tensor=10, dram=50, still=500, utilization=500) == SMALL
 
 
@@ -97,7 +105,7 @@ def test_the_gaps_between_launches_are_launching() -> None:
     """The driver finds no kernel for a seventh of the time, and that is the thread that launches none."""
     gaps = LAUNCHING | {"still": 140, "utilization": 860, "activity": 300}
     assert judged(**gaps) == UnderuseJudgement("launch_bound")
-    assert judged(**(gaps | {"activity": 420})) == FULL_USE
+    assert judged(**(gaps | {"activity": 440})) == FULL_USE
 
 
 def test_a_service_is_not_launch_bound() -> None:

@@ -253,6 +253,47 @@ def test_work_up_to_the_last_checkpoint_is_not_lost() -> None:
     assert fleet.states() == {("productive", "compute"): 2_700_000, ("lost_work", "node_failed"): 900_000}
 
 
+def test_a_burst_that_the_run_wrote_may_have_been_a_checkpoint_though_nothing_stood_still() -> None:
+    """A save of five seconds, or one beside the training, makes no dip; the work before it is not called lost."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR, exit_status="failed")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    fleet.write("n1", T, T + HOUR, written_bytes=20 * 10**9)
+    said = {"node": "n1", "run_id": RUN}
+    minutes = [(T + at * MINUTE, 20 * 10**9 if at == 29 else 4096) for at in range(60)]
+    wrote = [said | {"started_at": at, "ended_at": at + MINUTE, "written_bytes": size} for at, size in minutes]
+    fleet.add("run_samples", wrote)
+    fleet.analyze()
+    assert fleet.states() == {("productive", "compute"): 1_800_000, ("lost_work", "failed"): 1_800_000}
+
+
+def test_what_another_run_of_the_host_wrote_saved_nothing() -> None:
+    """Eight runs of one host write to its disk by turns: the bursts of one are not the checkpoints of the next."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR, exit_status="failed")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    fleet.write("n1", T, T + 29 * MINUTE, written_bytes=4096)
+    fleet.write("n1", T + 29 * MINUTE, T + 30 * MINUTE, written_bytes=20 * 10**9)
+    fleet.write("n1", T + 30 * MINUTE, T + HOUR, written_bytes=4096)
+    fleet.analyze()
+    assert fleet.states() == {("lost_work", "failed"): 3_600_000}
+
+
+def test_what_rests_beside_another_run_on_the_same_gpu_is_idle_where_the_driver_tells_them_apart() -> None:
+    """Its half of the GPU was held, not worked; where the driver says nothing, both have the GPU's state."""
+    said = {"node": "n1", "gpu_uuid": "G1", "run_id": "slurm/alpha/2", "pid": 2, "started_at": T, "ended_at": T + HOUR}
+    for share, state in ((0.0, ("held_idle", "held_memory")), (None, ("productive", "compute"))):
+        fleet = _one_gpu()
+        fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+        fleet.hold("slurm/alpha/2", "n1", ["G1"], T, T + HOUR, queue="interactive", name="jupyter")
+        fleet.sample("n1", "G1", T, T + HOUR)
+        fleet.add("process_samples", [said | {"sm_utilization_ratio": share}])
+        fleet.analyze()
+        assert fleet.states(RUN) == {("productive", "compute"): 1_800_000}
+        assert fleet.states("slurm/alpha/2") == {state: 1_800_000}
+        fleet.store.close()
+
+
 def test_a_hang_is_not_communication() -> None:
     """GPUs that spin while nothing crosses the links wait for nobody."""
     fleet = Fleet()

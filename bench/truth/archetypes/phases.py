@@ -63,8 +63,8 @@ def seconds_of_start(draw: Draw) -> float:
     return draw.log_uniform(60, 480)
 
 
-def start(draw: Draw, work: Kind) -> None:
-    """Play a start: read the weights, compile, first steps."""
+def start(draw: Draw, work: Kind, *, beside: Kind | None = None) -> None:
+    """Play a start: read the weights, compile, first steps; `beside` is what another run of the same GPU does then."""
     seconds = seconds_of_start(draw)
     size = draw.log_uniform(1e9, 4e10)
     reading = {"disk_read": size / seconds, "disk_busy": draw.uniform(0.05, 0.6), "disk_waited": draw.uniform(0.1, 2)}
@@ -73,9 +73,11 @@ def start(draw: Draw, work: Kind) -> None:
         **_off_host(work), **idle_workers, host_memory=work.values.get("host_memory", 8 * GIB)
     )
     loading = still.but(memory=0.4 * work.values["memory"], **reading, io_pressure=draw.uniform(0.0, 0.5))
-    draw.tape.play(loading.being("starting", "model_load"), seconds * 0.6)
+    loading = loading.being("starting", "model_load")
+    draw.tape.play(loading if beside is None else (loading, beside), seconds * 0.6)
     warm = still.but(utilization=0.2, sm=0.08, tensor=0.02, dram=0.05, power=0.3, memory=0.7 * work.values["memory"])
-    draw.tape.play(warm.being("starting", "warm_up"), seconds * 0.4)
+    warm = warm.being("starting", "warm_up")
+    draw.tape.play(warm if beside is None else (warm, beside), seconds * 0.4)
 
 
 def save(draw: Draw, work: Kind, size: float, seconds: float, *, remote: bool) -> None:

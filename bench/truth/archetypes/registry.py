@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.truth.archetypes import idle, kernels, peers, training
+from bench.truth.archetypes import ends, hosts, idle, kernels, peers, sharing, starts, training
 from bench.truth.draw import Draw
 
 
@@ -67,5 +67,18 @@ ARCHETYPES: dict[str, Archetype] = {
         Archetype(idle.serving_mostly_idle, stepped=False),
         Archetype(idle.serving_unbatched, stepped=False),
         Archetype(idle.serving_dead, stepped=False),
+        Archetype(hosts.starving_apart, ranks=(8,), groups=2),
+        Archetype(hosts.within_rack, ranks=(8,)),
+        Archetype(hosts.across_racks, ranks=(8,)),
+        Archetype(ends.broke_off),
+        Archetype(ends.broke_off_unsaved),
+        Archetype(ends.displaced),
+        Archetype(sharing.shared_trainer, ranks=(1,), groups=2),
+        Archetype(sharing.shared_starved, ranks=(1,), groups=2),
+        Archetype(sharing.shared_services, stepped=False, ranks=(1,), groups=2),
+        Archetype(training.packed_stages, stepped=False),
+        Archetype(starts.pod_pulls_image, stepped=False),
+        Archetype(starts.unpacks_image, stepped=False),
+        Archetype(starts.resumed, stepped=False),
     )
 }

@@ -183,6 +183,22 @@ def offloaded_optimizer(draw: Draw) -> None:
     train(draw, work, a_step(draw, work, Part(exposed, draw.uniform(0.0, 0.04), 0.1)))
 
 
+def packed_stages(draw: Draw) -> None:
+    """A stage for processors and one for GPUs in one run, by turns: full cores and still GPUs, then the other way.
+
+    GPUs are in use about a fifth of the time (the case that Pinterest gives for taking such stages apart).
+    """
+    host = loaders.full_workers(draw)
+    host |= {"cores": draw.uniform(0.94, 1.0) * min(draw.cores, draw.cores_allotted or draw.cores)}
+    work = compute(draw).but(**loaders.nothing(draw, cores=1.2))
+    prepared = blocked(draw, work).but(**host).being("starved", "preprocessing")
+    share = draw.uniform(0.12, 0.28)
+    start(draw, work)
+    draw.tape.steps(
+        [Part(prepared, 1 - share, 0.15), Part(work, share, 0.15)], draw.log_uniform(5, 600), draw.tape.left
+    )
+
+
 def remote_teacher(draw: Draw) -> None:
     """A run that waits for a far-away service in each step; nothing on this host says why."""
     work = compute(draw).but(**loaders.fed(draw))
