@@ -1,0 +1,57 @@
+"""Solve integer programmes with HiGHS, in a process of its own: python -m analyzer.placement.gang.highs.
+
+highspy and ortools carry libraries of one name and cannot be imported in one process, in either order; and a solver that
+has to be stopped is stopped for certain only from outside. One programme comes as JSON on standard input, one line of
+JSON goes out. The only module that imports highspy.
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def solve(programme: dict[str, Any]) -> dict[str, object]:
+    """Return the bound, whether it is the optimum, and the columns of the best solution (None: there is none).
+
+    The programme has `cost`, `upper`, `start` (or None), `rows` of [columns, coefficients, lower, upper], and `seconds`.
+    """
+    import highspy  # an optional extra, and 0.5 s
+
+    model = highspy.HighsLp()
+    columns = len(programme["cost"])
+    model.num_col_, model.num_row_ = columns, len(programme["rows"])
+    model.col_cost_, model.col_lower_, model.col_upper_ = programme["cost"], [0.0] * columns, programme["upper"]
+    model.row_lower_ = [row[2] for row in programme["rows"]]
+    model.row_upper_ = [row[3] for row in programme["rows"]]
+    model.integrality_ = [highspy.HighsVarType.kInteger] * columns
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    starts, index, value = [0], list[int](), list[float]()
+    for row in programme["rows"]:
+        index += row[0]
+        value += row[1]
+        starts.append(len(index))
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, value
+    highs = highspy.Highs()
+    # A relative gap of 1e-4 is HiGHS's default, and stopped 1 s off 9 h: the optimum is asked for, or a bound.
+    options = {"output_flag": False, "mip_rel_gap": 0.0, "threads": 1, "time_limit": float(programme["seconds"])}
+    for name, setting in options.items():
+        highs.setOptionValue(name, setting)
+    highs.passModel(model)
+    if programme["start"] is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = programme["start"]
+        highs.setSolution(solution)
+    highs.run()
+    info = highs.getInfo()
+    is_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    bound = info.mip_dual_bound
+    return {
+        "bound": bound if abs(bound) < 1e300 else None,
+        "is_optimal": highs.getModelStatus() == highspy.HighsModelStatus.kOptimal,
+        "objective": info.objective_function_value if is_solution else None,
+        "values": list(highs.getSolution().col_value) if is_solution else None,
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(solve(json.load(sys.stdin))) + "\n")

@@ -1,0 +1,133 @@
+"""Ruin and recreate: take a few neighbouring runs out, put them back in another order, keep what does not cost more.
+
+Schrimpf et al., Record Breaking Optimization Results Using the Ruin and Recreate Principle (2000), with simulated
+annealing's rule of acceptance. The same seed and number of iterations give the same plan; a clock can only end it early.
+"""
+
+from collections.abc import Callable
+from math import exp, log
+from random import Random
+
+from analyzer.placement.gang.index import Index, Place
+from analyzer.placement.gang.insertion import best_place
+from analyzer.placement.gang.state import State
+
+OUT_MAX = 14  # runs taken out at once
+# Temperature, as a share of the mean cost of a run that costs anything, at the first and at the last iteration.
+HOT, COLD = 0.3, 0.003
+
+
+class Recreation:
+    """One search from a state; `best` holds the cheapest places so far."""
+
+    def __init__(self, state: State, seed: int) -> None:
+        self.state = state
+        self.random = Random(seed)  # noqa: S311 (no secret: repeatable is what is wanted)
+        self.movable = [n for n, fixed in enumerate(state.index.fixed) if not fixed]
+        self.best: list[Place] = [place or {} for place in state.place]
+        self.best_cost = state.cost
+        self._dirty: set[int] = set()  # runs whose place differs from the best
+        costs = [cost for cost in state.own_cost if cost > 0]
+        self.scale = sum(costs) / len(costs) if costs else 1.0
+
+    def search(self, iterations: int, is_over: Callable[[], bool]) -> int:
+        """Ruin and recreate so often; return how often, fewer where it was over before."""
+        if not self.movable:
+            return 0
+        for done in range(iterations):
+            if done % 16 == 0 and is_over():
+                return done
+            self._step(self.scale * HOT * exp(log(COLD / HOT) * done / iterations))
+        return iterations
+
+    def _step(self, temperature: float) -> None:
+        state, before = self.state, self.state.cost
+        out = {run: state.take(run) for run in self._ruin()}
+        allowed = before - temperature * log(1.0 - self.random.random())
+        if not self._recreate(list(out)) or state.cost > allowed:
+            self._undo(out)
+            return
+        self._dirty.update(run for run, place in out.items() if state.place[run] != place)
+        if state.cost < self.best_cost:
+            self.best_cost = state.cost
+            for run in self._dirty:
+                self.best[run] = state.place[run] or {}
+            self._dirty.clear()
+
+    def _undo(self, out: dict[int, Place]) -> None:
+        for run in out:
+            if self.state.place[run] is not None:
+                self.state.take(run)
+        for run, place in out.items():
+            self.state.put(run, place)
+
+    def _ruin(self) -> list[int]:
+        """Return a run that costs much, and others in the racks or nodes that it has, had, or could have."""
+        state, index, random = self.state, self.state.index, self.random
+        first = max(random.choices(self.movable, k=3), key=lambda run: state.own_cost[run])
+        if random.random() < 0.2:
+            first = random.choice(self.movable)
+        size = random.randint(2, OUT_MAX)
+        found = {first: None}
+        for pools in self._near(first):
+            runs = [run for pool in pools for run in state.runs_in[pool] if not index.fixed[run]]
+            random.shuffle(runs)
+            for run in runs:
+                if len(found) >= size:
+                    return list(found)
+                found[run] = None
+        return list(found)
+
+    def _near(self, run: int) -> list[list[int]]:
+        """Return groups of pools to empty: one at random that would suit, and those it has and had."""
+        index, random = self.state.index, self.random
+        shared = index.problem.runs[run].needs.shared
+        own = list(self.state.place[run] or ()) + [p for p in index.held[run] if p not in index.unfit[run]]
+        random.shuffle(own)
+        groups: list[list[int]] = []
+        choices = index.choices[run]
+        if choices:
+            number = random.choice(choices)
+            racks = index.rack_pools[number]
+            for _ in range(8):
+                pools = racks[random.randrange(len(racks))]
+                if pools:
+                    groups.append([random.choice(pools)] if shared else pools)
+                    break
+            for pool in own[:3]:
+                groups.append([pool] if shared else racks[index.rack_of[pool]])
+        random.shuffle(groups)
+        return groups
+
+    def _recreate(self, out: list[int]) -> bool:
+        """Put all back; False where one finds no place."""
+        random, runs = self.random, self.state.index.problem.runs
+        way = random.random()
+        random.shuffle(out)
+        if way < 0.4:
+            out.sort(key=lambda run: -runs[run].units)
+        elif way < 0.6:
+            out.sort(key=lambda run: -runs[run].span_cost)
+        elif way < 0.8:
+            out.sort(key=lambda run: -runs[run].move_cost * runs[run].units)
+        for run in out:
+            place = best_place(self.state, run, random)
+            if place is None:
+                return False
+            self.state.put(run, place)
+        return True
+
+
+def recreate(state: State, seed: int, iterations: int, is_over: Callable[[], bool]) -> tuple[State, int]:
+    """Return the best state found from this one, and after how many iterations; the state given is used up."""
+    search = Recreation(state, seed)
+    done = search.search(iterations, is_over)
+    return restored(state.index, search.best), done
+
+
+def restored(index: Index, places: list[Place]) -> State:
+    """Return the state in which every run is where the list says."""
+    state = State(index)
+    for run, place in enumerate(places):
+        state.put(run, place)
+    return state
