@@ -1,7 +1,7 @@
 """Fleets whose runs have grown apart, to plan anew: of a given size, 85 % full, or tiny ones with every rule in them.
 
 Runs were put node by node wherever was room, as a scheduler without topology does after weeks of coming and going. The
-mixture of sizes is Philly's in kind (most runs are small, most GPUs are in large ones: Jeon et al., ATC'19), the figures
+mixture of sizes is Philly's in kind (most runs are small, most GPUs in large ones: Jeon et al., ATC'19), the figures
 are ours. Costs are micro-dollars a week: a rack more costs 1 % of the run (Crux, SIGCOMM'24, saw 11 % of an iteration
 lost to contention; an extra rack is rarely all of it), moving is a restart of 12 minutes of all of the run's GPUs and 5
 more of each node that is new, and an empty shared node is worth a twentieth of its price, for it can be given whole.
@@ -30,25 +30,36 @@ class _Growing:
     free: int
 
 
-def fleet(gpus: int, seed: int, moved_share: float | None = None) -> Problem:
-    """Return a fleet of so many GPUs with its runs; `moved_share` limits which share of the GPUs may move."""
+def fleet(gpus: int, seed: int, moved_share: float | None = None, is_alike: bool = False) -> Problem:
+    """Return a fleet of so many GPUs with its runs; `moved_share` limits which share of the GPUs may move.
+
+    Where `is_alike`, all nodes are of one kind, all runs of whole nodes, and none is pinned, still or apart.
+    """
     random = Random(seed)
-    growing = [_Growing(pool, pool.units) for pool in _pools(gpus // GPUS, random)]
+    pools_made = _alike_pools(gpus // GPUS) if is_alike else _pools(gpus // GPUS, random)
+    growing = [_Growing(pool, pool.units) for pool in pools_made]
     runs: list[Run] = []
     for shared in (False, True):
         pools = [entry for entry in growing if entry.pool.kind.shared == shared]
-        room = sum(entry.free for entry in pools)
-        left = round(room * FULL)
+        left = round(sum(entry.free for entry in pools) * FULL)
         while left > 0:
-            run = _run(f"run-{len(runs)}", shared, left, pools, random)
+            run = _run(f"run-{len(runs)}", shared, left, pools, random, is_alike)
             if run is None:
                 break
             left -= run.units
             runs.append(run)
+    limit = None if moved_share is None else round(gpus * moved_share)
+    if is_alike:
+        return Problem(tuple(pools_made), tuple(runs), Limits(limit))
     apart = {n: frozenset({runs[n + 1].id}) for n in range(0, len(runs) - 1, 40)}
     runs = [_with(run, apart.get(n, frozenset()), random) for n, run in enumerate(runs)]
-    limit = None if moved_share is None else round(gpus * moved_share)
-    return Problem(tuple(entry.pool for entry in growing), tuple(runs), Limits(limit, _still(runs, random)))
+    return Problem(tuple(pools_made), tuple(runs), Limits(limit, _still(runs, random)))
+
+
+def _alike_pools(nodes: int) -> list[Pool]:
+    racks = -(-nodes // NODES_PER_RACK)
+    kind = Kind("H100", GPUS)
+    return [Pool(f"r{n}", f"r{n}", kind, min(NODES_PER_RACK, nodes - n * NODES_PER_RACK)) for n in range(racks)]
 
 
 def _pools(nodes: int, random: Random) -> list[Pool]:
@@ -78,7 +89,7 @@ def _pools(nodes: int, random: Random) -> list[Pool]:
     return found
 
 
-def _run(name: str, shared: bool, left: int, pools: list[_Growing], random: Random) -> Run | None:
+def _run(name: str, shared: bool, left: int, pools: list[_Growing], random: Random, is_alike: bool) -> Run | None:
     for _ in range(200):
         sizes = PARTS if shared else SIZES
         units = min(left, random.choices([n for n, _ in sizes], [weight for _, weight in sizes])[0])
@@ -86,7 +97,7 @@ def _run(name: str, shared: bool, left: int, pools: list[_Growing], random: Rand
             units = 2
         origin = random.choice(pools).pool.kind
         needs = Needs(
-            skus=frozenset({origin.sku}) if random.random() < 0.9 else frozenset({"H100", "H200"}),
+            skus=frozenset({origin.sku}) if is_alike or random.random() < 0.9 else frozenset({"H100", "H200"}),
             gpus_per_unit=1 if shared else GPUS,
             shared=shared,
             nvme=origin.nvme and random.random() < 0.7,
@@ -222,11 +233,11 @@ def _tiny_needs(random: Random) -> Needs:
     )
 
 
-def _tiny_held(
-    needs: Needs, units: int, growing: list[_Growing], random: Random
-) -> tuple[tuple[str, int], ...]:
+def _tiny_held(needs: Needs, units: int, growing: list[_Growing], random: Random) -> tuple[tuple[str, int], ...]:
     """Return units of the right size, and of kinds that do not always suit: that too is found in fleets."""
-    sizes = [e for e in growing if (e.pool.kind.shared, e.pool.kind.gpus_per_unit) == (needs.shared, needs.gpus_per_unit)]
+    sizes = [
+        e for e in growing if (e.pool.kind.shared, e.pool.kind.gpus_per_unit) == (needs.shared, needs.gpus_per_unit)
+    ]
     if not needs.mixes_skus and sizes:
         sku = random.choice(sizes).pool.kind.sku
         sizes = [entry for entry in sizes if entry.pool.kind.sku == sku]

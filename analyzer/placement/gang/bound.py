@@ -11,7 +11,7 @@ from math import ceil, gcd
 from typing import IO
 
 from analyzer.placement.gang.index import Index, Place
-from analyzer.placement.gang.model import Programme
+from analyzer.placement.gang.programme import Programme
 
 GRACE_SECONDS = 2.0  # HiGHS looks at its clock between steps; after that it is killed
 SCALE = 10_000.0  # of the largest cost that HiGHS is given: its tolerances are absolute
@@ -52,8 +52,8 @@ class Solving:
             "seconds": seconds,
         }
         # Files, not pipes: neither side then waits for the other to read.
-        self._question: IO[str] = tempfile.TemporaryFile("w+")
-        self._answer: IO[str] = tempfile.TemporaryFile("w+")
+        self._question: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the answer)
+        self._answer: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         json.dump(asked, self._question)
         self._question.seek(0)
         self._child = subprocess.Popen(
@@ -71,7 +71,8 @@ class Solving:
             self.stop()
         self._answer.seek(0)
         told = self._answer.read()
-        self.stop()
+        self._answer.close()
+        self._question.close()
         if not told.endswith("\n"):
             return Solved(None, False, None)
         found = json.loads(told)
@@ -81,12 +82,10 @@ class Solving:
         )
 
     def stop(self) -> None:
-        """End the child, if it is still there, and close what it was told."""
+        """End the child, if it is still there."""
         if self._child.poll() is None:
             self._child.kill()
             self._child.wait()
-        if not self._question.closed and self._child.poll() is not None:
-            self._question.close()
 
     def _integer(self, bound: float | None) -> int | None:
         """Return the least cost that a plan can have, given the bound: all costs are multiples of one step."""

@@ -1,8 +1,8 @@
 """Solve integer programmes with HiGHS, in a process of its own: python -m analyzer.placement.gang.highs.
 
-highspy and ortools carry libraries of one name and cannot be imported in one process, in either order; and a solver that
-has to be stopped is stopped for certain only from outside. One programme comes as JSON on standard input, one line of
-JSON goes out. The only module that imports highspy.
+highspy and ortools carry libraries of one name and cannot be imported in one process, in either order; and a solver
+that has to be stopped is stopped for certain only from outside. One programme comes as JSON on standard input, one
+line of JSON goes out. The only module that imports highspy.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 def solve(programme: dict[str, Any]) -> dict[str, object]:
     """Return the bound, whether it is the optimum, and the columns of the best solution (None: there is none).
 
-    The programme has `cost`, `upper`, `start` (or None), `rows` of [columns, coefficients, lower, upper], and `seconds`.
+    The programme has `cost`, `upper`, `start` (or None), `rows` of [columns, coefficients, lower, upper], `seconds`.
     """
     import highspy  # an optional extra, and 0.5 s
 

@@ -1,7 +1,7 @@
 """The problem in numbers: pools and runs by position, and for every run the classes of pools that it may be given.
 
-A class is a set of pools; runs with equal needs share theirs, so that what is free can be kept by class and rack instead
-of being summed for every question. A run that keeps to one SKU and takes several has a class for each.
+A class is a set of pools; runs with equal needs share theirs, so that what is free can be kept by class and rack
+instead of being summed for every question. A run that keeps to one SKU and takes several has a class for each.
 """
 
 from dataclasses import dataclass

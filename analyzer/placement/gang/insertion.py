@@ -1,8 +1,8 @@
 """Where one run would go best, with the others where they are.
 
 Candidates are few and made, not searched: where it is today; racks that it holds, most first, and the rest in the rack
-that fits best; the one rack that fits best; the fewest racks, largest first. The cheapest wins, then the one that leaves
-the least room in the racks it touches: room that stays together is room for the next gang.
+that fits best; the one rack that fits best; the fewest racks, largest first. The cheapest wins, then the one that
+leaves the least room in the pools it touches: room that stays together is room for the next gang.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from analyzer.placement.gang.index import Place
 from analyzer.placement.gang.state import State
 
 # Of all candidates, so many are overlooked where a Random is given: the same repair then does not follow every ruin
-# ("blinks": Christiaens and Vanden Berghe, Slack Induction by String Removals, 2020; theirs is 0.01 of positions).
-BLINKS = 0.05
+# ("blinks": Christiaens and Vanden Berghe, Slack Induction by String Removals, 2020, who overlook as many positions).
+BLINKS = 0.01
 
 
 def best_place(state: State, run: int, random: Random | None = None) -> Place | None:
@@ -21,7 +21,7 @@ def best_place(state: State, run: int, random: Random | None = None) -> Place | 
     found: Place | None = None
     best: tuple[int, int] | None = None
     for place in _candidates(state, run):
-        if not state.may_move(state.moved(run, place)):
+        if not state.may_move(run, place):
             continue
         if found is not None and random is not None and random.random() < BLINKS:
             continue
@@ -32,8 +32,11 @@ def best_place(state: State, run: int, random: Random | None = None) -> Place | 
 
 
 def _left_over(state: State, place: Place) -> int:
-    """Return the units that stay free beside it, with a small price for each pool: fuller is better."""
-    return sum(state.free[pool] - units for pool, units in place.items())
+    """Return the units that stay free beside it, in the pools that it takes: fuller is better."""
+    left, free = 0, state.free
+    for pool, units in place.items():
+        left += free[pool] - units
+    return left
 
 
 def _candidates(state: State, run: int) -> Iterator[Place]:
@@ -46,9 +49,9 @@ def _candidates(state: State, run: int) -> Iterator[Place]:
             yield held
         return
     barred = state.barred(run) if index.apart[run] else set()
-    if held and all(state.free[pool] >= units for pool, units in held.items()):
-        if not barred or not any(index.rack_of[pool] in barred for pool in held):
-            yield held
+    is_free = all(state.free[pool] >= units for pool, units in held.items())
+    if held and is_free and not any(index.rack_of[pool] in barred for pool in held):
+        yield held
     for number in index.choices[run]:
         if index.problem.runs[run].needs.shared:
             yield from _one_pool(state, run, number, barred)
@@ -59,7 +62,8 @@ def _candidates(state: State, run: int) -> Iterator[Place]:
 def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator[Place]:
     """Yield the fullest used pool with room, and the first unused one."""
     index, units = state.index, state.index.problem.runs[run].units
-    best, opened, unused = None, 0, None
+    best: int | None = None
+    opened, unused = 0, None
     for rack, available in enumerate(state.available[number]):
         if available < units or rack in barred:
             continue
@@ -145,5 +149,6 @@ def _spread(
             if n > 0:
                 place[pool] = place.get(pool, 0) + n
                 left -= n
-    assert left == 0, "BUG: the racks chosen have no room for the run"
+    if left:
+        raise AssertionError("BUG: the racks chosen have no room for the run")
     return place

@@ -1,8 +1,8 @@
 """The question: which racks have what, which runs are where, what a better place is worth and what moving costs.
 
-A run is a gang: all of its units or none. A pool is a number of units that are alike to whoever asks: the whole nodes of
-one kind in a rack, or the single GPUs (or slices) of one shared node. Every cost is an integer of one currency for all
-(micro-dollars or GPU-milliseconds) over one horizon, a week by default; nothing here knows which.
+A run is a gang: all of its units or none. A pool is a number of units that are alike to whoever asks: the whole nodes
+of one kind in a rack, or the single GPUs (or slices) of one shared node. Every cost is an integer of one currency for
+all (micro-dollars or GPU-milliseconds) over one horizon, a week by default; nothing here knows which.
 
 Nothing that is so today is made illegal by asking: a run may keep units of a pool that no longer suits it (at
 `unfit_cost`), as many racks as it has now, and a rack that it already shares with a run that it should be apart from.
@@ -57,7 +57,7 @@ class Needs:
 class Run:
     """One gang: its units, what it needs, where it is, and what places and moves cost it. A queued run holds nothing.
 
-    A run of shared units lies within one pool, one of whole nodes within `max_racks` racks, or in as many as it has now.
+    One of shared units lies within one pool, one of whole nodes within `max_racks` racks, or as many as it has now.
     """
 
     id: str

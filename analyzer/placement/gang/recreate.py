@@ -1,7 +1,7 @@
 """Ruin and recreate: take a few neighbouring runs out, put them back in another order, keep what does not cost more.
 
 Schrimpf et al., Record Breaking Optimization Results Using the Ruin and Recreate Principle (2000), with simulated
-annealing's rule of acceptance. The same seed and number of iterations give the same plan; a clock can only end it early.
+annealing's rule of acceptance. The same seed and number of iterations give the same plan; a clock only ends it early.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from analyzer.placement.gang.state import State
 
 OUT_MAX = 14  # runs taken out at once
 # Temperature, as a share of the mean cost of a run that costs anything, at the first and at the last iteration.
-HOT, COLD = 0.3, 0.003
+HOT, COLD = 0.1, 0.001
 
 
 class Recreation:
@@ -94,8 +94,7 @@ class Recreation:
                 if pools:
                     groups.append([random.choice(pools)] if shared else pools)
                     break
-            for pool in own[:3]:
-                groups.append([pool] if shared else racks[index.rack_of[pool]])
+            groups += [[pool] if shared else racks[index.rack_of[pool]] for pool in own[:3]]
         random.shuffle(groups)
         return groups
 

@@ -7,7 +7,7 @@ from analyzer.placement.gang.plan import Move, Plan, Solver
 class State:
     """Places of all runs with the sums that follow from them, kept as runs are put and taken.
 
-    `cost` counts runs that have been put, and pools in use; a run that is taken out counts nothing until it is put again.
+    `cost` counts runs that have been put, and pools in use; one that is taken out counts nothing until it is put again.
     """
 
     def __init__(self, index: Index) -> None:
@@ -46,7 +46,8 @@ class State:
     def take(self, run: int) -> Place:
         """Take a run out; return where it was."""
         place = self.place[run]
-        assert place is not None, "BUG: a run is taken out twice"
+        if place is None:
+            raise AssertionError("BUG: a run is taken out twice")
         self.cost -= self.own_cost[run]
         for pool, units in place.items():
             self._change(pool, units)
@@ -68,33 +69,43 @@ class State:
         about = self.index.problem.runs[run]
         if not place:
             return about.waiting_cost
-        rack_of, held = self.index.rack_of, self.index.held[run]
-        racks = len({rack_of[pool] for pool in place}) if len(place) > 1 else 1
-        cost = about.span_cost * (racks - 1)
-        if held:
-            kept = sum(min(units, held[pool]) for pool, units in place.items() if pool in held)
-            if kept < about.units:
-                cost += about.move_cost * (about.units - kept) + about.restart_cost
-            for pool in self.index.unfit[run]:
-                cost += about.unfit_cost * place.get(pool, 0)
+        rack_of = self.index.rack_of
+        cost = about.span_cost * (len({rack_of[pool] for pool in place}) - 1) if len(place) > 1 else 0
+        gone = self.gone(run, place)
+        if gone:
+            cost += about.move_cost * gone + about.restart_cost
+        for pool in self.index.unfit[run]:
+            cost += about.unfit_cost * place.get(pool, 0)
         return cost
+
+    def gone(self, run: int, place: Place) -> int:
+        """Return the units that the run would leave."""
+        held = self.index.held[run]
+        if not held or held is place:
+            return 0
+        gone = self.index.problem.runs[run].units
+        for pool, units in place.items():
+            if pool in held:
+                had = held[pool]
+                gone -= min(had, units)
+        return gone
 
     def moved(self, run: int, place: Place) -> int:
         """Return the GPUs of the units that the run would leave."""
-        gpus, held = self.index.gpus, self.index.held[run]
-        return sum(
-            (units - place.get(pool, 0)) * gpus[pool] for pool, units in held.items() if units > place.get(pool, 0)
-        )
+        return self.gone(run, place) * self.index.problem.runs[run].needs.gpus_per_unit
 
     def opening(self, place: Place) -> int:
         """Return what opening those of its pools that nobody uses would cost."""
-        index = self.index
-        return sum(index.open_cost[pool] for pool in place if self.free[pool] == index.capacity[pool])
+        index, cost = self.index, 0
+        for pool in place:
+            if index.open_cost[pool] and self.free[pool] == index.capacity[pool]:
+                cost += index.open_cost[pool]
+        return cost
 
-    def may_move(self, gpus: int) -> bool:
-        """Whether so many more GPUs may move."""
+    def may_move(self, run: int, place: Place) -> bool:
+        """Whether so many more GPUs may move as would leave for this place."""
         limit = self.index.problem.limits.moved_gpus_max
-        return limit is None or self.moved_gpus + gpus <= limit
+        return limit is None or self.moved_gpus + self.moved(run, place) <= limit
 
     def barred(self, run: int) -> set[int]:
         """Return the racks in which the run must not be, for the runs that it should be apart from."""
@@ -114,7 +125,8 @@ def plan_of(state: State, cost_before: int, solver: Solver, iterations: int = 0,
     moves = []
     for number, run in enumerate(problem.runs):
         place = state.place[number]
-        assert place is not None, f"BUG: {run.id} was taken out and not put back"
+        if place is None:
+            raise AssertionError(f"BUG: {run.id} was taken out and not put back")
         held = state.index.held[number]
         placed[run.id] = _named(state.index, place)
         if place != held:

@@ -10,7 +10,7 @@ from analyzer.placement.gang.problem import Pool, Problem, Run
 
 
 def broken(problem: Problem, plan: Plan) -> list[str]:
-    """Return a sentence for each constraint that the plan breaks and each figure that it states wrongly; empty is good."""
+    """Return a sentence for each rule that the plan breaks and each figure that it states wrongly; empty is good."""
     pools = {pool.id: pool for pool in problem.pools}
     unknown = [*_unknown(problem, plan, pools)]
     if unknown:  # the rest would be about something else
@@ -109,9 +109,7 @@ def _figures(problem: Problem, plan: Plan, pools: dict[str, Pool]) -> Iterator[s
     moved = 0
     for run in problem.runs:
         place = dict(plan.placed[run.id])
-        moved += sum(
-            max(0, units - place.get(pool, 0)) * pools[pool].kind.gpus_per_unit for pool, units in run.held
-        )
+        moved += sum(max(0, units - place.get(pool, 0)) * pools[pool].kind.gpus_per_unit for pool, units in run.held)
     limit = problem.limits.moved_gpus_max
     if limit is not None and moved > limit:
         yield f"{limit} GPUs may move and {moved} do"
