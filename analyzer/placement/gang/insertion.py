@@ -76,9 +76,9 @@ def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator
                     unused = pool
             elif best is None or free < opened:
                 best, opened = pool, free
-    for pool in (best, unused):
-        if pool is not None:
-            yield {pool: units}
+    for chosen in (best, unused):
+        if chosen is not None:
+            yield {chosen: units}
 
 
 def _some_racks(state: State, run: int, number: int, barred: set[int]) -> Iterator[Place]:

@@ -68,7 +68,7 @@ class Recreation:
         if random.random() < 0.2:
             first = random.choice(self.movable)
         size = random.randint(2, OUT_MAX)
-        found = {first: None}
+        found = {first: None, **dict.fromkeys(self._moved())}
         for pools in self._near(first):
             runs = [run for pool in pools for run in state.runs_in[pool] if not index.fixed[run]]
             random.shuffle(runs)
@@ -77,6 +77,14 @@ class Recreation:
                     return list(found)
                 found[run] = None
         return list(found)
+
+    def _moved(self) -> list[int]:
+        """Return a few runs that have moved, where moving is limited: what one gives back another may use."""
+        state, random = self.state, self.random
+        if state.index.problem.limits.moved_gpus_max is None:
+            return []
+        drawn = random.choices(self.movable, k=random.randint(0, 24))
+        return [run for run in drawn if state.gone(run, state.place[run] or {})][:4]
 
     def _near(self, run: int) -> list[list[int]]:
         """Return groups of pools to empty: one at random that would suit, and those it has and had."""
