@@ -35,9 +35,11 @@ def _anew(index: Index) -> State | None:
 def _settle(state: State) -> None:
     """Take each run out and put it where it costs least, until nothing changes or the passes are over."""
     movable = [n for n, fixed in enumerate(state.index.fixed) if not fixed]
+    is_limited = state.index.problem.limits.moved_gpus_max is not None
     for _ in range(PASSES):
         before = state.cost
-        for number in sorted(movable, key=lambda n: (-state.own_cost[n], n)):
+        worth = [_worth(state, n) if is_limited else state.own_cost[n] for n in movable]
+        for _, number in sorted(zip(worth, movable, strict=True), key=lambda pair: (-pair[0], pair[1])):
             cost = state.cost
             place = state.take(number)
             better = best_place(state, number)
@@ -47,3 +49,15 @@ def _settle(state: State) -> None:
                 state.put(number, place)
         if state.cost == before:
             return
+
+
+def _worth(state: State, run: int) -> int:
+    """Return what the run's best place saves for each GPU that it moves: where moving is limited, that comes first."""
+    cost, moved = state.cost, state.moved_gpus
+    place = state.take(run)
+    better = best_place(state, run)
+    state.put(run, place if better is None else better)
+    saved, more = cost - state.cost, state.moved_gpus - moved
+    state.take(run)
+    state.put(run, place)
+    return saved // max(1, more)
