@@ -112,6 +112,6 @@ def checkpoint(finding: Finding, site: Site) -> Proposal:
         to="a checkpoint every sqrt(2 x time between failures x time to save)",
         why="what is saved is not lost",
         share=ASSUMED["checkpoint_more"],
-        artefact="# with 48 h between failures and 72 s to save: every 1.4 h",
+        artefact="# such as 48 h between failures and 72 s to save: every 1.4 h (its own: gpuledger report run)",
         losers="each step, by the time that saving takes",
     )

@@ -10,6 +10,7 @@ from analyzer.efficiency.of_run import Efficiency
 from analyzer.efficiency.scaling import Scaling
 from analyzer.efficiency.steps import How, StepTime
 from analyzer.efficiency.stragglers import Straggler, known_cost
+from analyzer.finding_sentence import gpu_words
 from analyzer.report.paper import Paper
 from analyzer.report.words import counted, duration, gpu_hours, hours_decimals, moment, money, plain
 
@@ -150,8 +151,7 @@ def _stragglers(found: Sequence[Straggler], currency: str) -> str:
     words += f", {money(cost, currency)}" if cost is not None else ""
     first = found[0]
     if len(found) > 1 and first.gpu_uuid is not None:
-        where = f" in {plain(first.node)}" if first.node else ""
-        words += f"; most for {plain(first.gpu_uuid)}{where} ({gpu_hours(first.milliseconds)})"
+        words += f"; most for {plain(gpu_words(first.gpu_uuid, first.node))} ({gpu_hours(first.milliseconds)})"
     return words
 
 

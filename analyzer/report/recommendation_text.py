@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from analyzer.period import Period
 from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.report.paper import Paper
-from analyzer.report.rounding import nearest
-from analyzer.report.words import MICROS, gpu_hours, plain, symbol
+from analyzer.report.words import CENTS_UNDER, gpu_hours, money, plain
 
 WEEK_US = 7 * 86_400_000_000
 
@@ -45,8 +44,8 @@ def actor_words(advice: Recommendation) -> str:
 
 def money_range(saves: Range, currency: str) -> str:
     """Return the three quantiles of an amount."""
-    sign = symbol(currency)
-    return " / ".join(f"{sign}{nearest(micros, MICROS):,}" for micros in (saves.p20, saves.p50, saves.p80))
+    decimals = 2 if abs(saves.p80) < CENTS_UNDER else 0
+    return " / ".join(money(micros, currency, decimals) for micros in (saves.p20, saves.p50, saves.p80))
 
 
 def time_range(saves: Range) -> str:

@@ -8,6 +8,7 @@ from analyzer.report.rounding import nearest
 
 MS_PER_HOUR = 3_600_000
 MICROS = 1_000_000
+CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
 UNKNOWN = "-"
 NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}

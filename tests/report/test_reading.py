@@ -146,6 +146,19 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     assert "still running" in text
     assert "1,128.0 GPU-hours so far" in text
     assert "at its limit, Sat 14 Nov 12:12:" in text
+    assert "a week (P20/P50/P80)" in text, "what goes on saves by the week"
+
+
+def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
+    """A service that began before the first hour known is charged with what is known, and says since when."""
+    report = reader.run("81234")
+    began = report.span.start - 240 * HOUR
+    facts = replace(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
+    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR), Paper())
+    assert "1,128.0 GPU-hours since Tue 10 Nov 08:00" in text
+    assert "so far" not in text
+    assert "its limit was Sat 7 Nov 08:00, and it still runs" in text
+    assert "16 H100-80GB over all attempts" in text
 
 
 @pytest.mark.parametrize(
