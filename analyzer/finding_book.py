@@ -4,7 +4,7 @@ Every avoidable millisecond of the ledger is in exactly one finding, so that the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -144,9 +144,7 @@ def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
         if not is_suspicion and (state, cause) not in _AVOIDABLE:
             continue
         loss = losses[subject, team, state, cause]
-        root = (
-            None if state == "lost_work" else caused_by
-        )  # what was lost may have waited for a slow GPU: not the reason
+        root = None if state == "lost_work" else caused_by  # a slow GPU lost no work
         loss.add(run_id, root, confidence, ms, cost)
         loss.first_us, loss.last_us = min(loss.first_us, first), max(loss.last_us, last)
         loss.may_go_on |= runs

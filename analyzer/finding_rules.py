@@ -1,8 +1,9 @@
 """The words of each finding, once: its name in lists, its sentence, and what would prove it wrong.
 
 Sentences take `Run` ("Run llama-sft on n14-n15"), `run` ("run llama-sft"), `for_run` (" for run llama-sft", or
-nothing where nobody held), `place` (hosts), `gpu` (": GPU-1abd64be on n11", where the root is known), `share` ("41 % of the time") and
-`limit`. What the platform did is said of its hosts and GPUs: a test holds that no sentence of it begins with the run.
+nothing where nobody held), `place` (hosts), `gpu` (": GPU-1abd64be on n11",
+where the root is known), `share` ("41 % of the time") and `limit`. What the platform did is said of its hosts and GPUs:
+a test holds that no sentence of it begins with the run.
 """
 
 from dataclasses import dataclass

@@ -15,6 +15,7 @@ from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
 from analyzer.report.finding_list import is_alarming
+from analyzer.report.finding_text import check_words
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
@@ -159,6 +160,7 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
 
 def _checked(reader: Reader, request: Request) -> int:
     found = reader.list_findings(reader.period(request.since, request.until))
+    print(check_words(found), file=sys.stderr)
     return CHECK_FAILED if any(is_alarming(found, one) for one in found.findings) else OK
 
 

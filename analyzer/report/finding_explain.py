@@ -14,11 +14,10 @@ from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import plain_data
 from analyzer.report.finding_plot import plot_lines
-from analyzer.report.finding_text import plain_sentence
 from analyzer.report.finding_told import told
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_text import saves_words
-from analyzer.report.words import counted, day, gpu_hours, moment, money, plain
+from analyzer.report.words import counted, day, gpu_hours, moment, money, plain, plain_sentence
 
 COLUMN = 12
 WHAT, SEEN, SAID = 25, 22, 4

@@ -53,7 +53,11 @@ class Paper:
         """Return a paragraph as lines; `hanging` indents all but the first."""
         subsequent = indent if hanging is None else hanging
         return textwrap.wrap(
-            _SHARE.sub(NO_BREAK, text), self.width - 2, initial_indent=indent, subsequent_indent=subsequent, break_on_hyphens=False
+            _SHARE.sub(NO_BREAK, text),
+            self.width - 2,
+            initial_indent=indent,
+            subsequent_indent=subsequent,
+            break_on_hyphens=False,
         )
 
     def labelled(self, label: str, text: str, column: int = 16) -> list[str]:

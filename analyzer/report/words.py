@@ -111,6 +111,11 @@ def plain(name: str) -> str:
     return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
 
 
+def plain_sentence(text: str) -> str:
+    """Return a sentence without control characters, however long."""
+    return " ".join(plain(word) for word in text.split())
+
+
 def counted(number: int, noun: str) -> str:
     """Return "1 run" or "3 runs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
