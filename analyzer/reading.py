@@ -19,10 +19,11 @@ from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
 from analyzer.report.coverage import hours, newest_hour_end, unjudged
-from analyzer.report.finding_explain import Explained, explain_text
+from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
-from analyzer.report.html import text_html, week_html
+from analyzer.report.finding_view import Explained
+from analyzer.report.html import finding_html, text_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
 from analyzer.report.recommendation_text import recommendation_text, recommendations_text
@@ -153,6 +154,8 @@ class Reader:
             return self._week(request, paper)
         if request.what == "run":
             return self._run(request, paper)
+        if request.what == "explain" and request.format == "html":
+            return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
         title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
@@ -286,7 +289,7 @@ class Reader:
             return "findings", findings_text(report, paper, request.top), report
         if request.what == "explain":
             explained = self.explain(request.subject, period)
-            return explained.finding.id, explain_text(explained, paper), explained.data()
+            return explained.finding.id, explain_text(explained, paper), explain_data(explained)
         found = self.findings(period)
         advice = self.advice(found, period)
         if request.what == "recommend":

@@ -35,6 +35,12 @@ _ADVICE: dict[Advice, str] = {
 
 def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
     """Return the section, empty for runs that make no steps."""
+    lines = [line for label, words in efficiency_rows(report) for line in paper.labelled(label, words, COLUMN)]
+    return ["EFFICIENCY", *lines] if lines else []
+
+
+def efficiency_rows(report: "RunReport") -> list[tuple[str, str]]:
+    """Return what is known, by its name; nothing for runs that make no steps."""
     known = report.efficiency
     if known is None:
         return []
@@ -47,8 +53,7 @@ def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
         *_checkpoints(known.checkpoints, report),
         ("slow GPUs", _stragglers(known.stragglers, report.currency)),
     ]
-    lines = [line for label, words in rows if words for line in paper.labelled(label, words, COLUMN)]
-    return ["EFFICIENCY", *lines] if lines else []
+    return [(label, words) for label, words in rows if words]
 
 
 def not_known(known: Efficiency | None) -> list[tuple[str, str]]:
@@ -90,7 +95,7 @@ def _goodput(known: Goodput) -> str:
 def _ettr(known: Goodput) -> str:
     if known.ettr.value is None:
         return ""
-    words = f"{_percent(known.ettr.value)} of the time since it was submitted"
+    words = f"{_percent(known.ettr.value)} of the time since it was submitted was training"
     if known.time_to_start_seconds.value is not None:
         words += f"; at work {duration(round(known.time_to_start_seconds.value))} after that"
     if known.time_to_recover_seconds.value is not None:

@@ -86,6 +86,21 @@ class FindingsReport:
             return finding.still_open
         return followed.state != "closed"
 
+    def standing(self, finding: Finding) -> str:
+        """Return whether it is open, and how it moved: "open, new", "closed", "muted"."""
+        followed = self.follow(finding.id)
+        if followed is not None and followed.muted_until is not None:
+            return "muted"
+        if not self.is_open(finding):
+            return "closed"
+        moved = followed.moved if followed is not None else None
+        return "open" if moved in (None, "as before") else f"open, {moved}"
+
+    @property
+    def still_open(self) -> int:
+        """How many of them are open."""
+        return sum(map(self.is_open, self.findings))
+
     def follow(self, finding_id: str) -> Followed | None:
         """Return what is kept of a finding."""
         return next((one for one in self.followed if one.id == finding_id), None)

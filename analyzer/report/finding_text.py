@@ -42,7 +42,7 @@ def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, wh
 
 
 def _counts(report: FindingsReport) -> str:
-    still = sum(map(report.is_open, report.findings))
+    still = report.still_open
     if still == len(report.findings):
         return counted(still, "open finding")
     return f"{counted(len(report.findings), 'finding')}, {still:,} still open"

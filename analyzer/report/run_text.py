@@ -11,6 +11,7 @@ from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
 from analyzer.report.rounding import nearest
+from analyzer.report.rule_words import rule_words
 from analyzer.report.run import Point, RunReport
 from analyzer.report.sentences import unpriced_words
 from analyzer.report.table import lines
@@ -235,11 +236,14 @@ def _saves_each(advice: Recommendation, report: RunReport) -> str:
 
 
 def _not_judged(report: RunReport, paper: Paper) -> list[str]:
-    words = [f"{rule.rule.replace('_', ' ')}: {plain(rule.missing)}" for rule in report.not_judged]
-    words += [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
-    if not words:
-        return []
-    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13)
+    words = not_judged_words(report)
+    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
+
+
+def not_judged_words(report: RunReport) -> list[str]:
+    """Return each rule and figure that could not be told of the run, and why."""
+    words = [f"{rule_words(rule.rule)}: {plain(rule.missing)}" for rule in report.not_judged]
+    return words + [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
 
 
 def _next(report: RunReport, shown: tuple[Finding, ...]) -> str:

@@ -28,18 +28,25 @@ DOUBTS_SHOWN = 2
 
 def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, whole: bool = False) -> list[str]:
     """Return the section of a run's report: nothing where nothing was told, or for a run of one host."""
+    rows = traffic_rows(traffic, currency)
+    if traffic is None or not rows:
+        return []
+    found = ["TRAFFIC", *(line for label, words in rows for line in paper.labelled(label, words, COLUMN))]
+    return [*found, *(["", *_matrix(traffic, paper)] if whole else [])]
+
+
+def traffic_rows(traffic: RunTraffic | None, currency: str) -> list[tuple[str, str]]:
+    """Return what is told of a run's traffic, by its name; nothing where nothing was told."""
     if traffic is None or not (traffic.classes or traffic.link_bytes):
         return []
-    found = ["TRAFFIC"]
-    for label, words in (
+    rows = (
         ("moved", _moved(traffic)),
-        ("ring", _ring(traffic)),
+        ("ring", _ring(traffic) if traffic.classes else ""),  # of a run that is not seen to exchange, no ring is told
         ("its zones", _zones(traffic)),
         ("price", _price(traffic, currency)),
         ("not attributed", _rest(traffic)),
-    ):
-        found += paper.labelled(label, words, COLUMN) if words else []
-    return [*found, *(["", *_matrix(traffic, paper)] if whole else [])]
+    )
+    return [(label, words) for label, words in rows if words]
 
 
 def _moved(traffic: RunTraffic) -> str:
