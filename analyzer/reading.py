@@ -34,12 +34,14 @@ from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.states import Confidence
 from analyzer.timeline import timeline
+from analyzer.traffic.fleet import read_fleet_traffic
+from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
 from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
-What = Literal["week", "run", "findings", "explain", "recommend", "show"]
+What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show"]
 Format = Literal["text", "json", "html", "markdown", "svg"]
 T = TypeVar("T", Finding, Recommendation)
 
@@ -49,7 +51,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show
+    subject: str | None = None  # of run, explain and show; a team, of traffic
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -280,6 +282,9 @@ class Reader:
 
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         period, currency = self.period(request.since, request.until), self.settings.currency
+        if request.what == "traffic":
+            moved = read_fleet_traffic(self.session, period, currency, self.settings.tariff_book(), request.subject)
+            return "traffic", fleet_traffic_text(moved, paper, request.top), moved
         if request.what == "findings" and request.unjudged:
             missing = self.unjudged(period)
             names = run_names(self.session, {one.subject for one in missing})

@@ -80,7 +80,7 @@ def _zones(traffic: RunTraffic) -> str:
 
 
 def _price(traffic: RunTraffic, currency: str) -> str:
-    parts = [_bill(bill, currency) for bill in traffic.bills]
+    parts = [bill_words(bill, currency) for bill in traffic.bills]
     if traffic.waited is not None:
         lost = traffic.waited.milliseconds
         hours = f"{gpu_hours(lost, hours_decimals(lost))} GPU-hours of waiting"
@@ -90,7 +90,8 @@ def _price(traffic: RunTraffic, currency: str) -> str:
     return "; ".join(parts)
 
 
-def _bill(bill: Bill, currency: str) -> str:
+def bill_words(bill: Bill, currency: str) -> str:
+    """Return what crossing one border costs, or why that is not known."""
     if bill.cost_micros is None:
         return f"{LABELS[bill.locality]} unpriced ({plain(bill.source)})"
     return f"{LABELS[bill.locality]} {money(bill.cost_micros, currency)} (tariff as of {bill.as_of})"
