@@ -102,7 +102,7 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ),
     ("underused", "unbatched"): Words(
         "underused: unbatched",
-        "{Run} serves requests one by one: busy with little of the chip in use, {share}.",
+        "{Run} serves in small batches: busy with little of the chip in use, {share}.",
         "batching does not raise requests a second at the same latency",
     ),
     ("headroom", "beyond_policy"): Words(

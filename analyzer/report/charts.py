@@ -61,7 +61,7 @@ def whose_gpus(finding: Finding, plot: Plot) -> str:
     """Return whose GPUs a finding's plot shows: of many runs the one that lost most."""
     short = plain(plot.run_id.rpartition("/")[2])
     if len(finding.run_ids) > 1:
-        return f"{short} (most of {len(finding.run_ids):,} runs)"
+        return f"{short}, 1 of {len(finding.run_ids):,} runs"
     name = plain(finding.subject)
     return name if short in name else f"{name} ({short})"
 

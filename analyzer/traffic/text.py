@@ -37,11 +37,11 @@ def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, wh
 
 def traffic_rows(traffic: RunTraffic | None, currency: str) -> list[tuple[str, str]]:
     """Return what is told of a run's traffic, by its name; nothing where nothing was told."""
-    if traffic is None or not (traffic.classes or traffic.link_bytes):
+    if traffic is None or not traffic.classes:  # what its links carried, and nobody explains, is no traffic of its own
         return []
     rows = (
         ("moved", _moved(traffic)),
-        ("ring", _ring(traffic) if traffic.classes else ""),  # of a run that is not seen to exchange, no ring is told
+        ("ring", _ring(traffic)),
         ("its zones", _zones(traffic)),
         ("price", _price(traffic, currency)),
         ("not attributed", _rest(traffic)),
