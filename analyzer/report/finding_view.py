@@ -58,9 +58,10 @@ class Words:
         return f"{money(finding.at_stake_micros, self.currency)} at stake, {hours}"
 
     def when(self, finding: Finding) -> str:
-        """Return from when to when."""
-        until = "still open" if finding.still_open else f"until {moment(finding.last_at, self.timezone)}"
-        return f"since {moment(finding.first_at, self.timezone)}, {until}"
+        """Return from when to when it was seen; whether it is closed is the book's to say."""
+        if finding.still_open:
+            return f"since {moment(finding.first_at, self.timezone)}, still open"
+        return f"seen {span_words(finding.first_at, finding.last_at, self.timezone)}"
 
     def saves(self, advice: Recommendation) -> str:
         """Return the predicted saving: a week, or each run on the page of a run."""
