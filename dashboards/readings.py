@@ -44,6 +44,7 @@ class ReadAsked(Spanned):
     ascii: bool = False
     top: Annotated[int, Field(ge=1, le=MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
     everything: bool = Field(False, description="List suspicions and muted ones too.")
+    traffic: bool = Field(False, description="Of a run: the whole matrix of who sent how much to whom.")
     sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
     unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
 

@@ -1,11 +1,12 @@
 """The reading commands: report, findings, explain, recommend and show."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from analyzer.asking import asked
@@ -15,7 +16,6 @@ from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
-from analyzer.report.finding_list import is_alarming
 from analyzer.report.finding_text import check_words
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
@@ -164,21 +164,26 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "sure", None),
         getattr(options, "unjudged", False),
     )
+    check = getattr(options, "check", False)
     if options.server:
         _write(ask(options.server, request), options)
-        return OK
+        return _checked(_alarming(options.server, request)) if check else OK
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(options.config) if options.config else Settings.beside(path)
     with Store.open(path, read_only=True) as store, store.session() as session:
         reader = Reader(session, settings, step_log=step_log)
         _write(reader.answer(request), options)
-        return _checked(reader, request) if getattr(options, "check", False) else OK
+        return _checked(reader.list_findings(reader.period(request.since, request.until)).alarming) if check else OK
 
 
-def _checked(reader: Reader, request: Request) -> int:
-    found = reader.list_findings(reader.period(request.since, request.until))
-    print(check_words(found), file=sys.stderr)
-    return CHECK_FAILED if any(is_alarming(found, one) for one in found.findings) else OK
+def _alarming(server: str, request: Request) -> list[str]:
+    listed = Request("findings", since=request.since, until=request.until, format="json")
+    return list(json.loads(ask(server, listed))["report"]["alarming"])
+
+
+def _checked(alarming: Sequence[str]) -> int:
+    print(check_words(alarming), file=sys.stderr)
+    return CHECK_FAILED if alarming else OK
 
 
 def ask(server: str, request: Request) -> str:

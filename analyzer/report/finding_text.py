@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from analyzer.findings import Finding
 from analyzer.period import local
-from analyzer.report.finding_list import FindingsReport, at_stake_column, is_alarming, trend
+from analyzer.report.finding_list import FindingsReport, at_stake_column, trend
 from analyzer.report.notice_text import notice_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import overconfident_words
@@ -100,12 +100,11 @@ def _foot(report: FindingsReport, paper: Paper) -> list[str]:
     return [*found, f"next: gpuledger findings explain {report.shown[0].id}", f"      {ask}"]
 
 
-def check_words(report: FindingsReport) -> str:
+def check_words(alarming: Sequence[str]) -> str:
     """Return what --check found, in one line for a log."""
-    ids = [finding.id for finding in report.findings if is_alarming(report, finding)]
-    if not ids:
+    if not alarming:
         return "check: no finding is new, of high confidence, open and not judged"
-    return f"check failed: new, of high confidence, open and not judged: {', '.join(ids)}"
+    return f"check failed: new, of high confidence, open and not judged: {', '.join(alarming)}"
 
 
 def _suspicions(report: FindingsReport, paper: Paper) -> list[str]:

@@ -2,10 +2,15 @@
 
 import json
 import re
+from dataclasses import fields
 from html.parser import HTMLParser
 
 import httpx
 import pytest
+
+from analyzer.reading import Request as Reading
+from analyzer.report.cli import findings
+from dashboards.readings import ReadAsked
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]
 
@@ -131,6 +136,17 @@ def test_readings_are_the_command_line_s(client: httpx.Client) -> None:
     assert text.startswith("16 open findings, week 2026-W46")
     assert text.isascii()
     assert json.loads(client.get("/v1/read?what=week&format=json").text)["version"] == 1
+
+
+def test_whatever_is_asked_of_a_store_may_be_asked_of_a_server() -> None:
+    """`report run --traffic --server` was refused, for want of one line."""
+    assert {each.name for each in fields(Reading)} == set(ReadAsked.model_fields)
+
+
+def test_check_fails_through_a_server_too(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that asks the server ended well, whatever was found."""
+    assert findings(["--server", address, "--check", "--top", "1"]) == 1
+    assert "check failed: " in capsys.readouterr().err
 
 
 def test_plotly_is_ours_and_shares_nothing(client: httpx.Client) -> None:
