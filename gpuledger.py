@@ -51,7 +51,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("import slurm", "collector.importing.cli:import_slurm", "who held which GPUs, from Slurm's accounting"),
     ),
     "read": (
-        Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording"),
+        Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording; traffic"),
         Command("findings", "analyzer.cli:findings", "what was avoidable, sorted by money"),
         Command("findings explain", "analyzer.cli:findings_explain", "the same as explain"),
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),

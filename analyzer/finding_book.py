@@ -12,7 +12,7 @@ from analyzer.casebook.naming import Key, longer_ids, named
 from analyzer.casebook.rule_versions import rule_versions
 from analyzer.finding_evidence import evidence, speedup
 from analyzer.finding_rules import SUSPICION, WORDS
-from analyzer.finding_sentence import host_words, limit_words, run_words, share_words
+from analyzer.finding_sentence import host_words, limit_words, root_words, run_words, share_words
 from analyzer.findings import Finding
 from analyzer.states import BOOKINGS, Confidence, booking
 from analyzer.windows import RunWindow, Verdict
@@ -56,6 +56,11 @@ class _Loss:
     by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     hosts: set[str] = field(default_factory=set)
 
+    @property
+    def root(self) -> str | None:
+        """The GPU that caused the most of it; None where none is known."""
+        return max(self.by_cause, key=lambda who: (self.by_cause[who], who), default=None)
+
     def add(self, run_id: str | None, caused_by: str | None, confidence: str | None, ms: int, cost: int | None) -> None:
         self.milliseconds += ms
         if cost is not None:
@@ -69,10 +74,11 @@ class _Loss:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a finding is called in this store, and by which version of its rule its last hour was judged."""
+    """What a finding is called in this store, by which version of its rule its last hour was judged, and its root."""
 
     id: str
     rule_version: str | None
+    caused_on: str | None  # the host of the GPU that caused the most of it
 
 
 def findings(
@@ -91,11 +97,16 @@ def findings(
     seen = _windows(session, runs, start_us, end_us)
     ids = named(sorted(losses, key=lambda key: (losses[key].first_us, repr(key))), longer_ids(session))
     judged_by = _judged_by(session, start_us, end_us)
+    places = _places(session, {root for loss in losses.values() for root in loss.by_cause}, start_us, end_us)
     found = [
         _finding(
             key,
             loss,
-            _Named(ids[key], judged_by.get(loss.last_us, {}).get(f"{key[2]}/{key[3]}")),
+            _Named(
+                ids[key],
+                judged_by.get(loss.last_us, {}).get(f"{key[2]}/{key[3]}"),
+                places.get(loss.root or ""),
+            ),
             held.get(key[:2], 0),
             newest,
             seen,
@@ -112,6 +123,18 @@ def _judged_by(session: "Session", start_us: int, end_us: int) -> dict[int, dict
     return {hour: known.get(whole, {}) for hour, whole in hours}
 
 
+def _places(session: "Session", gpus: Iterable[str], start_us: int, end_us: int) -> dict[str, str]:
+    """Return the host of each of these GPUs."""
+    if not (wanted := sorted(gpus)):
+        return {}
+    rows = session.rows(
+        "SELECT gpu_uuid, max(node) FROM ledger WHERE hour >= ? AND hour < ? AND gpu_uuid IN (SELECT unnest(?)) "
+        "GROUP BY gpu_uuid",
+        [start_us, end_us, wanted],
+    )
+    return dict(rows)
+
+
 def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
     losses: dict[Key, _Loss] = defaultdict(_Loss)
     for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last, runs, hosts in session.rows(
@@ -121,7 +144,8 @@ def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
         if not is_suspicion and (state, cause) not in _AVOIDABLE:
             continue
         loss = losses[subject, team, state, cause]
-        loss.add(run_id, caused_by, confidence, ms, cost)
+        root = None if state == "lost_work" else caused_by  # a slow GPU lost no work
+        loss.add(run_id, root, confidence, ms, cost)
         loss.first_us, loss.last_us = min(loss.first_us, first), max(loss.last_us, last)
         loss.may_go_on |= runs
         loss.hosts.update(hosts)
@@ -189,6 +213,7 @@ def _finding(
     words = SUSPICION if is_suspicion else WORDS[state, cause]
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
     values = _values(subject, cause, loss, held_ms, windows)
+    values["gpu"] = root_words(loss.root, who.caused_on, len(loss.by_cause))
     return Finding(
         id=who.id,
         rule=f"{state}/{cause}",
@@ -205,26 +230,25 @@ def _finding(
         first_at=loss.first_us,
         last_at=loss.last_us + HOUR_US,
         still_open=loss.may_go_on and loss.last_us >= newest_us - HOUR_US,
-        caused_by=max(loss.by_cause, key=lambda who: (loss.by_cause[who], who), default=None),
+        caused_by=loss.root,
         sentence=words.sentence.format(**values),
         evidence=evidence(state, cause, windows),
         wrong_if=words.wrong_if.format(**values),
         suspicion=is_suspicion,
         hosts=tuple(sorted(loss.hosts)),
         rule_version=who.rule_version,
+        caused_on=who.caused_on,
     )
 
 
 def _values(subject: str, cause: str | None, loss: _Loss, held_ms: int, windows: list[RunWindow]) -> dict[str, str]:
     runs, place = len(loss.by_run), host_words(tuple(loss.hosts))
     run = run_words(subject, runs)
-    gpu = max(loss.by_cause, key=lambda who: (loss.by_cause[who], who), default=None)
     return {
         "Run": f"{run[0].upper()}{run[1:]} on {place}",
         "run": run,
         "for_run": f" for {run}" if runs else "",
         "place": place,
-        "gpu": f" ({gpu})" if gpu else "",
         "share": share_words(loss.milliseconds, held_ms),
         "limit": limit_words(cause, windows),
         "cause": (cause or "").replace("_", " "),

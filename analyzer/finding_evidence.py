@@ -6,7 +6,7 @@ from analyzer.findings import Evidence
 from analyzer.serving import evidence as serving
 from analyzer.windows import RunWindow
 
-GIGA = 1_000_000_000
+KILO, MEGA, GIGA = 1_000, 1_000_000, 1_000_000_000
 
 
 def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tuple[Evidence, ...]:
@@ -56,6 +56,13 @@ def _percent(permille: int) -> str:
     return f"{(permille + 5) // 10} %"
 
 
+def _rate(bytes_per_second: int) -> str:
+    """Return "3.15 GB/s", and in MB/s what hundredths of it would round away."""
+    if bytes_per_second >= GIGA // 10:
+        return f"{bytes_per_second / GIGA:.2f} GB/s"
+    return f"{bytes_per_second / MEGA:.1f} MB/s"
+
+
 def _span(values: Sequence[int]) -> str:
     low, high = (values[len(values) // 10] + 5) // 10, (values[len(values) * 9 // 10] + 5) // 10
     return f"{low} %" if low == high else f"{low}-{high} %"
@@ -81,12 +88,12 @@ def _input(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
             for window in windows
         ]
     )
-    if not rates:
+    if not rates or not rates[-1]:
         return None
-    seen, best = _mean(rates) / 1e6, rates[len(rates) * 9 // 10] / 1e6
+    seen, best = _mean(rates) * KILO, rates[len(rates) * 9 // 10] * KILO
     return Evidence(
         "input to GPUs",
-        f"{seen:.2f} GB/s; {best:.2f} GB/s in the best tenth",
+        f"{_rate(seen)}; {_rate(best)} in the best tenth",
         "<- the limit" if cause == "host_to_device" else "",
     )
 
@@ -96,7 +103,7 @@ def _disk(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     if not busy:
         return None
     read = _known([window.block_read for window in windows])
-    rate = f"{_mean(read) / GIGA:.2f} GB/s read, " if read else ""
+    rate = f"{_rate(_mean(read))} read, " if read else ""
     verdict = "<- the limit" if cause == "storage" else "has room" if _mean(busy) < 500 else ""
     return Evidence("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
 
@@ -109,7 +116,7 @@ def _mount(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     tail = f", {_percent(_mean(waiting))} of the workers waiting in the kernel" if waiting else ""
     return Evidence(
         "network mount",
-        f"{_mean(read) / GIGA:.2f} GB/s read{tail}",
+        f"{_rate(_mean(read))} read{tail}",
         "<- the limit" if cause == "network_storage" else "",
     )
 

@@ -1,8 +1,9 @@
 """The words of each finding, once: its name in lists, its sentence, and what would prove it wrong.
 
 Sentences take `Run` ("Run llama-sft on n14-n15"), `run` ("run llama-sft"), `for_run` (" for run llama-sft", or
-nothing where nobody held), `place` (hosts), `gpu` (the root, where one is known), `share` ("41 % of the time") and
-`limit`. What the platform did is said of its hosts and GPUs: a test holds that no sentence of it begins with the run.
+nothing where nobody held), `place` (hosts), `gpu` (": GPU-1abd64be on n11",
+where the root is known), `share` ("41 % of the time") and `limit`. What the platform did is said of its hosts and GPUs:
+a test holds that no sentence of it begins with the run.
 """
 
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ),
     ("communicating", "straggler"): Words(
         "slowest rank",
-        "One slow GPU{gpu} holds up all ranks{for_run}, {share}.",
+        "The slowest GPU holds up all ranks{for_run}, {share}{gpu}.",
         "another GPU in its place does not shorten a step",
     ),
     ("communicating", "hang"): Words(
@@ -101,7 +102,7 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ),
     ("underused", "unbatched"): Words(
         "underused: unbatched",
-        "{Run} serves requests one by one: busy with little of the chip in use, {share}.",
+        "{Run} serves in small batches: busy with little of the chip in use, {share}.",
         "batching does not raise requests a second at the same latency",
     ),
     ("headroom", "beyond_policy"): Words(
@@ -127,12 +128,12 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ),
     ("broken", "gpu_lost"): Words(
         "broken: GPU lost",
-        "GPUs of {place} are lost to their driver{for_run}.",
+        "GPUs of {place} were lost to their driver{for_run}.",
         "the driver answered for them in that time",
     ),
     ("broken", "node_down"): Words(
         "broken: node down",
-        "The host {place} is down{for_run}.",
+        "The host {place} was down{for_run}.",
         "the node did work in that time",
     ),
     ("broken", "hardware"): Words(

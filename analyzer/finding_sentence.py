@@ -25,6 +25,20 @@ def host_words(hosts: Sequence[str]) -> str:
     return ", ".join(groups) if len(groups) <= HOSTS_SHOWN else f"{len(set(hosts)):,} hosts"
 
 
+def gpu_words(gpu_uuid: str, node: str | None) -> str:
+    """Return "GPU-1abd64be on n11": of a driver's UUID as much as tells it from others, and where it is."""
+    match = re.fullmatch(r"((?:GPU|MIG)-[0-9a-f]{8})-[0-9a-f-]{27}", gpu_uuid)
+    short = match[1] if match else gpu_uuid
+    return f"{short} on {node}" if node else short
+
+
+def root_words(gpu_uuid: str | None, node: str | None, roots: int) -> str:
+    """Return ": GPU-1abd64be on n11", the one that others waited for longest where they did for several."""
+    if gpu_uuid is None:
+        return ""
+    return f": {gpu_words(gpu_uuid, node)}" + (f" for the longest time, of {roots:,} in turn" if roots > 1 else "")
+
+
 def _by_number(host: str) -> tuple[str, int, str]:
     match = re.fullmatch(r"(.*?)(\d{1,9})", host, re.DOTALL)
     return (match[1], int(match[2]), host) if match else (host, -1, host)

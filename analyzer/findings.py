@@ -45,3 +45,4 @@ class Finding:
     suspicion: bool = False  # below medium confidence: its seconds stay unexplained, and it claims nothing
     hosts: tuple[str, ...] = ()
     rule_version: str | None = None  # of its rule, when its last hour was judged; None where that was not kept
+    caused_on: str | None = None  # the host of the GPU that caused it

@@ -13,31 +13,35 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.ids import by_id
-from analyzer.notices.book import look
+from analyzer.notices.book import Looked, look
 from analyzer.period import Calendar, Period
 from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
-from analyzer.report.coverage import hours, newest_hour_end, not_judged, unjudged
-from analyzer.report.finding_explain import Explained, explain_text
+from analyzer.report.coverage import hours, newest_hour_end, unjudged
+from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
-from analyzer.report.finding_text import findings_text, unjudged_text
-from analyzer.report.html import text_html, week_html
+from analyzer.report.finding_text import findings_text
+from analyzer.report.finding_view import Explained
+from analyzer.report.html import finding_html, text_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
 from analyzer.report.recommendation_text import recommendation_text, recommendations_text
-from analyzer.report.run import Point, RunReport, find_run, run_facts, run_report, run_span
+from analyzer.report.run import Point, RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
+from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.states import Confidence
 from analyzer.timeline import timeline
+from analyzer.traffic.fleet import read_fleet_traffic
+from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
-from analyzer.unjudged import Unjudged
+from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
-What = Literal["week", "run", "findings", "explain", "recommend", "show"]
+What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show"]
 Format = Literal["text", "json", "html", "markdown", "svg"]
 T = TypeVar("T", Finding, Recommendation)
 
@@ -47,7 +51,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show
+    subject: str | None = None  # of run, explain and show; a team, of traffic
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -133,6 +137,7 @@ class Reader:
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _found: dict[tuple[int, int], list[Finding]] = field(default_factory=dict, repr=False, compare=False)
+    _looked: dict[tuple[int, int], Looked] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def calendar(self) -> Calendar:
@@ -151,6 +156,8 @@ class Reader:
             return self._week(request, paper)
         if request.what == "run":
             return self._run(request, paper)
+        if request.what == "explain" and request.format == "html":
+            return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
         title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
@@ -236,16 +243,23 @@ class Reader:
             self.settings.currency,
             self.findings(period),
             self.findings(before) if known else None,
-            len(not_judged(self.session, period)),
-            look(self.session, period.start, period.end).notices,
+            rules_in(self.unjudged(period)),
+            self.looked(period).notices,
             everything=everything,
             sure=sure,
             case=self.case(period),
         )
 
+    def looked(self, period: Period) -> Looked:
+        """Return what is worth a look in a period."""
+        span = (period.start, period.end)
+        if span not in self._looked:
+            self._looked[span] = look(self.session, *span)
+        return self._looked[span]
+
     def unjudged(self, period: Period) -> list[Unjudged]:
         """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""
-        return [*unjudged(self.session, period), *look(self.session, period.start, period.end).unjudged]
+        return [*unjudged(self.session, period), *self.looked(period).unjudged]
 
     def _week(self, request: Request, paper: Paper) -> str:
         report = self.week(self.period(request.since, request.until))
@@ -268,15 +282,19 @@ class Reader:
 
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         period, currency = self.period(request.since, request.until), self.settings.currency
+        if request.what == "traffic":
+            moved = read_fleet_traffic(self.session, period, currency, self.settings.tariff_book(), request.subject)
+            return "traffic", fleet_traffic_text(moved, paper, request.top), moved
         if request.what == "findings" and request.unjudged:
             missing = self.unjudged(period)
-            return "not judged", unjudged_text(period, missing, paper, request.top), missing
+            names = run_names(self.session, {one.subject for one in missing})
+            return "not judged", unjudged_text(period, missing, names, paper, request.top), missing
         if request.what == "findings":
             report = self.list_findings(period, everything=request.everything, sure=request.sure)
             return "findings", findings_text(report, paper, request.top), report
         if request.what == "explain":
             explained = self.explain(request.subject, period)
-            return explained.finding.id, explain_text(explained, paper), explained.data()
+            return explained.finding.id, explain_text(explained, paper), explain_data(explained)
         found = self.findings(period)
         advice = self.advice(found, period)
         if request.what == "recommend":

@@ -1,6 +1,6 @@
 """Which rules could not be judged for want of a signal: not evaluated is an answer, and accuses nobody."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from analyzer.thresholds import Thresholds
@@ -17,6 +17,21 @@ class Unjudged:
     subject: str
     rule: str
     missing: str
+
+
+def by_rule(found: Iterable[Unjudged]) -> dict[tuple[str, str], list[str]]:
+    """Return whom each rule could not be held to, by rule and by what it lacked; each subject once."""
+    by: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        whom = by.setdefault((one.rule, one.missing), [])
+        if one.subject not in whom:
+            whom.append(one.subject)
+    return by
+
+
+def rules_in(found: Iterable[Unjudged]) -> int:
+    """Return how many rules could not be judged of somebody."""
+    return len({one.rule for one in found})
 
 
 def unjudged(windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> list[Unjudged]:

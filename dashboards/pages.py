@@ -13,22 +13,24 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analyzer.api.generation import MARKS
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finding_needs import need_words
-from analyzer.findings import Finding
 from analyzer.period import Period
-from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
-from analyzer.report.finding_explain import rules_words, state_words
+from analyzer.report.charts import finding_charts
+from analyzer.report.efficiency_text import efficiency_rows
 from analyzer.report.finding_list import at_stake_column
-from analyzer.report.finding_told import told
+from analyzer.report.finding_view import Words, finding_view
 from analyzer.report.html import TEMPLATES, week_view
-from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
-from analyzer.report.run_text import head_pairs, run_sentence
+from analyzer.report.notice_text import notice_line
+from analyzer.report.rule_words import rule_words
+from analyzer.report.run import RunReport, run_names
+from analyzer.report.run_text import head_pairs, not_judged_words, run_sentence
 from analyzer.report.table import lines
-from analyzer.report.words import gpu_hours, moment, money, symbol
+from analyzer.report.words import gpu_hours, moment, symbol
+from analyzer.traffic.text import traffic_rows
+from analyzer.unjudged import by_rule
 from dashboards.assets import asset
 from dashboards.cache import PageCache
-from dashboards.charts import finding_charts, fleet_chart, run_chart
+from dashboards.charts import fleet_chart, run_chart
 from dashboards.fleet_grid import GPUS_SHOWN, LETTERS, fleet_grid
 from dashboards.job import Pass
 from dashboards.run_list import run_list
@@ -43,36 +45,6 @@ SECURITY = {
     "Cache-Control": "no-cache",
 }
 NOT_FOUND, BAD_REQUEST = 404, 400
-
-
-class Words:
-    """What templates say of findings and recommendations, in this site's currency and clock."""
-
-    def __init__(self, reader: Reader, span: Period | None = None) -> None:
-        self._currency, self._zone = reader.settings.currency, reader.settings.timezone
-        self._span = span  # of the one run that the page is about
-
-    def stake(self, finding: Finding) -> str:
-        """Return what is at stake, in money where it is known, and in GPU-hours."""
-        hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
-        if finding.at_stake_micros is None:
-            return f"{hours} at stake, no price known"
-        return f"{money(finding.at_stake_micros, self._currency)} at stake, {hours}"
-
-    def when(self, finding: Finding) -> str:
-        """Return from when to when."""
-        until = "still open" if finding.still_open else f"until {moment(finding.last_at, self._zone)}"
-        return f"since {moment(finding.first_at, self._zone)}, {until}"
-
-    def saves(self, advice: Recommendation) -> str:
-        """Return the predicted saving: a week, or each run on the page of a run."""
-        if self._span is None:
-            return saves_words(advice, self._currency)
-        return saves_in_run(advice, self._span.end - self._span.start, self._currency)
-
-    def actor(self, advice: Recommendation) -> str:
-        """Return who can act."""
-        return actor_words(advice)
 
 
 class Pages:
@@ -128,15 +100,14 @@ class Pages:
         last = self._last_pass()
         since = moment(last.finished_at, reader.settings.timezone) if last.finished_at is not None else ""
         cluster = "" if reader.settings.cluster == "fleet" else reader.settings.cluster
-        asked = {"what": "week", "format": "json"} | ({"since": week} if week else {})
         frame = {
             "version": version(),
             "cluster": cluster,
             "keep": f"?{urlencode({'week': week})}" if week else "",
-            "json_link": f"/v1/read?{urlencode(asked)}",
+            "json_link": _json_link("week", None, week),
             "last": last,
             "last_words": f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since,
-            "words": Words(reader),
+            "words": _words(reader),
         }
         return self._environment.get_template(template).render(frame | view)
 
@@ -159,6 +130,9 @@ class Pages:
             found=found,
             at_stake=total,
             stakes=list(zip(found.findings, column, strict=True)),
+            notices=[notice_line(notice) for notice in found.notices],
+            suspicions=[(finding, gpu_hours(finding.milliseconds)) for finding in found.suspicions],
+            unjudged=_unjudged(reader, period),
             runs=run_list(reader.session, period),
             before=before,
             after=after,
@@ -171,9 +145,12 @@ class Pages:
             reader,
             None,
             report=report,
-            words=Words(reader, report.span),
+            words=_words(reader, None if report.running else report.span),
+            head=head_pairs(report),
+            sections=_sections(reader, report),
+            not_judged=not_judged_words(report),
+            json_link=_json_link("run", report.facts.run_id),
             finding_week=f"?{urlencode({'week': reader.calendar.week_of(report.span.end - 1).label})}",
-            head=head_pairs(report)[1:],
             sentence=run_sentence(report),
             chart=run_chart(report.timeline, report.timezone),
             lines=lines(report.breakdown, subtotals=False),
@@ -183,23 +160,39 @@ class Pages:
     def _finding(self, reader: Reader, finding_id: str, week: str | None) -> str:
         period = reader.period(week)
         explained = reader.explain(finding_id, period)
-        finding, argument = explained.finding, explained.argument
-        zone = reader.settings.timezone
+        plot = explained.argument.plot if explained.argument else None
         return self._render(
             "finding.html",
             reader,
             week,
-            finding=finding,
-            argument=argument,
-            sentence=told(finding, explained.currency, zone),
-            state=state_words(finding, explained.life, zone),
-            rule=rules_words(finding, argument),
-            need=need_words(argument.need) if argument and argument.need else None,
-            judgement=explained.judgement,
-            mute=explained.mute,
-            advice=explained.advice,
-            charts=finding_charts(argument.plot if argument else None, zone),
+            view=finding_view(explained),
+            json_link=_json_link("explain", explained.finding.id, week),
+            names=run_names(reader.session, explained.finding.run_ids),
+            charts=finding_charts(explained.finding, plot, reader.settings.timezone),
         )
+
+
+def _json_link(what: str, subject: str | None = None, week: str | None = None) -> str:
+    asked = {"what": what, "subject": subject, "since": week, "format": "json"}
+    return f"/v1/read?{urlencode({name: value for name, value in asked.items() if value})}"
+
+
+def _unjudged(reader: Reader, period: Period) -> list[tuple[str, str, list[str]]]:
+    """Return what could not be judged: the rule, what it lacked, and of whom; nobody where it is the whole fleet."""
+    found = by_rule(reader.unjudged(period))
+    said = [(rule_words(rule), why, [] if whom == ["fleet"] else whom) for (rule, why), whom in found.items()]
+    return sorted(said, key=lambda one: (-len(one[2]), one[0]))
+
+
+def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return what the text report says of a run's traffic and efficiency, by section."""
+    traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
+    sections = [("Traffic", traffic_rows(traffic, report.currency)), ("Efficiency", efficiency_rows(report))]
+    return [(title, rows) for title, rows in sections if rows]
+
+
+def _words(reader: Reader, span: Period | None = None) -> Words:
+    return Words(reader.settings.currency, reader.settings.timezone, span)
 
 
 def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:

@@ -38,12 +38,13 @@ class ReadAsked(Spanned):
     """One report: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: Text | SkipJsonSchema[None] = Field(None, description="Of run, explain and show.")
+    subject: Text | SkipJsonSchema[None] = Field(None, description="Of run, explain and show; of traffic a team.")
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
     ascii: bool = False
     top: Annotated[int, Field(ge=1, le=MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
     everything: bool = Field(False, description="List suspicions and muted ones too.")
+    traffic: bool = Field(False, description="Of a run: the whole matrix of who sent how much to whom.")
     sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
     unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
 

@@ -23,6 +23,8 @@ from analyzer.notices.book import Looked, look
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Judges, Reader
+from analyzer.report.coverage import unjudged
+from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
 HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
@@ -98,6 +100,12 @@ class Reading:
         if self.scope.teams is None:
             return made
         return Looked(tuple(notice for notice in made.notices if self.scope.sees(notice)), ())
+
+    def unjudged(self, period: Period) -> list[Unjudged]:
+        """Return every rule that lacked a signal, as the list of findings counts them; the whole site's to know."""
+        if self.scope.teams is not None:
+            return []
+        return [*unjudged(self.whole.session, period), *self.looked(period).unjudged]
 
     def of_run(self, run_id: str, period: Period) -> list[Finding]:
         """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""

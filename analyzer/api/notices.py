@@ -13,6 +13,7 @@ from analyzer.api.finding_item import Seen
 from analyzer.api.model import Listing, Model, Span
 from analyzer.api.runs import NotJudged
 from analyzer.notices.notice import Notice
+from analyzer.unjudged import by_rule
 
 
 class NoticesAsked(Spanned, Paged):
@@ -46,7 +47,9 @@ class NoticePage(Listing):
 
     period: Span
     items: list[NoticeItem]
-    not_judged: list[NotJudged] = Field(description="Of the whole fleet; empty to who sees some teams alone.")
+    not_judged: list[NotJudged] = Field(
+        description="Every rule that lacked a signal, of findings too; empty to who sees some teams alone."
+    )
 
 
 def notice_routes(desk: Desk) -> APIRouter:
@@ -81,7 +84,7 @@ def notice_page(reading: Reading, asked: NoticesAsked) -> NoticePage:
         next_cursor=reading.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
         period=Span.of(period),
         items=[_item(notice) for notice in shown],
-        not_judged=[NotJudged(rule=one.rule, missing=one.missing) for one in looked.unjudged],
+        not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(reading.unjudged(period))],
     )
 
 

@@ -5,6 +5,7 @@ Only what was looked at is named. A part of the host that nobody measured is not
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from analyzer.argument.signs import median, percent
 from analyzer.findings import Finding
@@ -12,15 +13,17 @@ from analyzer.thresholds import Thresholds
 from analyzer.windows import RunWindow
 
 MS_PER_HOUR = 3_600_000
+SHOWN_LEAST_MS = 180_000  # less would be told as 0.0 GPU-hours
 _OVERHEAD = {"checkpointing": "checkpoints", "starting": "starting", "collective": "plain collectives"}
 
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """One other explanation, and what speaks against it."""
+    """One other explanation, and what speaks against it; `overhead` and `finding` are booked apart from it."""
 
     what: str
     why: str
+    kind: Literal["cause", "overhead", "finding"] = "cause"
 
 
 def ruled_out(
@@ -41,10 +44,11 @@ def ruled_out(
     if finding.state in ("starved", "communicating", "unexplained") and finding.cause not in ("straggler", "hang"):
         found += _straggler(windows, others, limits)
     for name, milliseconds in overhead_ms.items():
-        if milliseconds:
+        if milliseconds >= SHOWN_LEAST_MS:
             hours = f"{milliseconds / MS_PER_HOUR:,.1f} GPU-hours"
-            found.append(RuledOut(_OVERHEAD[name], f"{hours} are booked as overhead"))
-    found += [RuledOut(f"{other.what} ({other.id})", "booked apart") for other in others if not other.suspicion]
+            found.append(RuledOut(_OVERHEAD[name], f"{hours} are booked as overhead", "overhead"))
+    proven = [other for other in others if not other.suspicion]
+    found += [RuledOut(f"{other.what} ({other.id})", "booked apart", "finding") for other in proven]
     return tuple(found)
 
 

@@ -114,7 +114,12 @@ def _cause(cause: str, windows: Sequence[RunWindow], limits: Thresholds) -> tupl
     if cause == "preprocessing":
         found = [
             sign("busiest loader worker", read=lambda w: w.busiest, mark=limits.worker_full_permille, shown=_of_a_core),
-            sign("CPU time cut off", read=lambda w: w.cpu_throttled, mark=limits.cpu_throttled_permille, either=True),
+            sign(
+                "throttled by its cgroup",
+                read=lambda w: w.cpu_throttled,
+                mark=limits.cpu_throttled_permille,
+                either=True,
+            ),
             sign("waiting for a CPU", read=_cpu_pressure, mark=limits.pressure_cpu_permille, either=True),
         ]
     elif cause in ("storage", "network_storage"):
@@ -137,7 +142,7 @@ def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, .
     longest, wanted = _longest(windows), limits.persistence_windows
     fine = sum(w.sm_ms * 2 >= w.ms and w.shares_ms * 2 >= w.ms for w in windows)
     return (
-        Sign("at a stretch", _span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
+        Sign("longest in a row", _span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
         Sign(
             "measured as SM activity",
             f"{percent(1000 * fine // len(windows))} of the windows",
@@ -163,7 +168,7 @@ def _span(minutes: int) -> str:
 
 def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
     found = [
-        _sign("short of its best", windows, lambda w: w.short, limits.exchange_short_permille),
+        _sign("activity below its best", windows, lambda w: w.short, limits.exchange_short_permille),
         _sign("over the links, a GPU", windows, _links, limits.exchange_kb_per_ms, _megabytes),
     ]
     if cause == "straggler":

@@ -5,6 +5,7 @@ import os
 import pwd
 import time
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from analyzer.asking import asked_json
@@ -14,7 +15,7 @@ from analyzer.casebook.say import judge as judge_one
 from analyzer.casebook.say import mute as mute_one
 from analyzer.config import Settings
 from analyzer.reading import Reader
-from analyzer.report.words import moment
+from analyzer.report.words import until_words
 from collector.config import load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from analyzer.period import Period
 
 OK = 0
+COLUMNS = 78
 SAYS = {
     "right": "counted: it was right",
     "wrong": "counted: it was wrong. The ledger stays as it was measured; what changes is our record",
@@ -51,7 +53,7 @@ def judge(argv: list[str]) -> int:
                 ).period_label
             ),
         )
-    print(f"{options.id}, {label}: {SAYS[options.verdict]}.")
+    print(fill(f"{options.id}, {label}: {SAYS[options.verdict]}.", COLUMNS))
     return OK
 
 
@@ -70,12 +72,12 @@ def mute(argv: list[str]) -> int:
         mute_until(options.end, zone, time.time_ns() // 1000)  # what is refused is refused before a store is opened
         until = _on_store(
             options,
-            lambda reader, period, said: moment(
+            lambda reader, period, said: until_words(
                 mute_one(reader.session, reader.findings(period), period, options.id, options.end, zone, said).until,
                 zone,
             ),
         )
-    print(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.")
+    print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", COLUMNS))
     return OK
 
 

@@ -10,6 +10,7 @@ from analyzer.efficiency.figure import Figure
 from analyzer.findings import Evidence
 from analyzer.ids import short_id
 from analyzer.notices.notice import Notice, Span
+from analyzer.notices.wording import counted
 from analyzer.unjudged import Unjudged
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def judged(savings: Iterable[Saving], failures: Failures, span: Span) -> Iterato
         if found is not None:
             names.setdefault(saving.name or saving.run_id, []).append((saving, found))
     if names and failures.failures < FAILURES_LEAST:
-        seen = f"{failures.failures} failures of training in four weeks, {FAILURES_LEAST} are needed"
+        seen = f"{counted(failures.failures, 'failure')} of training in four weeks, {FAILURES_LEAST} are needed"
         yield Unjudged(span.start_us, "fleet", CADENCE, seen)
     for name, runs in sorted(names.items()):
         yield from _cadence(name, runs)

@@ -74,7 +74,7 @@ def _unjudged(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unj
     if not xids:
         yield span.unjudged(f"{RULE}/xid", "no GPU told of Xid errors")
     elif (count := session.row(unnamed, {"start": span.start_us, "end": span.end_us})[0]) > 0:
-        yield span.unjudged(f"{RULE}/xid", f"which ones {count} Xid errors were was not told (xid_last)")
+        yield span.unjudged(f"{RULE}/xid", f"{counted(count, 'Xid error')} of a kind that was not told (xid_last)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
         yield span.unjudged(f"{RULE}/expired", "the samples of a part of this period have expired")
 

@@ -25,10 +25,10 @@ def _cancel(finding: Finding) -> str:
 
 def release(finding: Finding, site: Site) -> Proposal:
     """Give back GPUs that fell quiet."""
-    gpus = _gpus(finding, site)
+    gpus, is_one = _gpus(finding, site), len(finding.run_ids) == 1
     return Proposal(
         kind="release",
-        title=f"release {_count(gpus)} that fell quiet",
+        title=f"release {_count(gpus)} that fell quiet" if is_one else "end runs once they fall quiet",
         from_=f"{_count(gpus)} held by {finding.subject}",
         to="free",
         why="nothing ran on them any more",
@@ -93,7 +93,7 @@ def batch(finding: Finding, site: Site) -> Proposal:
     return Proposal(
         kind="batch",
         title="batch its requests",
-        from_=f"requests one by one on {_count(_gpus(finding, site))}",
+        from_=f"small batches on {_count(_gpus(finding, site))}",
         to="dynamic batches within the latency it promises",
         why="the GPU is busy and the chip is not",
         share=ASSUMED["share"],
@@ -112,6 +112,6 @@ def checkpoint(finding: Finding, site: Site) -> Proposal:
         to="a checkpoint every sqrt(2 x time between failures x time to save)",
         why="what is saved is not lost",
         share=ASSUMED["checkpoint_more"],
-        artefact="# with 48 h between failures and 72 s to save: every 1.4 h",
+        artefact="# such as 48 h between failures and 72 s to save: every 1.4 h (its own: gpuledger report run)",
         losers="each step, by the time that saving takes",
     )

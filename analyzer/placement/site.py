@@ -130,12 +130,14 @@ def _runs(session: "Session", start_us: int, end_us: int) -> dict[str, Placed]:
         ), names AS (
             SELECT l.alias_run_id, coalesce(n.run_id, l.run_id) AS run_id
             FROM latest l LEFT JOIN latest n ON n.alias_run_id = l.run_id
-        ), held AS (
-            SELECT coalesce(o.run_id, a.run_id) AS run_id, node, count(DISTINCT gpu_uuid) AS gpus,
-                min(rank) AS first_rank
+        ), placed AS (
+            SELECT coalesce(o.run_id, a.run_id) AS run_id, node, gpu_uuid, rank, started_at, ended_at
             FROM allocations a LEFT JOIN names o ON o.alias_run_id = a.run_id
             WHERE started_at < ? AND coalesce(ended_at, ?) > ? AND gpu_uuid IS NOT NULL
-            GROUP BY ALL
+            -- a host that was given back before the run's newest part began is no longer its own: an earlier attempt's
+            QUALIFY ended_at IS NULL OR ended_at > max(started_at) OVER (PARTITION BY coalesce(o.run_id, a.run_id))
+        ), held AS (
+            SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank FROM placed GROUP BY ALL
         ), cores AS (
             SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores
             FROM run_windows WHERE window_start >= ? AND window_start < ? AND (counts->>'$.cores_milli') IS NOT NULL

@@ -1,10 +1,12 @@
 """The reading commands: report, findings, explain, recommend and show."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import urllib.parse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from analyzer.asking import asked
@@ -14,7 +16,7 @@ from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
-from analyzer.report.finding_list import is_alarming
+from analyzer.report.finding_text import check_words
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
@@ -26,30 +28,37 @@ COLUMNS = 80
 
 
 def report(argv: list[str]) -> int:
-    """Where GPU time and money went: of a week, of a run, or of a recording that gpuledger run made."""
+    """Where GPU time and money went: of a week, a run, or a recording that gpuledger run made; and who moved what."""
     parser = _parser("report", report.__doc__)
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="week | run | recording")
-    week = kinds.add_parser("week", help="a week or another period; without a name, the last complete week")
-    week.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")
-    run = kinds.add_parser("run", help="one run, ended or still running")
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="week | run | traffic | recording")
+    week = _kind(kinds.add_parser, "week", "a week or another period; without a name, the last complete week")
+    run = _kind(
+        kinds.add_parser, "run", "one run, ended or still running: why it was slow, what it cost, what to change"
+    )
+    traffic = _kind(
+        kinds.add_parser, "traffic", "who moved how much how far: the whole fleet's runs in a period, or one team's"
+    )
+    traffic.add_argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone")
+    for kind in (week, traffic):
+        kind.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")
     run.add_argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last")
     run.add_argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack")
     run.add_argument(
         "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
     )
     run.add_argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from")
-    recording = kinds.add_parser("recording", help="a recording of one command")
+    recording = _kind(kinds.add_parser, "recording", "a recording of one command, without any store")
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
     recording.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
-    for kind in (week, run, recording):
+    for kind in (week, run, traffic, recording):
         _add_paper(kind)
-    for kind in (week, run):
+    for kind in (week, run, traffic):
         _add_ledger(kind)
     options = parser.parse_args(argv)
     if options.what == "recording":
         return _recording(options)
-    if options.what == "week" and options.period is not None:
+    if options.what in ("week", "traffic") and options.period is not None:
         if options.since or options.until:
             raise ConfigError("say either a period or --since and --until, not both")
         options.since = options.period
@@ -99,12 +108,21 @@ def _one(what: What, noun: str, about: str | None, argv: list[str], name: str | 
     return _read(what, parser.parse_args(argv))
 
 
+def _kind(add: Callable[..., argparse.ArgumentParser], name: str, about: str) -> argparse.ArgumentParser:
+    return add(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+
+
 def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"gpuledger {name}", description=about)
 
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json", "html", "markdown", "svg"), default="text")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "html", "markdown", "svg"),
+        default="text",
+        help="html: one file for a browser; svg: a picture of the terminal; json is stable (default: text)",
+    )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
     parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
     parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
@@ -146,20 +164,26 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "sure", None),
         getattr(options, "unjudged", False),
     )
+    check = getattr(options, "check", False)
     if options.server:
         _write(ask(options.server, request), options)
-        return OK
+        return _checked(_alarming(options.server, request)) if check else OK
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(options.config) if options.config else Settings.beside(path)
     with Store.open(path, read_only=True) as store, store.session() as session:
         reader = Reader(session, settings, step_log=step_log)
         _write(reader.answer(request), options)
-        return _checked(reader, request) if getattr(options, "check", False) else OK
+        return _checked(reader.list_findings(reader.period(request.since, request.until)).alarming) if check else OK
 
 
-def _checked(reader: Reader, request: Request) -> int:
-    found = reader.list_findings(reader.period(request.since, request.until))
-    return CHECK_FAILED if any(is_alarming(found, one) for one in found.findings) else OK
+def _alarming(server: str, request: Request) -> list[str]:
+    listed = Request("findings", since=request.since, until=request.until, format="json")
+    return list(json.loads(ask(server, listed))["report"]["alarming"])
+
+
+def _checked(alarming: Sequence[str]) -> int:
+    print(check_words(alarming), file=sys.stderr)
+    return CHECK_FAILED if alarming else OK
 
 
 def ask(server: str, request: Request) -> str:

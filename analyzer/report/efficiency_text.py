@@ -10,6 +10,7 @@ from analyzer.efficiency.of_run import Efficiency
 from analyzer.efficiency.scaling import Scaling
 from analyzer.efficiency.steps import How, StepTime
 from analyzer.efficiency.stragglers import Straggler, known_cost
+from analyzer.finding_sentence import gpu_words
 from analyzer.report.paper import Paper
 from analyzer.report.words import counted, duration, gpu_hours, hours_decimals, moment, money, plain
 
@@ -34,6 +35,12 @@ _ADVICE: dict[Advice, str] = {
 
 def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
     """Return the section, empty for runs that make no steps."""
+    lines = [line for label, words in efficiency_rows(report) for line in paper.labelled(label, words, COLUMN)]
+    return ["EFFICIENCY", *lines] if lines else []
+
+
+def efficiency_rows(report: "RunReport") -> list[tuple[str, str]]:
+    """Return what is known, by its name; nothing for runs that make no steps."""
     known = report.efficiency
     if known is None:
         return []
@@ -46,8 +53,7 @@ def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
         *_checkpoints(known.checkpoints, report),
         ("slow GPUs", _stragglers(known.stragglers, report.currency)),
     ]
-    lines = [line for label, words in rows if words for line in paper.labelled(label, words, COLUMN)]
-    return ["EFFICIENCY", *lines] if lines else []
+    return [(label, words) for label, words in rows if words]
 
 
 def not_known(known: Efficiency | None) -> list[tuple[str, str]]:
@@ -89,7 +95,7 @@ def _goodput(known: Goodput) -> str:
 def _ettr(known: Goodput) -> str:
     if known.ettr.value is None:
         return ""
-    words = f"{_percent(known.ettr.value)} of the time since it was submitted"
+    words = f"{_percent(known.ettr.value)} of the time since it was submitted was training"
     if known.time_to_start_seconds.value is not None:
         words += f"; at work {duration(round(known.time_to_start_seconds.value))} after that"
     if known.time_to_recover_seconds.value is not None:
@@ -150,8 +156,7 @@ def _stragglers(found: Sequence[Straggler], currency: str) -> str:
     words += f", {money(cost, currency)}" if cost is not None else ""
     first = found[0]
     if len(found) > 1 and first.gpu_uuid is not None:
-        where = f" in {plain(first.node)}" if first.node else ""
-        words += f"; most for {plain(first.gpu_uuid)}{where} ({gpu_hours(first.milliseconds)})"
+        words += f"; most for {plain(gpu_words(first.gpu_uuid, first.node))} ({gpu_hours(first.milliseconds)})"
     return words
 
 

@@ -2,48 +2,43 @@
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from analyzer.argument.argue import Argument
 from analyzer.argument.signs import Sign
-from analyzer.casebook.judgement import Judgement, Mute
-from analyzer.casebook.life import DAY_US, HOUR_US, Life
-from analyzer.finding_needs import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words
 from analyzer.findings import Finding
 from analyzer.period import local
-from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import plain_data
+from analyzer.report.charts import whose_gpus
 from analyzer.report.finding_plot import plot_lines
-from analyzer.report.finding_text import plain_sentence
 from analyzer.report.finding_told import told
+from analyzer.report.finding_view import (
+    Explained,
+    actor_of,
+    apart_of,
+    judged_of,
+    muted_of,
+    needs_of,
+    of_runs,
+    root_of,
+    ruled_out_of,
+    rules_words,
+    state_words,
+)
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_text import saves_words
-from analyzer.report.words import counted, day, gpu_hours, moment, money, plain
+from analyzer.report.words import counted, day, gpu_hours, money, plain, plain_sentence, span_words
 
-COLUMN = 12
+COLUMN, HEAD = 14, 8
 WHAT, SEEN, SAID = 25, 22, 4
-RULED_OUT_SHOWN = 6
+RUNS_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One finding of a period, its argument, what is kept of it, and what would help."""
-
-    finding: Finding
-    currency: str
-    timezone: str
-    argument: Argument | None = None
-    life: Life | None = None
-    judgement: Judgement | None = None
-    mute: Mute | None = None
-    advice: tuple[Recommendation, ...] = field(default=())
-
-    def data(self) -> Mapping[str, object]:
-        """Return it for --json: the finding's own fields, and beside them the rest."""
-        beside = {name: plain_data(getattr(self, name)) for name in ("argument", "life", "judgement", "mute")}
-        told_ = {"told": told(self.finding, self.currency, self.timezone)}
-        ids = {"recommendation_ids": [one.id for one in self.advice]}
-        return dict(plain_data(self.finding)) | told_ | beside | ids
+def explain_data(explained: Explained) -> Mapping[str, object]:
+    """Return it for --json: the finding's own fields, and beside them the rest."""
+    beside = {name: plain_data(getattr(explained, name)) for name in ("argument", "life", "judgement", "mute")}
+    sentence = {"told": told(explained.finding, explained.currency, explained.timezone)}
+    ids = {"recommendation_ids": [one.id for one in explained.advice]}
+    return dict(plain_data(explained.finding)) | sentence | beside | ids
 
 
 def explain_text(explained: Explained, paper: Paper) -> str:
@@ -53,58 +48,65 @@ def explain_text(explained: Explained, paper: Paper) -> str:
     found = [*_head(explained, paper), "", *paper.wrap(plain_sentence(sentence))]
     if seen := _seen(finding, argument, paper):
         found += ["", *seen]
-    if argument is not None:
-        found += _need(argument, paper)
-        if lines := plot_lines(argument.plot, paper, explained.timezone):
-            found += ["", *lines]
-        found += ["", *_ruled_out(argument, paper)]
+    if needs := needs_of(argument):
+        found += ["", *paper.labelled("NEEDS", needs, COLUMN)]
+    if argument is not None and argument.plot is not None:
+        whose = whose_gpus(finding, argument.plot)
+        lines = plot_lines(argument.plot, paper, explained.timezone, whose)
+        found += ["", *lines] if lines else []
+    found.append("")
+    found += _listed("RULED OUT", ruled_out_of(argument), paper)
+    found += _listed("APART", apart_of(argument), paper)
     found += _saves(explained, paper)
-    found += paper.labelled("WRONG IF", plain_sentence(finding.wrong_if), COLUMN + 2)
-    found += _said(explained, paper)
-    ask = f"  is this right?  gpuledger findings judge {finding.id} right | wrong | planned"
+    found += paper.labelled("WRONG IF", plain_sentence(finding.wrong_if), COLUMN)
+    for label, words in (("JUDGED", judged_of(explained)), ("MUTED", muted_of(explained))):
+        found += paper.labelled(label, words, COLUMN) if words else []
+    ask = f"  is this right?  gpuledger findings judge {finding.id} right --because WHY"
     following = f"gpuledger show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
-    return paper.page([*found, "", ask, f"next: {following}"])
-
-
-def state_words(finding: Finding, life: Life | None, timezone: str) -> str:
-    """Return "open 6 d", "closed 14 Nov" or "open again 2 d"; without a book what the period itself shows."""
-    if life is None:
-        return "open" if finding.still_open else "ended"
-    if life.closed_at is not None:
-        return f"closed {day(local(life.closed_at - 1, timezone)).split(' ', 1)[1]}"
-    age = life.updated_at - life.opened_at
-    lasted = f"{age // DAY_US} d" if age >= DAY_US else f"{-(-age // HOUR_US)} h"
-    return f"open again {lasted}" if life.reopened else f"open {lasted}"
-
-
-def rules_words(finding: Finding, argument: Argument | None) -> str:
-    """Return the rule with its version, and the date of all rules and thresholds by which its hours were judged."""
-    dates = sorted({version.partition("+")[0] for version in argument.rules}) if argument else []
-    rule = plain(" ".join(filter(None, (finding.rule, finding.rule_version))))
-    return rule + (f", rules of {', '.join(map(plain, dates))}" if dates else "")
+    return paper.page([*found, "", ask, f"{'':18}(or wrong, or planned)", f"next: {following}"])
 
 
 def _head(explained: Explained, paper: Paper) -> list[str]:
+    finding, zone = explained.finding, explained.timezone
+    found = _title(explained, paper)
+    rule = f"{rules_words(finding, explained.argument)}   {actor_of(finding)} can act"
+    found += _field("rule", rule, paper)
+    where = f" on {counted(len(finding.hosts), 'host')}" if finding.hosts else ""
+    hours = f"{gpu_hours(finding.milliseconds)} GPU-hours{of_runs(finding)}{where}"
+    found += _field("when", f"{span_words(finding.first_at, finding.last_at, zone)}, {hours}", paper)
+    if explained.life is not None and explained.life.reopened:
+        first = day(local(explained.life.first_at, zone))
+        found += _field("", f"first seen {first}, opened again {counted(explained.life.reopened, 'time')} since", paper)
+    if root := root_of(finding):
+        found += _field("root", root, paper)
+    return found + (_field("runs", _runs(finding), paper) if finding.run_ids else [])
+
+
+def _title(explained: Explained, paper: Paper) -> list[str]:
+    """Return the first line; what does not fit beside the title stands under it."""
     finding = explained.finding
     at_stake = "$ unknown"
     if finding.at_stake_micros is not None:
         at_stake = money(finding.at_stake_micros, explained.currency)
     confidence = f"{finding.confidence}, claims nothing" if finding.suspicion else finding.confidence
     right = f"{at_stake}  {confidence}  {state_words(finding, explained.life, explained.timezone)}"
-    left = paper.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", max(20, paper.width - 4 - len(right)))
-    found = [f"{left}{right:>{max(2, paper.width - 2 - len(left))}}"]
-    actor = {"run": finding.team or "the run's owner"}.get(finding.actor or "", finding.actor or "nobody")
-    found += paper.wrap(f"{rules_words(finding, explained.argument)}   {plain(actor)} can act", "rule    ", " " * 8)
-    span = f"{moment(finding.first_at, explained.timezone)} - {moment(finding.last_at, explained.timezone)}"
-    where = f" on {counted(len(finding.hosts), 'host')}" if finding.hosts else ""
-    of = f" of {counted(len(finding.run_ids), 'run')}" if finding.run_ids else ""
-    found += paper.wrap(f"{span}, {gpu_hours(finding.milliseconds)} GPU-hours{of}{where}", "when    ", " " * 8)
-    if explained.life is not None and explained.life.reopened:
-        first = day(local(explained.life.first_at, explained.timezone))
-        found += paper.wrap(f"first seen {first}, opened again {explained.life.reopened:,} times since", " " * 8)
-    if finding.caused_by:
-        found += paper.wrap(f"{plain(finding.caused_by)} is the root of it", "cause   ", " " * 8)
-    return found
+    left = paper.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", paper.width - 2)
+    if len(left) + len(right) + 2 > paper.width - 2:
+        return [left, f"{'':<{HEAD}}{right}"]
+    return [f"{left}{right:>{paper.width - 2 - len(left)}}"]
+
+
+def _field(label: str, words: str, paper: Paper) -> list[str]:
+    return paper.wrap(words, label.ljust(HEAD), " " * HEAD)
+
+
+def _runs(finding: Finding) -> str:
+    """Return the runs as `gpuledger report run` takes them, those that lost most first."""
+    if len(finding.run_ids) == 1:
+        return plain(finding.run_ids[0])
+    shown = ", ".join(plain(run_id.rpartition("/")[2]) for run_id in finding.run_ids[:RUNS_SHOWN])
+    more = len(finding.run_ids) - RUNS_SHOWN
+    return f"{shown} and {more:,} more: --json" if more > 0 else shown
 
 
 def _seen(finding: Finding, argument: Argument | None, paper: Paper) -> list[str]:
@@ -134,37 +136,18 @@ def _sign(sign: Sign, paper: Paper) -> list[str]:
     return [f"{left}{first}{said:>{room - len(first)}}", *(f"{'':<{len(left)}}{line}" for line in more)]
 
 
-def _need(argument: Argument, paper: Paper) -> list[str]:
-    words = [] if argument.need is None else [need_words(argument.need)]
-    if argument.severity is not None:
-        bands = f"moderate from {MODERATE_PERMILLE // 10} %, severe from {SEVERE_PERMILLE // 10} % of a step"
-        words.append(f"{argument.severity} ({bands})")
-    return ["", *paper.labelled("NEEDS", "; ".join(words), COLUMN + 2)] if words else []
-
-
-def _ruled_out(argument: Argument, paper: Paper) -> list[str]:
-    if not argument.ruled_out:
-        return []
-    shown = [f"{one.what}: {plain_sentence(one.why)}" for one in argument.ruled_out[:RULED_OUT_SHOWN]]
-    more = len(argument.ruled_out) - len(shown)
-    return paper.labelled("RULED OUT", " · ".join([*shown, *([f"{more} more: --json"] if more else [])]), COLUMN + 2)
+def _listed(label: str, items: tuple[str, ...], paper: Paper) -> list[str]:
+    """Return the items one a line, the label before the first."""
+    return [
+        line
+        for place, item in enumerate(items)
+        for line in paper.wrap(item, f"  {'' if place else label}".ljust(COLUMN), " " * (COLUMN + 2))
+    ]
 
 
 def _saves(explained: Explained, paper: Paper) -> list[str]:
     found: list[str] = []
     for one in explained.advice:
         words = f"{saves_words(one, explained.currency)}: {plain(one.title)} ({one.id})"
-        found += paper.labelled("" if found else "SAVES", words, COLUMN + 2)
-    return found
-
-
-def _said(explained: Explained, paper: Paper) -> list[str]:
-    found = []
-    if (word := explained.judgement) is not None:
-        when = day(local(word.recorded_at, explained.timezone))
-        said = f"{word.verdict}, said {when} of {plain(word.period_label)}: {plain_sentence(word.because)}"
-        found += paper.labelled("JUDGED", said, COLUMN + 2)
-    if (mute := explained.mute) is not None:
-        until = moment(mute.until, explained.timezone)
-        found += paper.labelled("MUTED", f"until {until}: {plain_sentence(mute.because)}", COLUMN + 2)
+        found += paper.labelled("" if found else "SAVES", words, COLUMN)
     return found

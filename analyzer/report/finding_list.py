@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from analyzer.casebook.case import Case
@@ -58,6 +58,7 @@ class FindingsReport:
     closed: int | None = None
     record: Record | None = None
     sure: str | None = None
+    alarming: tuple[str, ...] = ()  # the ids for which --check fails
 
     @property
     def priced(self) -> bool:
@@ -85,6 +86,21 @@ class FindingsReport:
         if followed is None or followed.state is None:
             return finding.still_open
         return followed.state != "closed"
+
+    def standing(self, finding: Finding) -> str:
+        """Return whether it is open, and how it moved: "open, new", "closed", "muted"."""
+        followed = self.follow(finding.id)
+        if followed is not None and followed.muted_until is not None:
+            return "muted"
+        if not self.is_open(finding):
+            return "closed"
+        moved = followed.moved if followed is not None else None
+        return "open" if moved in (None, "as before") else f"open, {moved}"
+
+    @property
+    def still_open(self) -> int:
+        """How many of them are open."""
+        return sum(map(self.is_open, self.findings))
 
     def follow(self, finding_id: str) -> Followed | None:
         """Return what is kept of a finding."""
@@ -134,7 +150,7 @@ def findings_report(
     before = None if previous is None else tuple(finding for finding in previous if not finding.suspicion)
     suspicions = sorted((finding for finding in found if finding.suspicion), key=lambda f: (-f.milliseconds, f.id))
     known = case or Case()
-    return FindingsReport(
+    report = FindingsReport(
         period,
         currency,
         tuple(sorted(proven, key=size)),
@@ -148,6 +164,7 @@ def findings_report(
         known.record,
         sure,
     )
+    return replace(report, alarming=tuple(one.id for one in report.findings if is_alarming(report, one)))
 
 
 def _followed(finding: Finding, before: Sequence[Finding] | None, case: Case, period: Period) -> Followed:

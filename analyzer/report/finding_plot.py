@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analyzer.argument.plot import Plot, Signal
 from analyzer.period import local
 from analyzer.report.paper import LEVELS, Paper
-from analyzer.report.words import day, plain
+from analyzer.report.words import day
 
 ROWS, SIGNAL_ROWS = 5, 3
 LEAST = 6  # stretches; of fewer the table says more
@@ -13,15 +13,13 @@ LEFT = 10  # columns of the scale
 FULL = 100.0
 
 
-def plot_lines(plot: Plot | None, paper: Paper, timezone: str) -> list[str]:
-    """Return the plot; nothing where too little is known to draw."""
+def plot_lines(plot: Plot | None, paper: Paper, timezone: str, whose: str) -> list[str]:
+    """Return the plot, which is of `whose` GPUs; nothing where too little is known to draw."""
     if plot is None or len(plot.times) < LEAST:
         return []
     across = max(1, (paper.width - 2 - LEFT) // len(plot.times))
     working, lost = ("#", ".") if paper.ascii else ("█", "░")
-    found = [
-        paper.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {plain(plot.run_id)}", paper.width - 2)
-    ]
+    found = [paper.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {whose}", paper.width - 2)]
     for row in reversed(range(ROWS)):
         cells = "".join(
             _cell(own, gone, row, working, lost) * across for own, gone in zip(plot.working, plot.lost, strict=True)
@@ -50,8 +48,8 @@ def _scale(row: int, rows: int, top: float) -> str:
 
 def _signal(signal: Signal, across: int, paper: Paper) -> list[str]:
     known = [value for value in signal.values if value is not None]
-    top = FULL if signal.unit.startswith("%") and max(known) > 10 else max(*known, signal.mark or 0.0, 0.001)
-    mark = "" if signal.mark is None else f"; its mark is {signal.mark:g}"
+    top = FULL if signal.unit.startswith("%") and max(known) > FULL / 3 else max(*known, signal.mark or 0.0, 0.001)
+    mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"
     found = ["", f"  {signal.name}, {signal.unit}{mark}"]
     for row in reversed(range(SIGNAL_ROWS)):
         cells = "".join(_level(value, row, top, paper) * across for value in signal.values)

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 
 from analyzer.findings import Finding
-from analyzer.period import Period, local
+from analyzer.period import local
 from analyzer.report.finding_list import FindingsReport, at_stake_column, trend
+from analyzer.report.notice_text import notice_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import overconfident_words
-from analyzer.report.words import counted, day, decimal, gpu_hours, moment, plain, symbol
+from analyzer.report.words import counted, day, decimal, gpu_hours, moment, plain_sentence, symbol
 from analyzer.states import booking
-from analyzer.unjudged import Unjudged
 
-NOTICES_SHOWN = 5
-UNJUDGED_SHOWN = 10
 MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
+SUSPECTED_LEAST_MS = 180_000  # a twentieth of a GPU-hour, which the column would round to 0.0
 SURE = {"high": "high", "medium": "med", "low": "low"}
 
 
@@ -43,7 +42,7 @@ def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, wh
 
 
 def _counts(report: FindingsReport) -> str:
-    still = sum(map(report.is_open, report.findings))
+    still = report.still_open
     if still == len(report.findings):
         return counted(still, "open finding")
     return f"{counted(len(report.findings), 'finding')}, {still:,} still open"
@@ -54,6 +53,8 @@ def _mark(report: FindingsReport, finding: Finding) -> str:
     followed = report.follow(finding.id)
     if followed is None:
         return " "
+    if followed.muted_until is not None:
+        return "m"
     return "x" if followed.state == "closed" else MARKS.get(followed.moved or "", " ")
 
 
@@ -72,26 +73,6 @@ def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, s
     return found
 
 
-def unjudged_text(period: Period, unjudged: Sequence[Unjudged], paper: Paper, top: int | None = None) -> str:
-    """Return which rules could not be judged, of whom, and for want of which signal; by rule and signal."""
-    kind = "week" if "-W" in period.label else "period"
-    by: dict[tuple[str, str], list[str]] = {}
-    for one in unjudged:
-        whom = by.setdefault((one.rule, one.missing), [])
-        if one.subject not in whom:
-            whom.append(one.subject)
-    total = sum(map(len, by.values()))
-    found = [f"{counted(total, 'rule')} not judged, {kind} {period.label}", ""]
-    if not by:
-        found.append("  Every rule had the signals that it needs.")
-    for (rule, missing), whom in sorted(by.items(), key=lambda one: (-len(one[1]), one[0])):
-        found += paper.wrap(f"{rule.replace('_', ' ')}: {plain_sentence(missing)}")
-        found += [f"    {paper.cut(subject, paper.width - 6)}" for subject in whom[: top or UNJUDGED_SHOWN]]
-        if len(whom) > (top or UNJUDGED_SHOWN):
-            found.append(f"    and {len(whom) - (top or UNJUDGED_SHOWN):,} more: --top N")
-    return paper.page([*found, "", "next: gpuledger doctor agent, on a host of theirs: what it can measure"])
-
-
 def _foot(report: FindingsReport, paper: Paper) -> list[str]:
     found = [""]
     if (moves := trend(report)) is not None:
@@ -108,19 +89,38 @@ def _foot(report: FindingsReport, paper: Paper) -> list[str]:
         found += paper.wrap(
             f"{counted(len(report.suspicions), 'suspicion')} below medium confidence claim nothing: --all lists them"
         )
-    if report.everything and report.suspicions:
-        found += ["", 'SUSPECTED, NOT PROVEN (claims nothing: this time stays "low, unexplained")']
-        for finding in report.suspicions:
-            what = paper.cut(finding.what, 24 + paper.extra)
-            hours = f"{gpu_hours(finding.milliseconds)} h"
-            found.append(f"  {finding.id:<7} {paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>10}")
-    found += _notices(report, paper)
+    if report.everything:
+        found += _suspicions(report, paper)
+    found += notice_lines(report.notices, paper, everything=report.everything)
     if report.not_judged:
         found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")
     if not report.shown:
         return [*found, "next: gpuledger report week"]
-    ask = f"gpuledger findings judge {report.shown[0].id} right | wrong | planned"
+    ask = f"gpuledger findings judge {report.shown[0].id} right --because WHY"
     return [*found, f"next: gpuledger findings explain {report.shown[0].id}", f"      {ask}"]
+
+
+def check_words(alarming: Sequence[str]) -> str:
+    """Return what --check found, in one line for a log."""
+    if not alarming:
+        return "check: no finding is new, of high confidence, open and not judged"
+    return f"check failed: new, of high confidence, open and not judged: {', '.join(alarming)}"
+
+
+def _suspicions(report: FindingsReport, paper: Paper) -> list[str]:
+    """Return the suspicions with what they would claim; those too small for a figure as one row."""
+    if not report.suspicions:
+        return []
+    found = ["", *paper.wrap('SUSPECTED, NOT PROVEN (claims nothing: this time stays "low, unexplained")', "", "  ")]
+    small = [finding for finding in report.suspicions if finding.milliseconds < SUSPECTED_LEAST_MS]
+    for finding in report.suspicions[: len(report.suspicions) - len(small)]:
+        what = paper.cut(finding.what.removeprefix("perhaps "), 24 + paper.extra)
+        hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
+        found.append(f"  {finding.id:<7} {paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>16}")
+    if small:
+        ids = ", ".join(finding.id for finding in small)
+        found += paper.wrap(f"under 0.05 GPU-hours each: {ids}")
+    return found
 
 
 def _muted(report: FindingsReport, paper: Paper) -> list[str]:
@@ -129,30 +129,9 @@ def _muted(report: FindingsReport, paper: Paper) -> list[str]:
         return []
     days = [day(local(until - 1, report.period.timezone)).split(" ", 1)[1] for until in mutes]
     shown = ", ".join(dict.fromkeys(days))
+    if report.everything:
+        return paper.wrap(f"m muted {len(mutes)} (until {shown})")
     return paper.wrap(f"muted {len(mutes)} (until {shown}): --all lists them")
-
-
-def _notices(report: FindingsReport, paper: Paper) -> list[str]:
-    """Return what is worth a look; what is no more than possible is listed with everything alone."""
-    sure = [notice for notice in report.notices if notice.confidence != "low"]
-    shown = report.notices if report.everything else sure[:NOTICES_SHOWN]
-    if not shown:
-        words = f"{counted(len(report.notices), 'possible notice')} of low confidence: --all lists them"
-        return paper.wrap(words) if report.notices else []
-    lines = ["", "WORTH A LOOK (claims nothing; what it costs stands in the findings above)"]
-    for notice in shown:
-        where = notice.node or notice.subject
-        what = notice.sentence if where == notice.subject else f"{notice.subject}: {notice.sentence}"
-        doubt = "" if notice.confidence == "high" else f" ({notice.confidence} confidence)"
-        lines += paper.labelled(paper.cut(where, 11), plain_sentence(what) + doubt, 14)
-    if len(report.notices) > len(shown):
-        lines.append(f"  {len(report.notices) - len(shown)} more: --all lists them")
-    return [*lines, ""]
-
-
-def plain_sentence(text: str) -> str:
-    """Return a sentence without control characters, however long."""
-    return " ".join(plain(word) for word in text.split())
 
 
 def heading(finding: Finding, timezone: str, paper: Paper) -> list[str]:

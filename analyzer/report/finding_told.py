@@ -2,10 +2,9 @@
 
 from analyzer.findings import Finding
 from analyzer.period import WEEKDAYS, local
-from analyzer.report.words import MICROS, day, gpu_hours, money
+from analyzer.report.words import CENTS_UNDER, day, gpu_hours, money
 
 WEEK_US = 7 * 86_400_000_000
-CENTS_UNDER = 10 * MICROS
 
 
 def told(finding: Finding, currency: str, timezone: str) -> str:

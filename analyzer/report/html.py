@@ -5,6 +5,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analyzer.report.charts import finding_charts
+from analyzer.report.drawing import drawing
+from analyzer.report.finding_view import Explained, finding_view
 from analyzer.report.record_text import record_words
 from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
@@ -60,6 +63,14 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
 def week_html(report: WeekReport) -> str:
     """Return the report of a week as one self-contained HTML document."""
     return environment().get_template("week_document.html").render(week_view(report))
+
+
+def finding_html(explained: Explained) -> str:
+    """Return one finding with its picture as one self-contained HTML document, without scripts."""
+    plot = explained.argument.plot if explained.argument else None
+    charts = [(each, drawing(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
+    view = finding_view(explained)
+    return environment().get_template("finding_document.html").render(view=view, charts=charts)
 
 
 def text_html(title: str, text: str) -> str:

@@ -11,6 +11,7 @@ NARROWEST, WIDEST = 64, 160
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
 ASCII_LEVELS = "_.:-=+*#"
+_SHARE = re.compile(r"(?<=\d) (?=%)")  # where a line must not end: between a figure and its sign
 _ASCII = str.maketrans({"·": "|", "…": "~", "→": ">", "≤": "<", "≥": ">", "×": "x", "–": "-", "—": "-", "€": "E"})
 
 
@@ -52,7 +53,11 @@ class Paper:
         """Return a paragraph as lines; `hanging` indents all but the first."""
         subsequent = indent if hanging is None else hanging
         return textwrap.wrap(
-            text, self.width - 2, initial_indent=indent, subsequent_indent=subsequent, break_on_hyphens=False
+            _SHARE.sub(NO_BREAK, text),
+            self.width - 2,
+            initial_indent=indent,
+            subsequent_indent=subsequent,
+            break_on_hyphens=False,
         )
 
     def labelled(self, label: str, text: str, column: int = 16) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from analyzer.period import Period
 from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.report.paper import Paper
-from analyzer.report.rounding import nearest
-from analyzer.report.words import MICROS, gpu_hours, plain, symbol
+from analyzer.report.words import CENTS_UNDER, MICROS, gpu_hours, money, plain
 
 WEEK_US = 7 * 86_400_000_000
+LEAST_MICROS = MICROS  # a week; the list leaves out what likely saves less
 
 
 def saves_words(advice: Recommendation, currency: str) -> str:
@@ -45,8 +45,8 @@ def actor_words(advice: Recommendation) -> str:
 
 def money_range(saves: Range, currency: str) -> str:
     """Return the three quantiles of an amount."""
-    sign = symbol(currency)
-    return " / ".join(f"{sign}{nearest(micros, MICROS):,}" for micros in (saves.p20, saves.p50, saves.p80))
+    decimals = 2 if abs(saves.p80) < CENTS_UNDER else 0
+    return " / ".join(money(micros, currency, decimals) for micros in (saves.p20, saves.p50, saves.p80))
 
 
 def time_range(saves: Range) -> str:
@@ -63,12 +63,20 @@ def recommendations_text(
     if not advice:
         return paper.page([f"no recommendation for {kind} {period.label}: gpuledger findings says what was lost"])
     width = 34 + paper.extra
-    for one in advice[:top]:
+    shown = [one for one in advice if top is not None or not _is_small(one)][:top]
+    for one in shown:
         saves = money_range(one.saves_micros, currency) if one.saves_micros else time_range(one.saves_milliseconds)
         title, *rest = textwrap.wrap(plain(f"{one.subject}: {one.title}"), width - 1, max_lines=2, placeholder=" ...")
         head.append(f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{saves:>24}")
         head += [f"{'':10}{line}" for line in rest]
+    if top is None and len(shown) < len(advice):
+        least = f"under {money(LEAST_MICROS, currency, 0)} a week each: --top {len(advice)}"
+        head += ["", *paper.wrap(f"{len(advice) - len(shown):,} more save {least}")]
     return paper.page([*head, "", f"next: gpuledger show {advice[0].id}"])
+
+
+def _is_small(advice: Recommendation) -> bool:
+    return advice.saves_micros is not None and advice.saves_micros.p50 < LEAST_MICROS
 
 
 def recommendation_text(advice: Recommendation, currency: str, paper: Paper) -> str:

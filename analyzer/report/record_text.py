@@ -7,7 +7,7 @@ from analyzer.report.words import NO_BREAK
 def record_words(record: Record) -> str:
     """Return the published sentence: of "high" findings, and where there are any, of "medium" ones."""
     if not record.high.judged and not record.medium.judged:
-        return "none judged yet: gpuledger findings judge ID right"
+        return "none judged yet: gpuledger findings judge ID right --because WHY"
     said = [_level(word, tally) for word, tally in (("high", record.high), ("medium", record.medium)) if tally.judged]
     return "; ".join(said)
 

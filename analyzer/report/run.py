@@ -1,6 +1,6 @@
 """The report of one run, ended or still running: exact and unrounded. Pure data; renderers stand apart."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -132,6 +132,14 @@ def run_facts(session: Session, run_id: str) -> RunFacts:
         [run_id],
     )
     return RunFacts(*row)
+
+
+def run_names(session: Session, run_ids: Iterable[str]) -> dict[str, str]:
+    """Return what people call these runs, by id; those without a name, and what is no run, are left out."""
+    rows = session.rows(
+        "SELECT run_id, name FROM runs WHERE name IS NOT NULL AND run_id IN (SELECT unnest(?))", [sorted(run_ids)]
+    )
+    return dict(rows)
 
 
 def run_span(session: Session, run_id: str, timezone: str) -> Period:

@@ -9,8 +9,9 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.report.efficiency_text import efficiency_lines, not_known
 from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_text import actor_words, saves_in_run
+from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
 from analyzer.report.rounding import nearest
+from analyzer.report.rule_words import rule_words
 from analyzer.report.run import Point, RunReport
 from analyzer.report.sentences import unpriced_words
 from analyzer.report.table import lines
@@ -81,9 +82,10 @@ def head_pairs(report: RunReport) -> list[tuple[str, str]]:
     racks = f" ({', '.join(report.racks)})" if report.racks else ""
     nodes = ", ".join(report.nodes[:NODES_SHOWN])
     nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""
+    over = " over all attempts" if facts.attempts > 1 else ""
     return [
         (f"{plain(facts.run_id)}  {plain(facts.subject)}", " · ".join(map(plain, about))),
-        (f"{facts.gpus} {plain(facts.sku or 'GPUs of unknown model')}: {plain(nodes + racks)}", _times(report)),
+        (f"{facts.gpus} {plain(facts.sku or 'GPUs of unknown model')}{over}: {plain(nodes + racks)}", _times(report)),
         (_size(report), _cost(report)),
         *_rest(report),
     ]
@@ -104,9 +106,11 @@ def _times(report: RunReport) -> str:
 
 
 def _size(report: RunReport) -> str:
-    total = report.breakdown.milliseconds
-    hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours{' so far' if report.running else ''}"
-    facts = report.facts
+    facts, total = report.facts, report.breakdown.milliseconds
+    hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
+    if facts.started_at is not None and facts.started_at < report.span.start:  # the ledger does not go back so far
+        return f"{hours} since {moment(report.span.start, report.timezone)}"
+    hours += " so far" if report.running else ""
     if facts.started_at is None or facts.ended_at is None:
         return hours
     return f"{duration((facts.ended_at - facts.started_at) // 1_000_000)} = {hours}"
@@ -141,11 +145,14 @@ def _rest(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _projection(report: RunReport, limit_at: int, started_at: int) -> tuple[str, str]:
+    """Return what the run will have cost at its limit if it goes on as on average so far; a limit may have passed."""
+    if limit_at <= report.span.end:
+        return f"its limit was {moment(limit_at, report.timezone)}, and it still runs", ""
     known = max(1, report.span.end - max(report.span.start, started_at))
-    factor = max(0, limit_at - started_at)
-    total = nearest(report.breakdown.milliseconds * factor, known)
+    whole = known + limit_at - report.span.end
+    total = nearest(report.breakdown.milliseconds * whole, known)
     cost = report.breakdown.cost_micros
-    paid = f", {money(nearest(cost * factor, known), report.currency)}" if cost and report.breakdown.priced else ""
+    paid = f", {money(nearest(cost * whole, known), report.currency)}" if cost and report.breakdown.priced else ""
     left = f"at its limit, {moment(limit_at, report.timezone)}:"
     return left, f"about {gpu_hours(total, hours_decimals(total))} GPU-hours{paid}"
 
@@ -216,7 +223,7 @@ def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
 
 def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str]:
     found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
-    saves = saves_in_run(advice, report.span.end - report.span.start, report.currency)
+    saves = saves_words(advice, report.currency) if report.running else _saves_each(advice, report)
     found += paper.labelled("saves", saves, 18)
     found += paper.labelled("moving costs", plain(advice.cost_to_move), 18)
     found += [f"    {plain(line)}" for line in advice.artefact.splitlines()]
@@ -224,12 +231,19 @@ def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str
     return [*found, *paper.labelled("who loses", plain(advice.losers), 18)]
 
 
+def _saves_each(advice: Recommendation, report: RunReport) -> str:
+    return saves_in_run(advice, report.span.end - report.span.start, report.currency)
+
+
 def _not_judged(report: RunReport, paper: Paper) -> list[str]:
-    words = [f"{rule.rule.replace('_', ' ')}: {plain(rule.missing)}" for rule in report.not_judged]
-    words += [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
-    if not words:
-        return []
-    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13)
+    words = not_judged_words(report)
+    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
+
+
+def not_judged_words(report: RunReport) -> list[str]:
+    """Return each rule and figure that could not be told of the run, and why."""
+    words = [f"{rule_words(rule.rule)}: {plain(rule.missing)}" for rule in report.not_judged]
+    return words + [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
 
 
 def _next(report: RunReport, shown: tuple[Finding, ...]) -> str:

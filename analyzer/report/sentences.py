@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from analyzer.report.coverage import NotJudged, Sku
 from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
+from analyzer.report.rule_words import rule_words
 from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step
 from analyzer.report.words import (
@@ -108,4 +109,4 @@ def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
 def judged_words(rule: NotJudged) -> str:
     """Return what was not judged, for whom, and why."""
     whom = plain(rule.example) if rule.subjects == 1 else counted(rule.subjects, "subject")
-    return f"{rule.rule.replace('_', ' ')} of {whom}: {plain(rule.missing)}"
+    return f"{rule_words(rule.rule)} of {whom}: {plain(rule.missing)}"

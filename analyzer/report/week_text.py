@@ -178,7 +178,8 @@ def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
     if judged:
         more = len(judged) - NOT_JUDGED_SHOWN
         rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
-        found += paper.labelled("not judged", "; ".join([*judged[:NOT_JUDGED_SHOWN], *rest]))
+        words = [*judged[:NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
+        found += paper.labelled("not judged", "; ".join(words))
     if report.record is not None:
         found += paper.labelled("our record", record_words(report.record))
     return found

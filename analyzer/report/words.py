@@ -8,6 +8,7 @@ from analyzer.report.rounding import nearest
 
 MS_PER_HOUR = 3_600_000
 MICROS = 1_000_000
+CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
 UNKNOWN = "-"
 NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
@@ -96,6 +97,23 @@ def moment(instant: int, timezone: str) -> str:
     return f"{day(at)} {at:%H:%M}"
 
 
+def until_words(instant: int, timezone: str) -> str:
+    """Return a moment as an end: "the end of Tue 1 Dec" where it is midnight, else "Tue 1 Dec 08:00"."""
+    at = local(instant, timezone)
+    return f"the end of {day(local(instant - 1, timezone))}" if at.hour == at.minute == 0 else moment(instant, timezone)
+
+
+def span_words(start: int, end: int, timezone: str) -> str:
+    """Return "Wed 11 Nov 09:00 - 14:00", or both days where they differ; midnight belongs to the day that it ends."""
+    first, last = local(start, timezone), local(end, timezone)
+    if first.date() == last.date():
+        return f"{moment(start, timezone)} - {last:%H:%M}"
+    if last.hour == last.minute == 0:
+        closing = local(end - 1, timezone)
+        return f"{moment(start, timezone)} - {'' if first.date() == closing.date() else f'{day(closing)} '}24:00"
+    return f"{moment(start, timezone)} - {moment(end, timezone)}"
+
+
 def days(period: Period) -> str:
     """Return a period's days: "Mon 9 Nov - Sun 15 Nov", or times where it does not begin and end at midnight."""
     first, last = local(period.start, period.timezone), local(period.end, period.timezone)
@@ -108,6 +126,11 @@ def days(period: Period) -> str:
 def plain(name: str) -> str:
     """Return a name without control, format or private characters, which could rewrite a terminal, and bounded."""
     return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
+
+
+def plain_sentence(text: str) -> str:
+    """Return a sentence without control characters, however long."""
+    return " ".join(plain(word) for word in text.split())
 
 
 def counted(number: int, noun: str) -> str:

@@ -33,8 +33,8 @@ def at_once(windows: Sequence[RunWindow]) -> Evidence | None:
     waiting = [window.waiting_milli for window in told if window.waiting_milli is not None]
     tail = f", {sum(waiting) / len(waiting) / 1000:.1f} waiting" if waiting else ""
     return Evidence(
-        "requests at once",
-        f"{mean / 1000:.1f} on average at each address{tail}",
+        "requests",
+        f"{mean / 1000:.1f} at once on average at each address{tail}",
         "<- unbatched" if mean <= 1_200 else "",
     )
 

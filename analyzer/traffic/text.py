@@ -28,18 +28,25 @@ DOUBTS_SHOWN = 2
 
 def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, whole: bool = False) -> list[str]:
     """Return the section of a run's report: nothing where nothing was told, or for a run of one host."""
-    if traffic is None or not (traffic.classes or traffic.link_bytes):
+    rows = traffic_rows(traffic, currency)
+    if traffic is None or not rows:
         return []
-    found = ["TRAFFIC"]
-    for label, words in (
+    found = ["TRAFFIC", *(line for label, words in rows for line in paper.labelled(label, words, COLUMN))]
+    return [*found, *(["", *_matrix(traffic, paper)] if whole else [])]
+
+
+def traffic_rows(traffic: RunTraffic | None, currency: str) -> list[tuple[str, str]]:
+    """Return what is told of a run's traffic, by its name; nothing where nothing was told."""
+    if traffic is None or not traffic.classes:  # what its links carried, and nobody explains, is no traffic of its own
+        return []
+    rows = (
         ("moved", _moved(traffic)),
         ("ring", _ring(traffic)),
         ("its zones", _zones(traffic)),
         ("price", _price(traffic, currency)),
         ("not attributed", _rest(traffic)),
-    ):
-        found += paper.labelled(label, words, COLUMN) if words else []
-    return [*found, *(["", *_matrix(traffic, paper)] if whole else [])]
+    )
+    return [(label, words) for label, words in rows if words]
 
 
 def _moved(traffic: RunTraffic) -> str:
@@ -73,7 +80,7 @@ def _zones(traffic: RunTraffic) -> str:
 
 
 def _price(traffic: RunTraffic, currency: str) -> str:
-    parts = [_bill(bill, currency) for bill in traffic.bills]
+    parts = [bill_words(bill, currency) for bill in traffic.bills]
     if traffic.waited is not None:
         lost = traffic.waited.milliseconds
         hours = f"{gpu_hours(lost, hours_decimals(lost))} GPU-hours of waiting"
@@ -83,7 +90,8 @@ def _price(traffic: RunTraffic, currency: str) -> str:
     return "; ".join(parts)
 
 
-def _bill(bill: Bill, currency: str) -> str:
+def bill_words(bill: Bill, currency: str) -> str:
+    """Return what crossing one border costs, or why that is not known."""
     if bill.cost_micros is None:
         return f"{LABELS[bill.locality]} unpriced ({plain(bill.source)})"
     return f"{LABELS[bill.locality]} {money(bill.cost_micros, currency)} (tariff as of {bill.as_of})"

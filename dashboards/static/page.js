@@ -25,6 +25,7 @@ function draw(holder) {
     barmode: "stack", bargap: 0.06, height: 320, margin: { l: 48, r: bar ? 40 : 12, t: 8, b: 36 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12 },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", traceorder: "normal" }, modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("ink") }, hoverlabel: { bgcolor: colour("card"), font: { color: colour("ink") } },
+    shapes: chart.mark === null || chart.mark === undefined ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.mark, y1: chart.mark, line: { color: colour("ink"), width: 1.5, dash: "dash" } }],
     xaxis: { type: "date", gridcolor: colour("line") }, yaxis: { title: { text: chart.unit }, gridcolor: colour("line"), rangemode: "tozero" },
   };
   Plotly.react(holder, traces, layout, { ...CONFIG, displayModeBar: bar });

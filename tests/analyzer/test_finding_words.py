@@ -20,7 +20,7 @@ VALUES = {
     "run": "run R",
     "for_run": " for run R",
     "place": "n1",
-    "gpu": " (G)",
+    "gpu": ": G",
     "share": "4 % of the time",
     "limit": "L",
     "cause": "C",

@@ -17,7 +17,7 @@ from analyzer.placement.saving import ASSUMED, WEEK_US, Share, reordering, weekl
 from analyzer.placement.site import Host, Placed, Site, read_site
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site
-from tests.ledger.fleet import DAY, priced
+from tests.ledger.fleet import DAY, HOUR, Fleet, priced
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,20 @@ def test_ids_are_the_same_in_another_store(tmp_path: Path, advised: list[Recomme
     again.store.close()
     assert {change.id for change in changes} == {change.id for change in advised}
     assert len({change.id for change in advised}) == len(advised)
+
+
+def test_a_host_that_an_earlier_attempt_lost_is_no_longer_the_run_s() -> None:
+    """A rank file that names the host that failed would not start."""
+    fleet = Fleet()
+    for node in ("n1", "n2", "n3"):
+        fleet.own(node, [f"{node}g"])
+    for node, attempt, start, end in (("n1", 0, T, T + HOUR), ("n2", 0, T, T + HOUR), ("n2", 1, T + 2 * HOUR, None)):
+        fleet.hold("slurm/alpha/1", node, [f"{node}g"], start, end, attempt=attempt)
+    fleet.hold("slurm/alpha/1", "n3", ["n3g"], T + 2 * HOUR, None, attempt=1)
+    with fleet.store.session() as opened:
+        placed = read_site(opened, T, T + DAY).runs["slurm/alpha/1"]
+    fleet.store.close()
+    assert (placed.hosts, placed.gpus) == (("n2", "n3"), 2)
 
 
 def test_names_in_brackets_keep_ids_of_their_own(session: Session, found: list[Finding]) -> None:

@@ -73,9 +73,11 @@ def test_only_what_was_measured_is_ruled_out() -> None:
     blind = ruled_out(finding, [stalled(place) for place in range(3)], [], {}, LIMITS)
     assert [one.what for one in blind] == ["straggler"]
     seen = ruled_out(
-        finding, [stalled(place, disk_busy=40, waiting=0) for place in range(3)], [], {"starting": 1}, LIMITS
+        finding, [stalled(place, disk_busy=40, waiting=0) for place in range(3)], [], {"starting": 3_600_000}, LIMITS
     )
     assert [one.what for one in seen] == ["local disk", "any storage", "straggler", "starting"]
+    brief = ruled_out(finding, [stalled(0)], [], {"starting": 179_999}, LIMITS)
+    assert [one.what for one in brief] == ["straggler"], "0.0 GPU-hours are nothing to say"
     full = ruled_out(finding, [stalled(place, disk_busy=950) for place in range(3)], [], {}, LIMITS)
     assert "local disk" not in [one.what for one in full]
 
@@ -90,10 +92,10 @@ def test_the_plot_shows_the_share_and_the_signal(site: tuple[Session, list[Findi
     assert drawn.signal is not None
     assert (drawn.signal.name, drawn.signal.mark) == ("busiest worker", 90.0)
     assert {value for value in drawn.signal.values if value is not None} == {98.0}
-    lines = plot_lines(drawn, Paper(ascii=True), "UTC")
+    lines = plot_lines(drawn, Paper(ascii=True), "UTC", "a")
     assert max(map(len, lines)) <= 78
     assert any("#" in line for line in lines)
-    assert plot_lines(replace(drawn, times=drawn.times[:3]), Paper(), "UTC") == []
+    assert plot_lines(replace(drawn, times=drawn.times[:3]), Paper(), "UTC", "a") == []
 
 
 def test_silence_in_a_signal_is_a_gap() -> None:

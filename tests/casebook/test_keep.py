@@ -222,7 +222,8 @@ def test_a_muted_finding_leaves_the_list_and_not_the_sum() -> None:
     assert found[0].id not in after.replace("next:", "")
     assert "1 muted" in after
     assert "muted 1 (until 20 Nov): --all lists them" in after
-    assert f"  {found[0].id}" in everything
+    assert f"m {found[0].id}" in everything
+    assert "m muted 1 (until 20 Nov)\n" in everything
 
 
 def test_who_judges_what_is_not_there_hears_where_to_look() -> None:

@@ -2,10 +2,15 @@
 
 import json
 import re
+from dataclasses import fields
 from html.parser import HTMLParser
 
 import httpx
 import pytest
+
+from analyzer.reading import Request as Reading
+from analyzer.report.cli import findings
+from dashboards.readings import ReadAsked
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]
 
@@ -133,6 +138,17 @@ def test_readings_are_the_command_line_s(client: httpx.Client) -> None:
     assert json.loads(client.get("/v1/read?what=week&format=json").text)["version"] == 1
 
 
+def test_whatever_is_asked_of_a_store_may_be_asked_of_a_server() -> None:
+    """`report run --traffic --server` was refused, for want of one line."""
+    assert {each.name for each in fields(Reading)} == set(ReadAsked.model_fields)
+
+
+def test_check_fails_through_a_server_too(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that asks the server ended well, whatever was found."""
+    assert findings(["--server", address, "--check", "--top", "1"]) == 1
+    assert "check failed: " in capsys.readouterr().err
+
+
 def test_plotly_is_ours_and_shares_nothing(client: httpx.Client) -> None:
     """plotly's own bar has a button that uploads a chart to its maker: charts name the buttons they have."""
     script = client.get("/static/page.js").text
@@ -155,3 +171,34 @@ def test_the_page_of_a_finding_shows_what_it_stands_on(client: httpx.Client) -> 
     assert "462.5 GPU-hours, $1,202 since" in text or "$1,203 since" in text
     assert "waiting for input" in text
     assert "gpuledger findings judge f-7kq2" in text
+    assert "llama-sft slurm/alpha/81234" in text
+    assert "gpuledger findings explain f-7kq2" in text
+
+
+def test_what_is_worth_a_look_stands_below_the_findings(client: httpx.Client) -> None:
+    """Who looks after hosts and queues reads the same list as the text's and the API's, with what to do."""
+    page = client.get("/?week=2026-W46").text
+    items = client.get("/v1/notices", params={"since": "2026-W46", "limit": 1000}).json()
+    assert items["items"]
+    assert all(f'<tr id="{item["id"]}">' in page for item in items["items"])
+    rules = {one["rule"] for one in items["not_judged"]}
+    text = client.get("/v1/read", params={"what": "findings", "since": "2026-W46"}).text
+    assert f"not judged: {len(rules)} rules" in text
+    assert f"{len(rules)} rules not judged for want of a signal" in page
+
+
+def test_the_page_of_a_run_says_what_the_text_says(client: httpx.Client) -> None:
+    """Whose it is, of which stage, and how it ended were left out on the page alone."""
+    page = client.get("/runs/slurm/alpha/81234").text
+    text = client.get("/v1/read", params={"what": "run", "subject": "81234"}).text
+    assert "team-nlp · fine-tuning · ended, exit 0" in page
+    assert "EFFICIENCY" in text
+    assert "<h2>Efficiency</h2>" in page
+    assert "<h2>Not judged</h2>" in page
+
+
+def test_the_list_says_what_is_open_and_who_can_act(client: httpx.Client) -> None:
+    """A closed finding and an open one ask for different things of their reader."""
+    page = client.get("/?week=2026-W46").text
+    assert "Findings (16, 16 still open; $9,225.66 at stake)" in page
+    assert "<td>team-nlp</td><td>open, new</td>" in page

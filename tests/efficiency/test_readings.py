@@ -196,12 +196,15 @@ def test_waiting_for_a_slow_gpu_is_added_by_gpu() -> None:
     row |= {"hour": T, "rules_version": "", "caused_by": "g1"}
     waits = [(SFT, 3 * 3_600_000, 100), (BIG, 3_600_000, None)]
     rows = [row | {"run_id": run, "milliseconds": ms, "cost_micros": cost} for run, ms, cost in waits]
+    own_row = row | {"node": "n1", "gpu_uuid": "g1", "state": "productive", "cause": "compute", "caused_by": None}
+    rows.append(own_row | {"run_id": SFT, "milliseconds": 3_600_000, "cost_micros": 100})
     with fleet.store.session() as session:
         session.load("ledger", list(rows[0]), [list(each.values()) for each in rows])
         waited = readings.waited(session, T, T + HOUR)
         own = readings.waited(session, T, T + HOUR, SFT)
     assert sorted((one.run_id, one.milliseconds, one.cost_micros) for one in waited) == sorted(waits)
     assert [one.run_id for one in own] == [SFT]
+    assert {one.node for one in waited} == {"n1"}, "where g1 is, and not where those are that waited"
 
 
 @pytest.fixture

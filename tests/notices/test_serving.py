@@ -90,7 +90,7 @@ def test_an_idle_gpu_beside_a_processor_with_room_accuses_no_thread() -> None:
     fleet = serving(0.3, requests=60, running=8, waiting=0)
     processes(fleet, 0.4)
     assert "host_threads" not in noticed(fleet)
-    assert ("serving/host_threads", "processor figures of its processes or cgroup") in lacking(
+    assert ("serving/host_threads", "not told: processor figures of its processes or cgroup") in lacking(
         serving(0.3, requests=60, running=8, waiting=0)
     )
 

@@ -13,9 +13,11 @@ from analyzer.findings import Finding
 from analyzer.period import HOUR
 from analyzer.reading import Judges, Reader, Request
 from analyzer.report.cli import report
+from analyzer.report.finding_text import check_words, findings_text
 from analyzer.report.paper import Paper
 from analyzer.report.run import Point
 from analyzer.report.run_text import run_text
+from analyzer.report.words import span_words, until_words
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week
@@ -72,6 +74,7 @@ def reader(session: Session) -> Reader:
         ("findings", Request("findings")),
         ("findings_top", Request("findings", top=3, ascii=True, width=64)),
         ("explain", Request("explain", "f-m3p8")),
+        ("unjudged", Request("findings", unjudged=True)),
         ("recommend", Request("recommend", top=5)),
         ("show", Request("show", "r-3mx8")),
     ],
@@ -81,6 +84,28 @@ def test_screens(reader: Reader, golden: Callable[[str, str], None], name: str, 
     text = reader.answer(request_)
     assert max(map(len, text.splitlines())) <= request_.width
     golden(f"report/{name}.txt", text)
+
+
+def test_check_says_which_findings_it_fails_for(reader: Reader) -> None:
+    """A job that ends with 1 and no word is disabled by whoever has to read its log."""
+    found = reader.list_findings(reader.period(None))
+    words = check_words(found.alarming)
+    high = {finding.id for finding in found.findings if finding.confidence == "high"}
+    assert words.startswith("check failed: ")
+    assert set(words.rpartition(": ")[2].split(", ")) == high
+    assert check_words(()).startswith("check: no finding")
+
+
+def test_a_suspicion_too_small_for_a_figure_is_no_row_of_zeros(reader: Reader) -> None:
+    """0.0 hours beside a cut-off cause told nothing."""
+    one, two = example_week.findings()[2:4]
+    large = replace(one, id="f-aaaaa", suspicion=True, what="perhaps input: loader software")
+    small = replace(two, id="f-bbbbb", suspicion=True, milliseconds=1)
+    report = replace(reader.list_findings(reader.period(None)), suspicions=(large, small), everything=True)
+    text = findings_text(report, Paper(ascii=True))
+    assert "  f-aaaaa llama-sft        input: loader software    462.5 GPU-hours" in text
+    assert "under 0.05 GPU-hours each: f-bbbbb" in text
+    assert "0.0" not in text.partition("SUSPECTED")[2].partition("WORTH")[0].replace("0.05", "")
 
 
 def test_the_default_is_the_last_complete_week(reader: Reader) -> None:
@@ -146,6 +171,19 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     assert "still running" in text
     assert "1,128.0 GPU-hours so far" in text
     assert "at its limit, Sat 14 Nov 12:12:" in text
+    assert "a week (P20/P50/P80)" in text, "what goes on saves by the week"
+
+
+def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
+    """A service that began before the first hour known is charged with what is known, and says since when."""
+    report = reader.run("81234")
+    began = report.span.start - 240 * HOUR
+    facts = replace(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
+    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR), Paper())
+    assert "1,128.0 GPU-hours since Tue 10 Nov 08:00" in text
+    assert "so far" not in text
+    assert "its limit was Sat 7 Nov 08:00, and it still runs" in text
+    assert "16 H100-80GB over all attempts" in text
 
 
 @pytest.mark.parametrize(
@@ -175,3 +213,13 @@ def test_an_empty_ledger_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_p
     Store.open(tmp_path / "s.duckdb").close()
     with pytest.raises(LedgerError, match="the ledger is empty"):
         report(["week", "--store", str(tmp_path / "s.duckdb")])
+
+
+def test_moments_read_as_people_say_them() -> None:
+    """A mute until Wednesday 00:00 was read as one day more than it is."""
+    midnight = example_week.W46.start + 48 * HOUR
+    assert until_words(midnight, "Europe/Berlin") == "the end of Tue 10 Nov"
+    assert until_words(midnight + HOUR, "Europe/Berlin") == "Wed 11 Nov 01:00"
+    assert span_words(midnight, midnight + 5 * HOUR, "Europe/Berlin") == "Wed 11 Nov 00:00 - 05:00"
+    assert span_words(midnight - HOUR, midnight, "Europe/Berlin") == "Tue 10 Nov 23:00 - 24:00"
+    assert span_words(midnight - HOUR, midnight + 24 * HOUR, "Europe/Berlin") == "Tue 10 Nov 23:00 - Wed 11 Nov 24:00"

@@ -41,7 +41,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         starts = Starts(service, team, tuple(run_ids), *sums)
         yield from judge(starts, span)
         if starts.starts and starts.answer_ms is None:
-            yield Unjudged(span.start_us, service, "serving/first answer", "its answered requests")
+            yield Unjudged(span.start_us, service, "serving/first answer", "not told: its answered requests")
 
 
 def judge(starts: Starts, span: Span) -> Iterator[Notice]:

@@ -30,5 +30,5 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
             if isinstance(said, Words):
                 yield figures.notice(rule, said)
             elif said is not None:
-                yield Unjudged(span.start_us, figures.service, f"serving/{rule}", said)
+                yield Unjudged(span.start_us, figures.service, f"serving/{rule}", f"not told: {said}")
     yield from cold_starts.look(session, span)
