@@ -9,7 +9,20 @@ from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
-LONG = ("slurm", "access", "operations", "upkeep", "fleet", "collector", "ledger", "real", "api", "tiers", "prometheus")
+LONG = (
+    "slurm",
+    "ledger",
+    "tenancy",
+    "access",
+    "operations",
+    "upkeep",
+    "fleet",
+    "collector",
+    "real",
+    "api",
+    "tiers",
+    "prometheus",
+)
 
 # Tests share their cores with other work: a slow example is no finding.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])

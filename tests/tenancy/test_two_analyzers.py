@@ -52,6 +52,7 @@ def test_who_takes_over_goes_on_from_the_lakes_books(tmp_path: Path, lake: LakeS
         assert same(site.a.own_books(), alone)
 
 
+@pytest.mark.soak
 def test_of_two_passes_at_once_the_lake_takes_one(tmp_path: Path, lake: LakeSettings, alone: Books) -> None:
     """The one that wakes up late has its pass undone, and makes it again from what the other booked."""
     with Site(tmp_path / "site", lake) as site:
