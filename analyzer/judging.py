@@ -45,11 +45,13 @@ def judge_chunk(
     missing: list[Unjudged] = []
     for run_id, of_run in groupby(windows, key=lambda window: window.run_id):
         own = list(of_run)
-        judge = Judge(sorted(before[run_id] + own, key=lambda window: window.window_ms), facts[run_id], limits)
+        near = sorted(before[run_id] + own, key=lambda window: window.window_ms)
+        judge = Judge(near, facts[run_id], limits)
+        past = _Past(session, run_id, near, chunk.from_ms - CONTEXT_MS)
         for hour_ms, of_hour in groupby(own, key=lambda window: window.window_ms // HOUR_MS * HOUR_MS):
             hour = list(of_hour)
             seen = judge.seen(hour_ms - CONTEXT_MS, hour_ms + HOUR_MS)
-            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _habit(session, hour, seen.windows, limits))
+            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _habit(past, hour, seen.windows, limits))
             missing += unjudged(hour, facts[run_id], limits)
     served = hold_to_policy(session, chunk, services, windows, verdicts, limits)
     _keep(session, served.windows, served.verdicts, missing + served.unjudged)
@@ -89,16 +91,33 @@ def _stored(session: "Session", chunk: Chunk) -> dict[str, list[RunWindow]]:
     return found
 
 
-def _habit(session: "Session", hour: Sequence[RunWindow], seen: Sequence[RunWindow], limits: Thresholds) -> Usual:
+class _Past:
+    """What a run did before an hour, from its first hour on; what lies before the chunk's look-back is read once."""
+
+    def __init__(self, session: "Session", run_id: str, near: Sequence[RunWindow], from_ms: int) -> None:
+        self._session = session
+        self._run_id = run_id
+        self._near = near  # from from_ms on
+        self._from_ms = from_ms
+        self._far: list[RunWindow] | None = None
+
+    def before(self, window_ms: int) -> list[RunWindow]:
+        """Return the windows before this one whose links carried anything."""
+        if self._far is None:
+            rows = self._session.rows(
+                "SELECT counts FROM run_windows WHERE run_id = ? AND window_start < ? ORDER BY window_start",
+                [self._run_id, self._from_ms * 1000],
+            )
+            self._far = [window for (counts,) in rows if (window := RunWindow.from_json(counts)).nvlink_kb]
+        return self._far + [window for window in self._near if window.window_ms < window_ms]
+
+
+def _habit(past: _Past, hour: Sequence[RunWindow], seen: Sequence[RunWindow], limits: Thresholds) -> Usual:
     """Return how the run usually works; where its links have been silent for hours, how it did before that."""
     habit = exchange.usual(seen)
     if habit.link_kb is not None or not any(exchange.spins_in_silence(window, limits) for window in hour):
         return habit
-    rows = session.rows(
-        "SELECT counts FROM run_windows WHERE run_id = ? AND window_start < ? ORDER BY window_start",
-        [hour[0].run_id, hour[0].window_ms * 1000],
-    )
-    return exchange.usual([RunWindow.from_json(counts) for (counts,) in rows])
+    return exchange.usual(past.before(hour[0].window_ms))
 
 
 def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:

@@ -163,6 +163,24 @@ def test_the_fabric_is_learned_from_all_parts(monkeypatch: pytest.MonkeyPatch) -
     assert parts.rows() == whole.rows()
 
 
+def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its links carried lies further back than an hour looks: it is known within a chunk as from a former one."""
+    ledgers = []
+    for gpu_hours in (chunks.GPU_HOURS, 2):
+        monkeypatch.setattr(chunks, "GPU_HOURS", gpu_hours)
+        fleet = Fleet()
+        fleet.own("n0", ["g0", "g1"])
+        fleet.hold("slurm/alpha/1", "n0", ["g0", "g1"], T)
+        for gpu in ("g0", "g1"):
+            fleet.sample("n0", gpu, T, T + 2 * HOUR, nvlink_receive_bytes=10**12, nvlink_transmit_bytes=10**12)
+            silent: dict[str, Any] = {"sm_active_ratio": 0.02, "nvlink_receive_bytes": 0, "nvlink_transmit_bytes": 0}
+            fleet.sample("n0", gpu, T + 2 * HOUR, T + 12 * HOUR, **silent)
+        fleet.analyze()
+        ledgers.append(fleet.rows())
+        assert fleet.states()["communicating", "hang"] == 2 * 10 * HOUR // 1000
+    assert ledgers[0] == ledgers[1]
+
+
 @pytest.mark.parametrize("after", [2, *(pytest.param(after, marks=pytest.mark.soak) for after in (1, 5))])
 def test_a_pass_that_is_cut_off_is_made_good_by_the_next(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server may be killed between any two transactions: no hour is lost by it, and none counted twice."""
