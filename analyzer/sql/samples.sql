@@ -25,10 +25,10 @@ SELECT u.uid, s.started_at // 1000 AS from_ms, s.ended_at // 1000 AS until_ms, (
 FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts FROM units WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
 WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 
--- Whose samples must be put in order, which is dear. Those do not need it of which each begins where another ends (as many
--- begin before any moment as end, plus one) and that never rest through half the time that makes a quiet span: one that is
--- long enough covers an even half of it whole. Where samples are finer than a second, dips are looked for.
-CREATE OR REPLACE TEMP TABLE unordered AS
+-- Whose samples need not be put in order, which is dear: each begins where another ends (as many begin before any moment as
+-- end, plus one), and they never rest through half the time that makes a quiet span: one that is long enough covers an even
+-- half of it whole. Samples finer than a second do need it, since dips are looked for in them.
+CREATE OR REPLACE TEMP TABLE abutting AS
 WITH halves AS (
     SELECT uid, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(sample_ms)::BIGINT AS ms, min(sample_ms) AS least_ms, max(sample_ms) AS most_ms,
         sum(hash(from_ms) >> 2) - sum(hash(until_ms) >> 2) AS unmatched, bool_and(coalesce(up AND activity <= $quiet_permille, false)) AS rests
@@ -42,7 +42,7 @@ HAVING max(until_ms) - min(from_ms) = sum(ms) AND sum(unmatched) = (hash(min(fro
 CREATE OR REPLACE TEMP TABLE ordered AS
 SELECT rowid AS r, uid, row_number() OVER w AS k, from_ms, until_ms, activity, memory_mb, up,
     lead(from_ms) OVER w AS next_ms
-FROM narrow WHERE uid NOT IN (SELECT uid FROM unordered) WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms);
+FROM narrow WHERE uid NOT IN (SELECT uid FROM abutting) WINDOW w AS (PARTITION BY uid ORDER BY from_ms, until_ms);
 
 -- Samples of one unit are made disjoint: each moment is told by the one that began last. Few ever overlap.
 CREATE OR REPLACE TEMP TABLE overlapping AS

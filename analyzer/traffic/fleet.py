@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
 from analyzer.report.readings import known_sum
-from analyzer.traffic.locality import ClassBytes, Locality
+from analyzer.traffic.locality import LOCALITIES, ClassBytes, Locality
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic, Waited
 from analyzer.traffic.tariff import Bill, TariffBook
@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from collector.store.session import Session
 
-ORDER: tuple[Locality, ...] = (
-    "gpu_link",
-    "rack",
-    "across_racks",
-    "across_blocks",
-    "across_zones",
-    "across_regions",
-    "outside",
-    "internet",
-    "unknown",
-)
 NEAR = frozenset(("gpu_link", "rack"))
 
 
@@ -126,7 +115,7 @@ def _classes(runs: Iterable[RunTraffic]) -> tuple[ClassBytes, ...]:
         for one in run.classes:
             sums[one.locality][0] += one.bytes
             sums[one.locality][1] += one.estimated_bytes
-    return tuple(ClassBytes(name, *sums[name]) for name in ORDER if name in sums)
+    return tuple(ClassBytes(name, *sums[name]) for name in LOCALITIES if name in sums)
 
 
 def _beyond(classes: Iterable[ClassBytes]) -> int:
@@ -144,7 +133,7 @@ def _bills(runs: Iterable[RunTraffic]) -> tuple[Bill, ...]:
     for run in runs:
         for bill in run.bills:
             sums[Bill(bill.locality, 0, None if bill.cost_micros is None else 0, bill.source, bill.as_of)].append(bill)
-    keys = sorted(sums, key=lambda bill: (ORDER.index(bill.locality), bill.source))
+    keys = sorted(sums, key=lambda bill: (LOCALITIES.index(bill.locality), bill.source))
     return tuple(
         replace(key, bytes=sum(one.bytes for one in sums[key]), cost_micros=known_sum(o.cost_micros for o in sums[key]))
         for key in keys

@@ -2,8 +2,8 @@
 
 from analyzer.report.paper import Paper
 from analyzer.report.words import bytes_words, counted, gpu_hours, money, percent, plain
-from analyzer.traffic.fleet import ORDER, FarRun, FleetTraffic, TeamTraffic
-from analyzer.traffic.locality import Locality
+from analyzer.traffic.fleet import FarRun, FleetTraffic, TeamTraffic
+from analyzer.traffic.locality import LOCALITIES, Locality
 from analyzer.traffic.text import LABELS, bill_words
 
 FAR_SHOWN = 5
@@ -11,7 +11,7 @@ COLUMNS: tuple[tuple[str, tuple[Locality, ...]], ...] = (
     ("GPU links", ("gpu_link",)),
     ("in a rack", ("rack",)),
     ("across racks", ("across_racks",)),
-    ("further", ORDER[3:8]),
+    ("further", LOCALITIES[3:8]),
     ("unknown", ("unknown",)),
 )
 NAME, CELL, LABEL, AMOUNT = 18, 13, 22, 12

@@ -11,9 +11,9 @@ from analyzer.errors import LedgerError
 from analyzer.period import Calendar
 from analyzer.reading import Reader, Request
 from analyzer.report.as_json import plain_data
-from analyzer.traffic.fleet import ORDER, Whose, fleet_traffic
+from analyzer.traffic.fleet import Whose, fleet_traffic
 from analyzer.traffic.fleet_text import COLUMNS
-from analyzer.traffic.locality import ClassBytes, Locality
+from analyzer.traffic.locality import LOCALITIES, ClassBytes, Locality
 from analyzer.traffic.matrix import Matrix
 from analyzer.traffic.run_traffic import RunTraffic, Waited
 from analyzer.traffic.tariff import Bill
@@ -22,8 +22,8 @@ from tests.ledger.fleet import Fleet
 from tests.traffic.small_runs import END, T, alternating, host, links
 
 WEEK = Calendar("UTC").week(2026, 46)
-AMOUNTS = st.dictionaries(st.sampled_from(ORDER), st.integers(1, 10**18))
-BORDERS = st.sampled_from(ORDER[4:8])
+AMOUNTS = st.dictionaries(st.sampled_from(LOCALITIES), st.integers(1, 10**18))
+BORDERS = st.sampled_from(LOCALITIES[4:8])
 COSTS = st.none() | st.integers(0, 10**12)
 
 
@@ -43,7 +43,7 @@ def test_the_whole_is_the_sum_of_teams_and_runs(known: dict[str, tuple[RunTraffi
     found = {run_id: run for run_id, (run, _) in known.items()}
     whose = {run_id: Whose(None, team) for run_id, (_, team) in known.items()}
     report = fleet_traffic(WEEK, "USD", None, found, whose)
-    for name in ORDER:
+    for name in LOCALITIES:
         by_run = sum(one.bytes for run in found.values() for one in run.classes if one.locality == name)
         assert by_run == sum(one.bytes for one in report.classes if one.locality == name)
         assert by_run == sum(one.bytes for team in report.teams for one in team.classes if one.locality == name)
@@ -58,8 +58,8 @@ def test_the_whole_is_the_sum_of_teams_and_runs(known: dict[str, tuple[RunTraffi
 def test_every_distance_has_its_column_and_its_name() -> None:
     """A class that no column takes would be missing from the teams' table without a word."""
     columns: list[Locality] = [kind for _, kinds in COLUMNS for kind in kinds]
-    assert columns == list(ORDER)
-    assert set(ORDER) == set(LABELS)
+    assert columns == list(LOCALITIES)
+    assert set(LOCALITIES) == set(LABELS)
 
 
 @pytest.fixture
