@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from analyzer.findings import Finding
 from analyzer.ids import short_id
 from analyzer.placement import holding, input_path, links
-from analyzer.placement.proposal import Proposal
+from analyzer.placement.grounds import Grounds, of_finding
+from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.recommendation import Recommendation
-from analyzer.placement.saving import weekly_micros, weekly_milliseconds
+from analyzer.placement.saving import weekly
 from analyzer.placement.site import Site, read_site
 
 if TYPE_CHECKING:
@@ -58,41 +59,46 @@ def _advise(finding: Finding, site: Site, period_us: int) -> Recommendation | No
     for rule in _RULES:
         if (rule.state, rule.cause) == (finding.state, finding.cause):
             proposal = rule.propose(finding, site)
-            return _recommendation(finding, proposal, period_us) if proposal else None
+            return _recommendation(of_finding(finding), proposal, period_us) if proposal else None
     return None
 
 
-def _recommendation(finding: Finding, proposal: Proposal, period_us: int) -> Recommendation:
-    money = weekly_micros(finding, period_us, proposal.share)
+def _recommendation(grounds: Grounds, proposal: Proposal, period_us: int) -> Recommendation:
+    saved = _saved(grounds, proposal, period_us)
     return Recommendation(
-        id=short_id("r", _subject(finding), finding.team or "", proposal.kind, finding.cause),
-        finding_ids=(finding.id,),
+        id=short_id("r", grounds.key, grounds.team or "", proposal.kind, grounds.cause),
+        finding_ids=grounds.finding_ids,
         kind=proposal.kind,
-        subject=finding.subject,
-        team=finding.team,
-        actor=proposal.actor or finding.actor,
+        subject=grounds.subject,
+        team=grounds.team,
+        actor=proposal.actor or grounds.actor,
         title=proposal.title,
         from_=proposal.from_,
         to=proposal.to,
         why=proposal.why,
-        saves_milliseconds=weekly_milliseconds(finding, period_us, proposal.share),
-        saves_micros=money,
+        saves_milliseconds=saved.milliseconds,
+        saves_micros=saved.micros,
         cost_to_move=proposal.cost_to_move,
-        cost_to_move_micros=_moving(finding, proposal),
-        artefact=proposal.artefact,
+        cost_to_move_micros=_moving(grounds, proposal),
+        artefacts=proposal.artefacts,
         losers=proposal.losers,
     )
 
 
-def _subject(finding: Finding) -> str:
-    """Return the subject without the count of its runs, which changes from week to week."""
-    return finding.subject.removesuffix(f" ({len(finding.run_ids)})")
+def _saved(grounds: Grounds, proposal: Proposal, period_us: int) -> Saved:
+    """Return what a proposal saves a week: an amount of its own, or a share of what it stands on."""
+    if isinstance(proposal.saves, Saved):
+        return proposal.saves
+    return Saved(
+        weekly(grounds.milliseconds or 0, period_us, proposal.saves),
+        None if grounds.micros is None else weekly(grounds.micros, period_us, proposal.saves),
+    )
 
 
-def _moving(finding: Finding, proposal: Proposal) -> int | None:
+def _moving(grounds: Grounds, proposal: Proposal) -> int | None:
     """Return the price of the GPU time that moving takes, at the finding's own rate; None where no price is known."""
     if proposal.moving_gpu_ms == 0:
         return 0
-    if finding.at_stake_micros is None or finding.milliseconds == 0:
+    if grounds.micros is None or not grounds.milliseconds:
         return None
-    return finding.at_stake_micros * proposal.moving_gpu_ms // finding.milliseconds
+    return grounds.micros * proposal.moving_gpu_ms // grounds.milliseconds

@@ -1,6 +1,7 @@
 """Changes of what is held: release, ask for fewer, share, pack, batch, and save work before it can be lost."""
 
 from analyzer.findings import Finding
+from analyzer.placement.artefact import Artefact, shell, slurm
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Site
@@ -32,8 +33,8 @@ def release(finding: Finding, site: Site) -> Proposal:
         from_=f"{_count(gpus)} held by {finding.subject}",
         to="free",
         why="nothing ran on them any more",
-        share=ASSUMED["release"],
-        artefact=_cancel(finding),
+        saves=ASSUMED["release"],
+        artefacts=(slurm(_cancel(finding)),),
         losers="the run's owner, where it was about to go on",
         cost_to_move="none, once its state is saved",
     )
@@ -47,8 +48,8 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
         from_=f"{_count(_gpus(finding, site))} held by {finding.subject}",
         to="the GPUs that it uses, or a host without any",
         why="no kernel ran on them",
-        share=ASSUMED["release"],
-        artefact="#SBATCH --gres=gpu:<used>     # or --partition=cpu",
+        saves=ASSUMED["release"],
+        artefacts=(slurm("#SBATCH --gres=gpu:<used>     # or --partition=cpu"),),
         losers="nobody",
     )
 
@@ -63,8 +64,8 @@ def share_slices(finding: Finding, site: Site) -> Proposal:
         from_=f"{_count(gpus, 'whole GPU')} held by {finding.subject}",
         to=f"{_count(gpus, 'slice')} of {_count(shared)}",
         why="they keep memory and compute little",
-        share=ASSUMED["share"],
-        artefact="nvidia-smi mig -cgi 1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C",
+        saves=ASSUMED["share"],
+        artefacts=(Artefact("mig", "nvidia-smi mig -cgi 1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C"),),
         losers="sessions that need a whole GPU for a while",
         cost_to_move="each session starts anew",
         actor="platform",
@@ -82,8 +83,8 @@ def pack(finding: Finding, site: Site) -> Proposal:
         if gpus > 1
         else "half of one, beside another under MPS",
         why="each uses little of the chip",
-        share=ASSUMED["share"],
-        artefact="nvidia-cuda-mps-control -d\nexport CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50",
+        saves=ASSUMED["share"],
+        artefacts=(shell("nvidia-cuda-mps-control -d\nexport CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50"),),
         losers="each trial, a little",
     )
 
@@ -96,8 +97,8 @@ def batch(finding: Finding, site: Site) -> Proposal:
         from_=f"small batches on {_count(_gpus(finding, site))}",
         to="dynamic batches within the latency it promises",
         why="the GPU is busy and the chip is not",
-        share=ASSUMED["share"],
-        artefact="dynamic_batching { max_queue_delay_microseconds: 2000 }",
+        saves=ASSUMED["share"],
+        artefacts=(Artefact("config", "dynamic_batching { max_queue_delay_microseconds: 2000 }"),),
         losers="the latency of single requests, within the promise",
     )
 
@@ -111,7 +112,9 @@ def checkpoint(finding: Finding, site: Site) -> Proposal:
         from_=f"{finding.subject} on {_count(_gpus(finding, site))}: {lost}",
         to="a checkpoint every sqrt(2 x time between failures x time to save)",
         why="what is saved is not lost",
-        share=ASSUMED["checkpoint_more"],
-        artefact="# such as 48 h between failures and 72 s to save: every 1.4 h (its own: gpuledger report run)",
+        saves=ASSUMED["checkpoint_more"],
+        artefacts=(
+            shell("# such as 48 h between failures and 72 s to save: every 1.4 h (its own: gpuledger report run)"),
+        ),
         losers="each step, by the time that saving takes",
     )

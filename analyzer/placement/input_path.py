@@ -1,6 +1,7 @@
 """Changes of what feeds the GPUs: workers and cores on the same host before any move, then faster storage."""
 
 from analyzer.findings import Finding
+from analyzer.placement.artefact import Artefact, python, slurm
 from analyzer.placement.proposal import Proposal, restart
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Host, Placed, Site
@@ -32,11 +33,17 @@ def more_workers(finding: Finding, site: Site) -> Proposal | None:
         to=f"twice the workers, {wanted} cores a GPU, same hosts" if wanted else "twice the workers, same hosts",
         why=("each worker fills its core" if is_full else "disk, network and cores have room; the loader does not ask")
         + room,
-        share=ASSUMED["setting"],
-        artefact=(f"#SBATCH --cpus-per-gpu={wanted}\n" if wanted else "")
-        + "DataLoader(..., num_workers=2 * num_workers, prefetch_factor=4, persistent_workers=True, pin_memory=True)",
+        saves=ASSUMED["setting"],
+        artefacts=_worker_lines(wanted),
         losers="nobody, while the cores are not allotted to others",
     )
+
+
+def _worker_lines(cores_per_gpu: int | None) -> tuple[Artefact, ...]:
+    loader = python(
+        "DataLoader(..., num_workers=2 * num_workers, prefetch_factor=4, persistent_workers=True, pin_memory=True)"
+    )
+    return (slurm(f"#SBATCH --cpus-per-gpu={cores_per_gpu}"), loader) if cores_per_gpu else (loader,)
 
 
 def other_disk(finding: Finding, site: Site) -> Proposal | None:
@@ -57,8 +64,10 @@ def other_disk(finding: Finding, site: Site) -> Proposal | None:
         from_=f"local disk of {_hosts_text(placed)}, full",
         to=to,
         why="its readers wait for the disk, not for the cores",
-        share=ASSUMED["faster_storage"],
-        artefact=f"#SBATCH --nodelist={target.node}" if target else "#SBATCH --exclude=" + ",".join(placed.hosts),
+        saves=ASSUMED["faster_storage"],
+        artefacts=(
+            slurm(f"#SBATCH --nodelist={target.node}" if target else "#SBATCH --exclude=" + ",".join(placed.hosts)),
+        ),
         losers="whoever would take that host next",
         cost_to_move=f"{cost}, and a copy of its data set",
         moving_gpu_ms=moving,
@@ -99,8 +108,8 @@ def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:
         from_=f"network mount, read by {_hosts_text(placed)}",
         to=f"{where}, filled once before the first epoch",
         why="a copy of 20 GB over network storage takes 20 to 30 minutes each epoch, on local NVMe seconds",
-        share=ASSUMED["faster_storage"],
-        artefact="srun --ntasks-per-node=1 rsync -a /data/<set>/ /local/<set>/   # in the job's prologue",
+        saves=ASSUMED["faster_storage"],
+        artefacts=(slurm("srun --ntasks-per-node=1 rsync -a /data/<set>/ /local/<set>/   # in the job's prologue"),),
         losers="nobody",
         cost_to_move="one copy of the data set to each host, and room for it there",
     )
@@ -117,7 +126,10 @@ def pin_memory(finding: Finding, site: Site) -> Proposal | None:
         from_=f"pageable copies on {_hosts_text(placed)}",
         to="pinned, asynchronous copies from the GPU's own NUMA node, same hosts",
         why="the PCIe link is busy while the chip stands still",
-        share=ASSUMED["setting"],
-        artefact="#SBATCH --gpu-bind=closest\nDataLoader(..., pin_memory=True); batch.to(device, non_blocking=True)",
+        saves=ASSUMED["setting"],
+        artefacts=(
+            slurm("#SBATCH --gpu-bind=closest"),
+            python("DataLoader(..., pin_memory=True); batch.to(device, non_blocking=True)"),
+        ),
         losers="nobody",
     )

@@ -1,6 +1,7 @@
 """Changes of where ranks are: their order, their rack, and the GPU that makes the others wait."""
 
 from analyzer.findings import Finding
+from analyzer.placement.artefact import Artefact, slurm
 from analyzer.placement.proposal import Proposal, restart
 from analyzer.placement.saving import ASSUMED, Share, reordering
 from analyzer.placement.site import Placed, Site
@@ -26,8 +27,8 @@ def _reorder(placed: Placed, racks: list[str | None], crossings: int, kinds: int
         from_=f"ranks by host: {_short(racks)}",
         to=f"ranks by host: {_short([rack for rack, _ in by_rack])}",
         why=f"the ring changes rack {crossings} times; ordered by rack it does so {kinds} times",
-        share=reordering(crossings, kinds),
-        artefact=_rank_file([host for _, host in by_rack], placed.gpus_per_host),
+        saves=reordering(crossings, kinds),
+        artefacts=(Artefact("rankfile", _rank_file([host for _, host in by_rack], placed.gpus_per_host)),),
         losers="nobody: no host changes",
         cost_to_move=cost,
         moving_gpu_ms=moving,
@@ -71,8 +72,8 @@ def _one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal |
         from_=f"{len(placed.hosts)} hosts in {', '.join(sorted({rack or '?' for rack in racks}))}",
         to=f"{len(placed.hosts)} hosts in {best}{wait}",
         why="its exchanges cross the spine, and the same bytes are faster inside a rack",
-        share=Share(500, 750, 900),
-        artefact=f"#SBATCH --switches=1        # all hosts under one switch\n# candidates: {best}",
+        saves=Share(500, 750, 900),
+        artefacts=(slurm(f"#SBATCH --switches=1        # all hosts under one switch\n# candidates: {best}"),),
         losers="whoever would take those hosts next",
         cost_to_move=cost,
         moving_gpu_ms=moving,
@@ -92,8 +93,8 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
         from_=f"a rank on {slow}, on {finding.caused_by}",
         to="another host of the same kind",
         why="its peers wait for the slowest GPU at every step",
-        share=ASSUMED["repair"],
-        artefact=f"#SBATCH --exclude={slow}",
+        saves=ASSUMED["repair"],
+        artefacts=(slurm(f"#SBATCH --exclude={slow}"),),
         losers="nobody",
         cost_to_move=cost,
         moving_gpu_ms=moving,
@@ -112,8 +113,8 @@ def cool(finding: Finding, site: Site) -> Proposal | None:
         from_=f"{slow} below their clock for heat",
         to="at their reference clock",
         why="the clock falls with the temperature, and every rank of the run waits for the slowest",
-        share=ASSUMED["repair"],
-        artefact=f'scontrol update nodename={slow} state=drain reason="heat"',
+        saves=ASSUMED["repair"],
+        artefacts=(slurm(f'scontrol update nodename={slow} state=drain reason="heat"'),),
         losers="the runs that hold these hosts now",
         cost_to_move="the hosts' time while they are looked at",
         actor="platform",

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from analyzer.placement.artefact import Artefact
+from analyzer.placement.constraint import Constraint
+from analyzer.placement.latency import Latency
+from analyzer.placement.move import Move
+from analyzer.placement.recommendation import Range
 from analyzer.placement.saving import Share
 
 # One restart from a checkpoint: image, model load and warm-up. An assumption until it is measured of the run itself.
@@ -9,17 +14,32 @@ RESTART_MS = 12 * 60_000
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """What a change saves a week where that is no share of a finding's loss; `micros` is None where unpriced."""
+
+    milliseconds: Range
+    micros: Range | None
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
-    """One change. `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start."""
+    """One change. `saves` is a share of the loss it stands on, or an amount of its own.
+
+    `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start.
+    """
 
     kind: str
     title: str
     from_: str
     to: str
     why: str
-    share: Share
-    artefact: str
+    saves: Share | Saved
+    artefacts: tuple[Artefact, ...]
     losers: str
+    winners: str = "the run itself"
+    move: Move | None = None
+    constraints: tuple[Constraint, ...] = ()
+    latency: Latency | None = None  # of a service, always
     cost_to_move: str = "none: a setting, from the next start on"
     moving_gpu_ms: int = 0
     actor: str | None = None

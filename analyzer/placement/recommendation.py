@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from analyzer.placement.artefact import Artefact
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -30,5 +32,10 @@ class Recommendation:
     saves_micros: Range | None
     cost_to_move: str  # in words a person can check: "none: a setting", "one restart: 12 min of 64 GPUs, $33"
     cost_to_move_micros: int | None
-    artefact: str  # the lines to paste
+    artefacts: tuple[Artefact, ...]
     losers: str  # who loses by it, "nobody: the cores are unallotted"
+
+    @property
+    def artefact(self) -> str:
+        """The lines to paste, of all artefacts."""
+        return "\n".join(each.text for each in self.artefacts)

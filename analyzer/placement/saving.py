@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from analyzer.findings import Finding
 from analyzer.placement.recommendation import Range
 
 WEEK_US = 7 * 86_400_000_000
@@ -36,16 +35,7 @@ def reordering(crossings: int, racks: int) -> Share:
     return Share(avoided * 2 // 3, avoided, min(1000, avoided * 9 // 8))
 
 
-def weekly_milliseconds(finding: Finding, period_us: int, share: Share) -> Range:
-    """Return the GPU time saved in a week."""
-    return _weekly(finding.milliseconds, period_us, share)
-
-
-def weekly_micros(finding: Finding, period_us: int, share: Share) -> Range | None:
-    """Return the money saved in a week, or None where no price is known."""
-    return None if finding.at_stake_micros is None else _weekly(finding.at_stake_micros, period_us, share)
-
-
-def _weekly(amount: int, period_us: int, share: Share) -> Range:
+def weekly(amount: int, period_us: int, share: Share) -> Range:
+    """Return what a share of a period's loss, in milliseconds or in micros, is in a week."""
     week = amount * WEEK_US // max(1, period_us)
     return Range(week * share.p20 // 1000, week * share.p50 // 1000, week * share.p80 // 1000)
