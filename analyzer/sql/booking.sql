@@ -46,15 +46,15 @@ SELECT * FROM lines WHERE ms > 0;
 -- What was held and not worked, and what was held by nobody.
 INSERT INTO booked
 WITH rest AS (
-    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.fixed, p.activity IS NULL AS is_blind, sum(p.ms)::BIGINT AS ms FROM pieces p
-    WHERE p.rid IS NULL OR p.fixed IS NOT NULL OR NOT p.up OR p.activity IS NULL GROUP BY ALL
+    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.activity IS NULL AS is_blind, sum(p.ms)::BIGINT AS ms FROM pieces p
+    WHERE p.rid IS NULL OR p.is_fixed OR NOT p.up OR p.activity IS NULL GROUP BY ALL
 ), silent AS (
-    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, s.fixed, true AS is_blind, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
+    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, true AS is_blind, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
     FROM slices s LEFT JOIN (SELECT sid, sum(ms)::BIGINT AS ms FROM pieces GROUP BY sid) p USING (sid)
 ), unworked AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), known AS (
-    SELECT b.sid, b.bucket_ms, b.up, b.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
+    SELECT b.sid, b.bucket_ms, b.up, s.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
         u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )

@@ -1,13 +1,28 @@
--- Samples cut by slices. A sample that crosses an hour is listed for each; nearly all cross none.
-CREATE OR REPLACE TEMP TABLE pieces AS
-WITH hourly AS (
-    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow WHERE until_ms > from_ms
+-- Samples cut by slices. Most hours of a unit are one slice, and need no cutting: those are looked up, and not written again.
+CREATE OR REPLACE TEMP TABLE whole_hours AS
+SELECT uid * (($until_us - $from_us) // 3600000000 + 3) + hour_ms // 3600000 - $from_us // 3600000000 + 1 AS unit_hour, sid, rid, nid, fixed IS NOT NULL AS is_fixed, until_ms
+FROM slices WHERE until_ms - from_ms = 3600000 AND NOT is_shared
+QUALIFY count(*) OVER (PARTITION BY uid, hour_ms) = 1;
+
+-- What needs cutting: samples of other hours, and those that cross the end of one, which are listed for each; few do.
+CREATE OR REPLACE TEMP TABLE cut_pieces AS
+WITH crossing AS (
+    SELECT * FROM narrow WHERE (until_ms - 1) // 3600000 > from_ms // 3600000
+), hourly AS (
+    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow ANTI JOIN whole_hours USING (unit_hour) WHERE until_ms > from_ms
     UNION ALL
-    SELECT *, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)) FROM narrow
-    WHERE (until_ms - 1) // 3600000 > from_ms // 3600000
+    SELECT *, from_ms // 3600000 * 3600000 FROM crossing SEMI JOIN whole_hours USING (unit_hour)
+    UNION ALL
+    SELECT *, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)) FROM crossing
 )
-SELECT s.sid, s.rid, s.nid, s.fixed, greatest(n.from_ms, s.from_ms) AS from_ms,
+SELECT s.sid, s.rid, s.nid, s.fixed IS NOT NULL AS is_fixed, greatest(n.from_ms, s.from_ms) AS from_ms,
     (least(n.until_ms, s.until_ms) - greatest(n.from_ms, s.from_ms))::INTEGER AS ms,
     n.sample_ms,
-    n.uid, n.up, n.activity, n.has_sm, n.utilization, n.zero, n.tensor, n.dram, n.power, n.slowed, n.slowed_by, n.pcie_in_kb, n.pcie_out_kb, n.nvlink_kb
-FROM hourly n JOIN slices s ON s.uid = n.uid AND s.hour_ms = n.hour_ms AND s.from_ms < n.until_ms AND n.from_ms < s.until_ms
+    n.up, n.activity, n.has_sm, n.utilization, n.zero, n.tensor, n.dram, n.power, n.slowed, n.slowed_by, n.pcie_in_kb, n.pcie_out_kb, n.nvlink_kb
+FROM hourly n JOIN slices s ON s.uid = n.uid AND s.hour_ms = n.hour_ms AND s.from_ms < n.until_ms AND n.from_ms < s.until_ms;
+
+CREATE OR REPLACE TEMP VIEW pieces AS
+SELECT w.sid, w.rid, w.nid, w.is_fixed, n.from_ms, (n.until_ms - n.from_ms)::INTEGER AS ms, n.sample_ms, n.up, n.activity, n.has_sm, n.utilization, n.zero, n.tensor, n.dram, n.power,
+    n.slowed, n.slowed_by, n.pcie_in_kb, n.pcie_out_kb, n.nvlink_kb
+FROM narrow n JOIN whole_hours w USING (unit_hour) WHERE n.until_ms > n.from_ms AND n.until_ms <= w.until_ms
+UNION ALL FROM cut_pieces

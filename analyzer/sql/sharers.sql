@@ -7,6 +7,6 @@ JOIN process_samples p ON p.run_id = k.run_id AND p.gpu_uuid = u.uuid AND p.star
 WHERE p.started_at >= $from_us - 3600000000 AND p.started_at < $until_us AND p.started_at >= k.from_us AND p.started_at < k.until_us
 GROUP BY ALL HAVING round(1000 * max(p.sm_utilization_ratio)) <= $quiet_permille;
 
-UPDATE pieces SET activity = 0, utilization = 0, zero = if(zero IS NULL, NULL, 1000), tensor = if(tensor IS NULL, NULL, 0), dram = if(dram IS NULL, NULL, 0),
+UPDATE cut_pieces SET activity = 0, utilization = 0, zero = if(zero IS NULL, NULL, 1000), tensor = if(tensor IS NULL, NULL, 0), dram = if(dram IS NULL, NULL, 0),
     slowed = 0, pcie_in_kb = NULL, pcie_out_kb = NULL, nvlink_kb = NULL
-FROM rested r WHERE r.sid = pieces.sid AND pieces.from_ms >= r.from_ms AND pieces.from_ms < r.until_ms AND pieces.activity IS NOT NULL
+FROM rested r WHERE r.sid = cut_pieces.sid AND cut_pieces.from_ms >= r.from_ms AND cut_pieces.from_ms < r.until_ms AND cut_pieces.activity IS NOT NULL

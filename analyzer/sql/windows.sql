@@ -12,13 +12,13 @@ CREATE OR REPLACE TEMP TABLE work AS
 WITH wide AS (
     SELECT p.sid, p.from_ms, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
         p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
-        p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, p.slowed_by,
+        p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, if(p.slowed >= $slowed_permille, p.slowed_by, 0) AS slowed_by,
         p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
         least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END))::BIGINT AS still
     FROM pieces p
     LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
     LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
-    WHERE p.rid IS NOT NULL AND p.fixed IS NULL AND p.up AND p.activity IS NOT NULL AND p.ms > 0
+    WHERE p.rid IS NOT NULL AND NOT p.is_fixed AND p.up AND p.activity IS NOT NULL AND p.ms > 0
 ), measured AS (
     SELECT *, CASE WHEN NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille OR coalesce(dram, 0) >= $decode_permille
                         OR activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
@@ -29,15 +29,22 @@ WITH wide AS (
     SELECT *, if(in_checkpoint, stood_ms, 0) AS saving_ms, if(in_checkpoint, 0, stood_ms) AS still_ms, ms * short // 1000 AS short_ms,
         (ms - stood_ms) * slowed // 1000 AS whole_ms, (ms - stood_ms - ms * short // 1000) * slowed // 1000 AS beside_ms
     FROM measured
-), told AS (
-    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, min(from_ms) AS from_ms, max(from_ms + ms) AS until_ms, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
-        coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
-        coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
-        coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
-        sum(ms) FILTER (has_sm) AS sm_ms, sum(ms) FILTER (has_shares) AS shares_ms, sum(activity * ms) AS activity,
+), by_cause AS (
+    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, slowed_by, min(from_ms) AS from_ms, max(from_ms + ms) AS until_ms, sum(ms)::BIGINT AS ms,
+        sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms, sum(whole_ms)::BIGINT AS whole_ms, sum(beside_ms)::BIGINT AS beside_ms,
+        sum(ms) FILTER (has_sm)::BIGINT AS sm_ms, sum(ms) FILTER (has_shares)::BIGINT AS shares_ms, sum(activity * ms) AS activity,
         sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram, sum(power * ms) AS power, sum(slowed * ms) AS slowed,
         max(best) AS best, sum(pcie_in_kb * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb * ms // sample_ms) AS pcie_out_kb, sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
     FROM whole GROUP BY ALL
+), told AS (
+    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
+        coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
+        coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
+        coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
+        sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity,
+        sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power, sum(slowed) AS slowed,
+        max(best) AS best, sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
+    FROM by_cause GROUP BY ALL
 )
 SELECT s.rid, s.uid, t.* FROM told t JOIN slices s USING (sid);
 

@@ -5,7 +5,7 @@ DELETE FROM run_activity WHERE hour >= $from_us AND hour < $until_us AND (run_id
 INSERT OR REPLACE INTO run_activity
 SELECT k.run_id, p.from_ms // 3600000 * 3600000000, p.activity // 5 * 5, sum(p.ms)
 FROM pieces p JOIN run_keys k USING (rid)
-WHERE p.fixed IS NULL AND p.up AND p.activity > $active_permille
+WHERE NOT p.is_fixed AND p.up AND p.activity > $active_permille
 GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE yardsticks AS
