@@ -8,8 +8,9 @@ from pathlib import Path
 from analyzer.analysis import Analysis
 from analyzer.analysis import analyze as bring_up_to_date
 from analyzer.casebook.cli import judge, mute
-from analyzer.config import Settings
+from analyzer.config import BESIDE, Settings
 from analyzer.doctor.cli import doctor
+from analyzer.errors import ConfigError
 from analyzer.report.cli import explain, findings, findings_explain, recommend, report, show
 from collector.config import load
 from collector.store.database import Store
@@ -34,12 +35,28 @@ def analyze(argv: list[str]) -> int:
     """Bring the ledger up to date, once: the hours that anything new touches are booked anew, closed ones adjusted."""
     parser = argparse.ArgumentParser(prog="gpuledger analyze", description=analyze.__doc__)
     _add_store(parser)
-    path, settings = _where(parser.parse_args(argv))
+    options = parser.parse_args(argv)
+    path, settings = _where(options)
+    _refuse_shared_lake(path, options.config)
     began = time.monotonic()
     with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
         done = bring_up_to_date(store, settings, now_us=time.time_ns() // 1000)
     print(_done(done, time.monotonic() - began))
     return OK
+
+
+def _refuse_shared_lake(store: Path, config: Path | None) -> None:
+    """Refuse to book beside the analyzers of a lake that several hosts share.
+
+    Raises:
+        ConfigError: the store's settings name such a lake; its samples are not in the store's file.
+    """
+    beside = store.parent / BESIDE
+    if load(config or (beside if beside.exists() else None), os.environ).lake.startswith("postgres:"):
+        raise ConfigError(
+            f"the samples of {store} are in a lake that its settings share with other hosts: gpuledger serve --only "
+            "analyzer books them, in turn with the others"
+        )
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:

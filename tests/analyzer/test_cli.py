@@ -1,0 +1,28 @@
+"""gpuledger analyze: one pass over one store, and over none that others share."""
+
+from pathlib import Path
+
+import pytest
+
+from analyzer.cli import analyze
+from analyzer.errors import ConfigError
+from collector.store.database import Store
+
+
+def test_a_pass_over_a_store_without_news_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever runs it twice learns that the second time nothing was to be done."""
+    path = tmp_path / "store.duckdb"
+    Store.open(path).close()
+    assert analyze(["--store", str(path)]) == 0
+    assert capsys.readouterr().out == "nothing new: the ledger is up to date\n"
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "beside the store"])
+def test_a_lake_that_hosts_share_is_left_to_those_who_take_turns(tmp_path: Path, *, is_named: bool) -> None:
+    """The store's file has no samples then: a ledger made of it would say that nothing was ever seen."""
+    path = tmp_path / "store.duckdb"
+    Store.open(path).close()
+    settings = tmp_path / ("site.toml" if is_named else "gpuledger.toml")
+    settings.write_text('[collector]\nlake = "postgres:dbname=lake"\ndata = "s3://lake/samples"\n')
+    with pytest.raises(ConfigError, match="gpuledger serve --only analyzer"):
+        analyze(["--store", str(path), *(["--config", str(settings)] if is_named else [])])
