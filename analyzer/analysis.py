@@ -260,7 +260,14 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         held_mb=limits.held_mb,
         abandoned_ms=limits.abandoned_ms,
     )
-    run_sql(session, "pieces.sql", from_us=(from_ms - MARGIN_MS) * 1000, until_us=(until_ms + MARGIN_MS) * 1000)
+    run_sql(
+        session,
+        "pieces.sql",
+        from_us=(from_ms - MARGIN_MS) * 1000,
+        until_us=(until_ms + MARGIN_MS) * 1000,
+        first_ms=from_ms,
+        last_ms=until_ms,
+    )
     session.execute("DROP TABLE ordered")
     _tell_sharers_apart(session, from_ms, until_ms, limits)
 

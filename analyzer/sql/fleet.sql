@@ -78,11 +78,14 @@ CREATE OR REPLACE TEMP TABLE endings AS
 SELECT run_id, part, ended_at, max(exit_status) AS exit_status FROM allocation_told
 WHERE precedence = 0 AND gpu_uuid IS NULL AND ended_at > started_at GROUP BY ALL;
 
+-- Ends by which work is lost.
+CREATE OR REPLACE TEMP TABLE failures_told AS SELECT unnest(['failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed']) AS exit_status;
+
 -- Pods have no attempts: those that failed, and those that were taken down with them within minutes, are one.
 CREATE OR REPLACE TEMP TABLE breaks AS
 WITH failures AS (
     SELECT run_id, ended_at, coalesce(ended_at - lag(ended_at) OVER w > 300000000, true) AS is_new
-    FROM endings WHERE starts_with(run_id, 'kubernetes/') AND exit_status IN ('failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed')
+    FROM endings WHERE starts_with(run_id, 'kubernetes/') AND exit_status IN (FROM failures_told)
     WINDOW w AS (PARTITION BY run_id ORDER BY ended_at)
 )
 SELECT run_id, ended_at, max(n) AS attempt FROM (

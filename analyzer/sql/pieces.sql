@@ -9,7 +9,8 @@ CREATE OR REPLACE TEMP TABLE cut_pieces AS
 WITH crossing AS (
     SELECT * FROM narrow WHERE (until_ms - 1) // 3600000 > from_ms // 3600000
 ), hourly AS (
-    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow ANTI JOIN whole_hours USING (unit_hour) WHERE until_ms > from_ms
+    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow ANTI JOIN whole_hours USING (unit_hour)
+    WHERE until_ms > greatest(from_ms, $first_ms) AND from_ms < $last_ms
     UNION ALL
     SELECT *, from_ms // 3600000 * 3600000 FROM crossing SEMI JOIN whole_hours USING (unit_hour)
     UNION ALL

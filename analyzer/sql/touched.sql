@@ -50,7 +50,7 @@ WITH named AS (
         JOIN marks m ON m.collector = r.batch & 255 AND r.batch > m.batch
 ), every AS (
     SELECT a.run_id, a.gpu_uuid, a.node, a.attempt, a.started_at, a.ended_at, a.batch, coalesce(a.batch > m.batch, false) AS is_fresh,
-        coalesce(a.exit_status IN ('failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed'), false) AS has_failed,
+        coalesce(a.exit_status IN (FROM failures_told), false) AS has_failed,
         row(a.submitted_at, a.member, a.parent_run_id, a.rank, a.scheduler, a.user, a.account, a.project, a.name, a.queue, a.labels, a.gpu_fraction) AS words
     FROM allocations a LEFT JOIN marks m ON m.collector = a.batch & 255 WHERE a.started_at IS NOT NULL
 ), fresh AS (
