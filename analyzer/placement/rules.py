@@ -6,8 +6,23 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
-from analyzer.placement import holding, input_path, links
 from analyzer.placement.grounds import Grounds
+from analyzer.placement.kinds import (
+    checkpointing,
+    data_locality,
+    fragments,
+    hardware,
+    idle,
+    idle_nodes,
+    input_path,
+    links,
+    power,
+    precision,
+    right_size,
+    serving,
+    sharing,
+    spot,
+)
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.site import Site
 
@@ -37,23 +52,37 @@ FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Grounds, Propos
 
 FINDINGS = (
     FindingRule("communicating", "cross_rack", links.order_ranks),
-    FindingRule("communicating", "straggler", links.replace_slow_gpu),
-    FindingRule("throttled", "thermal", links.cool),
+    FindingRule("communicating", "straggler", hardware.replace_slow_gpu),
+    FindingRule("communicating", "hang", idle.end_hung),
+    FindingRule("throttled", "thermal", hardware.cool),
+    FindingRule("throttled", "hardware", hardware.see_to),
+    FindingRule("throttled", "power", power.limit_power),
     FindingRule("starved", "preprocessing", input_path.more_workers),
     FindingRule("starved", "loader_software", input_path.more_workers),
-    FindingRule("starved", "storage", input_path.other_disk),
-    FindingRule("starved", "network_storage", input_path.stage_on_nvme),
+    FindingRule("starved", "storage", data_locality.other_disk),
+    FindingRule("starved", "network_storage", data_locality.stage_on_nvme),
     FindingRule("starved", "host_to_device", input_path.pin_memory),
-    FindingRule("held_idle", "abandoned", holding.release),
-    FindingRule("held_idle", "never_used", holding.ask_for_fewer),
-    FindingRule("held_idle", "held_memory", holding.share_slices),
-    FindingRule("underused", "small_kernels", holding.pack),
-    FindingRule("underused", "unbatched", holding.batch),
-    FindingRule("lost_work", "failed", holding.checkpoint),
-    FindingRule("lost_work", "preempted", holding.checkpoint),
-    FindingRule("lost_work", "node_failed", holding.checkpoint),
+    FindingRule("held_idle", "abandoned", idle.release),
+    FindingRule("held_idle", "never_used", idle.ask_for_fewer),
+    FindingRule("held_idle", "held_memory", sharing.share_slices),
+    FindingRule("headroom", "beyond_policy", serving.fewer_replicas),
+    FindingRule("underused", "small_kernels", sharing.pack),
+    FindingRule("underused", "unbatched", serving.batch),
+    FindingRule("lost_work", "failed", checkpointing.checkpoint),
+    FindingRule("lost_work", "preempted", checkpointing.checkpoint),
+    FindingRule("lost_work", "node_failed", checkpointing.checkpoint),
 )
 
-NOTICES: tuple[NoticeRule, ...] = ()
+NOTICES = (
+    *(NoticeRule(rule, hardware.drain_sick) for rule in hardware.REMEDIES),
+    NoticeRule("fleet/fragmentation/pieces", fragments.consolidate),
+    NoticeRule("fleet/cpu_only", idle.without_gpus),
+    NoticeRule("fleet/mixed", serving.hosts_of_their_own),
+    NoticeRule("run/mixed_precision", precision.mixed_precision),
+    NoticeRule("run/too_large", right_size.capped_rerun),
+    NoticeRule("checkpoint_cadence", checkpointing.less_often),
+    NoticeRule("serving/host_threads", serving.more_cores),
+    NoticeRule("serving/kv_cache_full", serving.kv_cache),
+)
 
-FLEET: tuple[FleetLook, ...] = ()
+FLEET: tuple[FleetLook, ...] = (idle_nodes.look, spot.look)

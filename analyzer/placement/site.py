@@ -1,66 +1,90 @@
-"""The site as placement sees it: where each run's GPUs are, and what stood free meanwhile."""
+"""The site as placement sees it: where each run's GPUs are, what stood free meanwhile, and what is free now."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from analyzer.efficiency.checkpoints import Checkpoints
+from analyzer.notices.fragmentation import Wait
+from analyzer.placement import site_reading
+from analyzer.placement.move import Place
+from analyzer.placement.places import Feed, Host, Limited, Placed, Rate, Served
+from analyzer.pricing.book import PriceBook
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HOUR_MS = 3_600_000
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """One host: where it is, what it has, and how many of its GPUs stood free on average over the period."""
-
-    node: str
-    rack: str | None
-    sku: str | None
-    cpu_cores: int | None
-    local_nvme_bytes: int | None
-    gpus: int
-    gpus_free: float
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where one run is: its hosts in the order of their ranks, with its GPUs on each, and the cores it may use."""
-
-    run_id: str
-    hosts: tuple[str, ...]
-    gpus: int
-    cores: float | None
-
-    @property
-    def gpus_per_host(self) -> int:
-        """GPUs on each host, rounded up."""
-        return -(-self.gpus // max(1, len(self.hosts)))
+__all__ = ["Host", "Placed", "Site", "read_site"]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Hosts by name and runs by id; `slow_hosts` are those on which a run lost most of what its clocks lost."""
+    """Hosts by name and runs by id; `slow_hosts` are those on which a run lost most of what its clocks lost.
+
+    `waiting` are runs that still wait as the period ends, `feeds` what a run receives from other runs, `limited` GPUs
+    below their clock for power. `prices` is the site's book, for what is not owned yet; empty where none was given.
+    """
 
     hosts: dict[str, Host]
     runs: dict[str, Placed]
     slow_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     gpu_hosts: dict[str, str] = field(default_factory=dict)  # where each GPU is
+    services: dict[str, Served] = field(default_factory=dict)
+    waiting: tuple[Wait, ...] = ()
+    feeds: dict[str, tuple[Feed, ...]] = field(default_factory=dict)
+    limited: dict[str, Limited] = field(default_factory=dict)
+    rates: tuple[Rate, ...] = ()
+    checkpoints: dict[str, Checkpoints] = field(default_factory=dict)  # of runs that were seen to save
+    prices: PriceBook = field(default_factory=PriceBook)
+    start_us: int = 0
+    end_us: int = 0
 
     def first_run(self, run_ids: Sequence[str]) -> Placed | None:
         """Return where the first of these runs is, or None where there is none or it is not known."""
         return self.runs.get(run_ids[0]) if run_ids else None
 
+    def placed(self, run_ids: Iterable[str]) -> list[Placed]:
+        """Return where these runs are; those of which it is not known are left out."""
+        return [self.runs[run_id] for run_id in run_ids if run_id in self.runs]
+
+    def of_run(self, placed: Placed) -> list[Host]:
+        """Return the hosts of a run that the ledger knows, in the order of ranks."""
+        return [self.hosts[node] for node in placed.hosts if node in self.hosts]
+
     def racks_of(self, run_id: str) -> list[str | None]:
         """Return the rack of each of the run's hosts, in the order of ranks; None for those of which none is known."""
         placed = self.runs.get(run_id)
-        hosts = [self.hosts.get(node) for node in placed.hosts] if placed else []
-        return [host.rack if host else None for host in hosts]
+        return list(self.racks(placed.hosts)) if placed else []
+
+    def racks(self, nodes: Iterable[str]) -> tuple[str | None, ...]:
+        """Return the rack of each of these hosts; None where none is known."""
+        return tuple(self.hosts[node].rack if node in self.hosts else None for node in nodes)
 
     def sku_of(self, placed: Placed) -> str | None:
         """Return the kind of GPU that a run has, as its first known host says, or None where none is known."""
         return next((self.hosts[node].sku for node in placed.hosts if node in self.hosts), None)
+
+    def place(self, placed: Placed) -> Place:
+        """Return where a run is."""
+        return self.place_on(placed.hosts, placed.gpus, self.sku_of(placed))
+
+    def place_on(self, nodes: Iterable[str], gpus: int, sku: str | None = None) -> Place:
+        """Return so many GPUs on these hosts as a place."""
+        there = tuple(nodes)
+        return Place(there, self.racks(there), gpus, sku)
+
+    def beside(self, node: str, *runs: str) -> list[Placed]:
+        """Return the runs that hold GPUs of a host, without these, by id."""
+        return [one for one in self.runs.values() if one.is_open and node in one.hosts and one.run_id not in runs]
+
+    def cores_left(self, node: str, *runs: str) -> float | None:
+        """Return the cores of a host that no other run than these may use; None where that is not known."""
+        host = self.hosts.get(node)
+        others = self.beside(node, *runs)
+        if host is None or host.cpu_cores is None or any(one.cores is None for one in others):
+            return None
+        return host.cpu_cores - sum((one.cores or 0) / len(one.hosts) for one in others)
 
     def free_in_rack(self, sku: str | None) -> dict[str, float]:
         """Return, by rack, how many GPUs of a kind stood free on average."""
@@ -70,82 +94,49 @@ class Site:
                 free[host.rack] += host.gpus_free
         return dict(free)
 
+    def free_hosts(self, sku: str | None, gpus: int, without: Iterable[str] = ()) -> list[Host]:
+        """Return the hosts of a kind on which so many GPUs are free now, the fullest first, so that gaps stay large."""
+        left_out = set(without)
+        fitting = [
+            host
+            for host in self.hosts.values()
+            if host.sku == sku and host.node not in left_out and host.gpus_free_now >= gpus
+        ]
+        return sorted(fitting, key=lambda host: (host.gpus_free_now, host.node))
 
-def read_site(session: "Session", start_us: int, end_us: int) -> Site:
-    """Read hosts and runs of the period from the store."""
-    span = (session, start_us, end_us)
-    return Site(_hosts(*span), _runs(*span), _slow_hosts(*span), _gpu_hosts(*span))
+    def rate(self, sku: str | None, purchase_option: str | None = None) -> int | None:
+        """Return what a GPU-hour of this kind comes to, in millionths; None where no price is known.
 
-
-def _gpu_hosts(session: "Session", start_us: int, end_us: int) -> dict[str, str]:
-    wanted = "SELECT gpu_uuid, max(node) FROM ledger WHERE hour >= ? AND hour < ? GROUP BY gpu_uuid"
-    rows: list[tuple[str, str]] = [(gpu, node) for gpu, node in session.rows(wanted, [start_us, end_us])]
-    return dict(rows)
-
-
-def _slow_hosts(session: "Session", start_us: int, end_us: int) -> dict[str, tuple[str, ...]]:
-    rows = session.rows(
+        Without a purchase option the dearest counts, so that no saving is promised on a cheaper one.
         """
-        WITH lost AS (
-            SELECT run_id, node, sum(milliseconds)::BIGINT AS ms FROM ledger
-            WHERE hour >= ? AND hour < ? AND state = 'throttled' AND run_id IS NOT NULL GROUP BY ALL
-        )
-        SELECT run_id, list(node ORDER BY node) FROM lost
-        WHERE ms * 10 >= (SELECT max(m.ms) FROM lost m WHERE m.run_id = lost.run_id) GROUP BY run_id
-        """,
-        [start_us, end_us],
+        found = [
+            rate.micros_per_gpu_hour
+            for rate in self.rates
+            if rate.sku == sku and purchase_option in (None, rate.purchase_option)
+        ]
+        return max(found, default=None)
+
+
+def read_site(session: "Session", start_us: int, end_us: int, prices: PriceBook | None = None) -> Site:
+    """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    reading = site_reading.Reading(session, start_us, end_us)
+    hosts, runs = reading.hosts(), reading.runs()
+    return Site(
+        hosts,
+        runs,
+        reading.slow_hosts(),
+        reading.gpu_hosts(),
+        reading.services(),
+        reading.waiting(),
+        reading.feeds(hosts, runs),
+        reading.limited(),
+        reading.rates(),
+        reading.checkpoints(),
+        prices or PriceBook(),
+        start_us,
+        end_us,
     )
-    return {run_id: tuple(nodes) for run_id, nodes in rows}
-
-
-def _hosts(session: "Session", start_us: int, end_us: int) -> dict[str, Host]:
-    rows = session.rows(
-        """
-        WITH latest AS (
-            SELECT node, arg_max(rack, (started_at, batch)) AS rack,
-                arg_max(cpu_cores, (started_at, batch)) AS cpu_cores,
-                arg_max(local_nvme_bytes, (started_at, batch)) AS local_nvme_bytes
-            FROM inventory WHERE gpu_uuid IS NULL GROUP BY node
-        ), hours AS (
-            SELECT node, min(sku) AS sku, count(DISTINCT gpu_uuid) AS gpus, count(DISTINCT hour) AS hours,
-                coalesce(sum(milliseconds) FILTER (state = 'unallocated' AND cause = 'free'), 0)::BIGINT AS free_ms
-            FROM ledger WHERE hour >= ? AND hour < ? GROUP BY node
-        )
-        SELECT h.node, i.rack, h.sku, i.cpu_cores, i.local_nvme_bytes, h.gpus, h.free_ms, h.hours
-        FROM hours h LEFT JOIN latest i USING (node) ORDER BY h.node
-        """,
-        [start_us, end_us],
-    )
-    return {
-        node: Host(node, rack, sku, cores, nvme, gpus, free_ms / (hours * HOUR_MS))
-        for node, rack, sku, cores, nvme, gpus, free_ms, hours in rows
-    }
-
-
-def _runs(session: "Session", start_us: int, end_us: int) -> dict[str, Placed]:
-    rows = session.rows(
-        """
-        WITH latest AS (
-            SELECT alias_run_id, arg_max(run_id, batch) AS run_id FROM run_aliases GROUP BY alias_run_id
-        ), names AS (
-            SELECT l.alias_run_id, coalesce(n.run_id, l.run_id) AS run_id
-            FROM latest l LEFT JOIN latest n ON n.alias_run_id = l.run_id
-        ), placed AS (
-            SELECT coalesce(o.run_id, a.run_id) AS run_id, node, gpu_uuid, rank, started_at, ended_at
-            FROM allocations a LEFT JOIN names o ON o.alias_run_id = a.run_id
-            WHERE started_at < ? AND coalesce(ended_at, ?) > ? AND gpu_uuid IS NOT NULL
-            -- a host that was given back before the run's newest part began is no longer its own: an earlier attempt's
-            QUALIFY ended_at IS NULL OR ended_at > max(started_at) OVER (PARTITION BY coalesce(o.run_id, a.run_id))
-        ), held AS (
-            SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank FROM placed GROUP BY ALL
-        ), cores AS (
-            SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores
-            FROM run_windows WHERE window_start >= ? AND window_start < ? AND (counts->>'$.cores_milli') IS NOT NULL
-            GROUP BY run_id
-        )
-        SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores)
-        FROM held h LEFT JOIN cores c USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
-        """,
-        [end_us, end_us, start_us, start_us, end_us],
-    )
-    return {run_id: Placed(run_id, tuple(hosts), gpus, cores) for run_id, hosts, gpus, cores in rows}

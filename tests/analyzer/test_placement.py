@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.placement.advise import recommendations
-from analyzer.placement.links import order_ranks
+from analyzer.placement.kinds.links import order_ranks
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import ASSUMED, WEEK_US, Share, reordering, weekly
 from analyzer.placement.site import Host, Placed, Site, read_site

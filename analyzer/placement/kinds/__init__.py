@@ -1,0 +1,1 @@
+"""Which changes are proposed, one subject a file."""

@@ -1,0 +1,27 @@
+"""What proposals save that stand on no finding: an amount of their own, from what was measured, or nothing at all."""
+
+from analyzer.placement.places import Placed
+from analyzer.placement.proposal import Saved
+from analyzer.placement.recommendation import Range
+from analyzer.placement.saving import Share, weekly
+from analyzer.placement.site import Site
+
+# What prevents a loss, or is booked in another finding, claims no second twice.
+NONE = Range(0, 0, 0)
+NOTHING = Saved(NONE, NONE)
+
+
+def of_runs(runs: list[Placed], site: Site, share: Share) -> Saved:
+    """Return a share of what runs held in the period, as an amount a week."""
+    period = site.end_us - site.start_us
+    micros = [one.held_micros for one in runs]
+    total = None if None in micros else sum(each or 0 for each in micros)
+    return Saved(
+        weekly(sum(one.held_ms or 0 for one in runs), period, share),
+        None if total is None else weekly(total, period, share),
+    )
+
+
+def money_of_runs(runs: list[Placed], site: Site, share: Share) -> Saved:
+    """Return a share of what runs cost in the period, and no GPU time: the same hours, at another price."""
+    return Saved(NONE, of_runs(runs, site, share).micros)

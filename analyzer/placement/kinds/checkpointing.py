@@ -1,0 +1,137 @@
+"""Changes of how often state is saved: what is saved is not lost, and what is saved too often is not worked."""
+
+from math import ceil
+
+from analyzer.efficiency.checkpoints import Checkpoints
+from analyzer.findings import Finding
+from analyzer.notices.notice import Notice
+from analyzer.notices.wording import counted
+from analyzer.placement.artefact import Artefact
+from analyzer.placement.artefacts import kubernetes, slurm
+from analyzer.placement.artefacts.owner import for_scheduler
+from analyzer.placement.constraint import Constraint
+from analyzer.placement.move import Move
+from analyzer.placement.places import Placed
+from analyzer.placement.proposal import Proposal, Saved
+from analyzer.placement.saving import ASSUMED, Share, weekly
+from analyzer.placement.site import Site
+
+GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
+# Young's interval is as good as what it rests on, a mean of few failures: half of what it promises, up to all.
+OF_STAKE = Share(500, 800, 1000)
+
+
+def checkpoint(finding: Finding, site: Site) -> Proposal | None:
+    """Save state more often, at the cadence that the cost of saving and the rate of failures give."""
+    runs = site.placed(finding.run_ids)
+    if not runs:
+        return None
+    gpus = sum(one.gpus for one in runs)
+    known = next((site.checkpoints[one.run_id] for one in runs if one.run_id in site.checkpoints), None)
+    best = known.best_seconds.value if known else None
+    lost = f"{finding.milliseconds / 3_600_000:,.1f} GPU-hours since the last checkpoint seen"
+    return Proposal(
+        kind="checkpoint",
+        title=f"save its state every {_time(best)}" if best else "save its state more often",
+        from_=f"{finding.subject} on {counted(gpus, 'GPU')}: {lost}; {_now(known)}",
+        to=f"a checkpoint every {_time(best)}"
+        if best
+        else "a checkpoint every sqrt(2 x time between failures x time to save)",
+        why=f"what is saved is not lost{_sum(known)}",
+        saves=ASSUMED["checkpoint_more"],
+        artefacts=_lines(runs[0], known, finding.cause),
+        losers="each step, by the time that saving takes",
+        move=_stays(site, runs[0]),
+        constraints=(_rests_on(known),),
+    )
+
+
+def less_often(notice: Notice, site: Site) -> Proposal | None:
+    """Save state less often where saving costs more than failures would; the other way is a finding's."""
+    of = [(one, site.checkpoints[one.run_id]) for one in site.placed(notice.run_ids) if one.run_id in site.checkpoints]
+    off = [(one, found) for one, found in of if found.advice == "less often" and found.stake_ms]
+    if not off:
+        return None
+    placed, known = max(off, key=lambda pair: pair[1].stake_ms or 0)
+    period = site.end_us - site.start_us
+    stake = sum(found.stake_ms or 0 for _, found in off)
+    money = [found.stake_micros for _, found in off]
+    micros = None if None in money else weekly(sum(each or 0 for each in money), period, OF_STAKE)
+    best = known.best_seconds.value
+    return Proposal(
+        kind="checkpoint",
+        title=f"save its state every {_time(best)}, not {_time(known.interval_seconds.value)}",
+        from_=_now(known),
+        to=f"a checkpoint every {_time(best)}",
+        why=f"the GPUs stand still to save more than failures would cost{_sum(known)}",
+        saves=Saved(weekly(stake, period, OF_STAKE), micros),
+        artefacts=_lines(placed, known, "often"),
+        losers="whoever restarts after a failure: a little more is lost then",
+        move=_stays(site, placed),
+        constraints=(_rests_on(known),),
+    )
+
+
+def _stays(site: Site, placed: Placed) -> Move:
+    place = site.place(placed)
+    return Move(place, place)
+
+
+def _now(known: Checkpoints | None) -> str:
+    if known is None:
+        return "no checkpoint of it was seen, and none was named by it"
+    every = known.interval_seconds.value
+    if every is None:
+        return f"{counted(known.count, 'checkpoint')} seen"
+    took = known.save_seconds.value
+    return f"a checkpoint every {_time(every)}" + (f", each {took:.0f} s" if took is not None else "")
+
+
+def _sum(known: Checkpoints | None) -> str:
+    if known is None or known.best_seconds.value is None:
+        return ""
+    between, took = known.mtbf_seconds.value or 0, known.save_seconds.value or 0
+    return f": sqrt(2 x {_time(between)} between failures x {took:.0f} s to save) (Young 1974)"
+
+
+def _rests_on(known: Checkpoints | None) -> Constraint:
+    if known is None:
+        return Constraint("cadence", None, "no checkpoint seen: how long saving takes is not known")
+    if known.best_seconds.value is None:
+        return Constraint("cadence", None, known.best_seconds.because or "not known")
+    return Constraint(
+        "cadence", True, f"time to save from {counted(known.count, 'checkpoint')}, failures of four weeks"
+    )
+
+
+def _lines(placed: Placed, known: Checkpoints | None, cause: str) -> tuple[Artefact, ...]:
+    best = known.best_seconds.value if known else None
+    because = (known.best_seconds.because if known else None) or "no checkpoint of it was seen"
+    said = f"checkpoint_interval_seconds = {round(best)}" if best else f"# how often is not known: {because}"
+    lines = [Artefact("config", f"# in the run's own settings, by whatever name its trainer has for it\n{said}")]
+    if cause != "preempted":
+        return tuple(lines)
+    took = known.save_seconds.value if known else None
+    if took is None:
+        return (*lines, *for_scheduler(placed, lambda: slurm.options("requeue"), lambda: _no_grace(placed)))
+    grace = ceil(took) + GRACE_SECONDS
+    note = f"a signal {grace} s before it ends: {took:.0f} s to save, and a minute"
+    signal = for_scheduler(
+        placed,
+        lambda: slurm.options("requeue", f"signal=B:TERM@{grace}", note=note),
+        lambda: kubernetes.patch(placed, {"terminationGracePeriodSeconds": grace}),
+    )
+    return (*lines, *signal)
+
+
+def _no_grace(placed: Placed) -> Artefact:
+    return kubernetes.text(
+        f"# {kubernetes.owner(placed)}: how long saving takes is not known, and so no grace period is"
+    )
+
+
+def _time(seconds: float | None) -> str:
+    minutes = round((seconds or 0) / 60)
+    if minutes == 0:
+        return f"{seconds or 0:.0f} s"
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,171 @@
+"""Changes around sick hardware: restart without a slow GPU, drain and repair, cool."""
+
+from collections.abc import Iterable
+
+from analyzer.findings import Finding
+from analyzer.notices.notice import Notice
+from analyzer.notices.wording import counted, some
+from analyzer.placement.artefact import Artefact, shell
+from analyzer.placement.artefacts import kubernetes, slurm
+from analyzer.placement.artefacts.owner import for_scheduler, scheduler
+from analyzer.placement.constraint import Constraint
+from analyzer.placement.kinds import checks
+from analyzer.placement.kinds.amounts import NOTHING
+from analyzer.placement.move import Move, Place
+from analyzer.placement.places import Host, Placed
+from analyzer.placement.proposal import Proposal, restart
+from analyzer.placement.saving import ASSUMED
+from analyzer.placement.site import Site
+
+# Notices whose remedy ends what runs there, and what is done once the host is empty.
+REMEDIES = {
+    "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it comes again, a new board",
+    "hardware/recovery": "nvidia-smi --gpu-reset -i {gpu}    # what the driver asks for, unless it says reboot",
+    "fleet/ecc/xid": "nvidia-smi --gpu-reset -i {gpu}; dcgmi diag -r 3    # then have the board tested",
+    "fleet/ecc/uncorrected": "nvidia-smi --gpu-reset -i {gpu}",
+    "fleet/ecc/remapped": "dcgmi diag -r 3",
+    "fleet/ecc/corrected": "dcgmi diag -r 3",
+    "fleet/links/pcie": "# reseat the board or change its riser, then: nvidia-smi -q -i {gpu} -d PERFORMANCE,CLOCK",
+    "hardware/pcie_width": "# reseat the board, then: "
+    "nvidia-smi --query-gpu=pcie.link.width.current --format=csv -i {gpu}",
+    "hardware/pcie_generation": "# see slot and BIOS, then under load: "
+    "nvidia-smi --query-gpu=pcie.link.gen.current --format=csv -i {gpu}",
+    "slow_gpu": "nvidia-smi -q -i {gpu} -d CLOCK,TEMPERATURE,PERFORMANCE",
+}
+
+
+def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
+    """Take the host of the slowest GPU out of the run."""
+    placed = site.first_run(finding.run_ids)
+    if placed is None or finding.caused_by is None:
+        return None
+    slow = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
+    on = dict(zip(placed.hosts, placed.gpus_on, strict=False)).get(slow, placed.gpus_per_host)
+    others = site.free_hosts(site.sku_of(placed), on, placed.hosts)
+    instead = others[0] if others else None
+    hosts = [instead.node if node == slow and instead else node for node in placed.hosts]
+    cost, moving = restart(placed.gpus)
+    return Proposal(
+        kind="drain_slow_gpu",
+        title=f"restart without {slow}",
+        from_=f"a rank on {slow}, on {finding.caused_by}",
+        to=f"{instead.node} ({instead.rack or 'rack unknown'})" if instead else "another host of the same kind",
+        why="its peers wait for the slowest GPU at every step",
+        saves=ASSUMED["repair"],
+        artefacts=for_scheduler(
+            placed,
+            lambda: slurm.options(f"exclude={slow}"),
+            lambda: kubernetes.patch(placed, kubernetes.on_nodes([slow], "NotIn")),
+        ),
+        losers=f"whoever would take {instead.node} next" if instead else "the run itself, while it waits for a host",
+        winners="the run itself: all its ranks",
+        move=Move(site.place(placed), site.place_on(hosts, placed.gpus, site.sku_of(placed)) if instead else None),
+        constraints=_instead(site, placed, instead, on),
+        cost_to_move=cost,
+        moving_gpu_ms=moving,
+        actor="platform",
+    )
+
+
+def _instead(site: Site, placed: Placed, instead: Host | None, gpus: int) -> tuple[Constraint, ...]:
+    if instead is None:
+        told = f"no host of its kind has {counted(gpus, 'GPU')} free as the period ends: it would wait for one"
+        return (Constraint("free GPUs", None, told), checks.UNTOLD)
+    hosts = [instead]
+    return (
+        checks.room(gpus, hosts),
+        checks.same_kind(site, placed, hosts),
+        checks.host_memory(placed, hosts),
+        checks.in_service(hosts),
+        checks.UNTOLD,
+    )
+
+
+def cool(finding: Finding, site: Site) -> Proposal | None:
+    """Drain hosts that run too hot, and look at their cooling."""
+    why = "the clock falls with the temperature, and every rank of the run waits for the slowest"
+    return _out_of_service(finding, site, "cool", "look at the cooling of {}", "heat", why)
+
+
+def see_to(finding: Finding, site: Site) -> Proposal | None:
+    """Drain hosts whose boards brake for a reason in their hardware: power supply, cable, or the board itself."""
+    why = "the board holds its clock down (power brake, hardware slow-down), and every rank waits for the slowest"
+    return _out_of_service(finding, site, "drain_sick_gpu", "see to the power supply of {}", "slowed by hardware", why)
+
+
+def _out_of_service(finding: Finding, site: Site, kind: str, title: str, reason: str, why: str) -> Proposal | None:
+    nodes = sorted({node for run in finding.run_ids for node in site.slow_hosts.get(run, ())})
+    if not nodes:
+        return None
+    slow = ",".join(nodes)
+    gpus = sum(site.hosts[node].gpus for node in nodes if node in site.hosts)
+    return Proposal(
+        kind=kind,
+        title=title.format(slow),
+        from_=f"{slow} below their clock: {reason}",
+        to="at their reference clock",
+        why=why,
+        saves=ASSUMED["repair"],
+        artefacts=_drain(nodes, finding.run_ids, reason),
+        losers=_holders(site, nodes),
+        winners="every run that gets these hosts",
+        move=Move(site.place_on(nodes, gpus), None),
+        constraints=(_empty(site, nodes),),
+        cost_to_move=f"the time of {counted(gpus, 'GPU')} while their hosts are looked at, once their runs have ended",
+        actor="platform",
+    )
+
+
+def drain_sick(notice: Notice, site: Site) -> Proposal | None:
+    """Drain the host of a GPU that needs a hand; None where nobody knows which host it is."""
+    remedy = REMEDIES.get(notice.rule)
+    node = notice.node or site.gpu_hosts.get(notice.gpu_uuid or "")
+    host = site.hosts.get(node or "")
+    if remedy is None or node is None or host is None:
+        return None
+    gpu = notice.gpu_uuid or "0"
+    told = notice.rule.rsplit("/", 1)[-1].replace("_", " ")
+    return Proposal(
+        kind="drain_sick_gpu",
+        title=f"drain {node} and see to {gpu}",
+        from_=f"{gpu} on {node}, in service: {notice.sentence}",
+        to=f"{node} drained, the GPU seen to, and back in service",
+        why="what it still does may fail; what a failure throws away is booked as work lost when it comes",
+        saves=NOTHING,
+        artefacts=(*_drain([node], _run_ids(site, node), told), shell(remedy.format(gpu=gpu))),
+        losers=_holders(site, [node]),
+        winners="the next run on it, which keeps its work",
+        move=Move(Place((node,), (host.rack,), host.gpus, host.sku), None),
+        constraints=(_empty(site, [node]), checks.in_service([host])),
+        cost_to_move=f"the time of {counted(host.gpus, 'GPU')} while the host is out, once its runs have ended",
+        actor="platform",
+    )
+
+
+def _drain(nodes: list[str], run_ids: Iterable[str], why: str) -> tuple[Artefact, ...]:
+    """Return the drain of hosts by the schedulers whose runs these are."""
+    known = {scheduler(run_id) for run_id in run_ids}
+    found: list[Artefact] = []
+    if "slurm" in known:
+        found.append(slurm.drain(nodes, why))
+    if "kubernetes" in known:
+        found.append(kubernetes.cordon(nodes, why))
+    return tuple(found)
+
+
+def _run_ids(site: Site, node: str) -> list[str]:
+    """Return the runs of a host, by whose names its scheduler is known; of a host without any, those of the site."""
+    here = [one.run_id for one in site.runs.values() if node in one.hosts]
+    return here or list(site.runs)
+
+
+def _holders(site: Site, nodes: list[str]) -> str:
+    runs = sorted({one.called for node in nodes for one in site.beside(node)})
+    return f"nobody until they end: {some(runs)}" if runs else "nobody: no run holds them now"
+
+
+def _empty(site: Site, nodes: list[str]) -> Constraint:
+    runs = sorted({one.called for node in nodes for one in site.beside(node)})
+    if runs:
+        return Constraint("no run is ended", True, f"{some(runs)} may finish; a drain gives the hosts no new ones")
+    return Constraint("no run is ended", True, "nobody holds them as the period ends")

@@ -1,0 +1,195 @@
+"""Changes of GPUs that are held and not used: give them back, or do not ask for them."""
+
+from collections.abc import Sequence
+
+from analyzer.findings import Finding
+from analyzer.notices.notice import Notice
+from analyzer.notices.wording import counted, some
+from analyzer.placement.artefact import Artefact
+from analyzer.placement.artefacts import kubernetes, slurm
+from analyzer.placement.artefacts.owner import for_scheduler, scheduler
+from analyzer.placement.constraint import Constraint
+from analyzer.placement.kinds.amounts import NOTHING
+from analyzer.placement.move import Move, Place
+from analyzer.placement.places import Placed
+from analyzer.placement.proposal import Proposal
+from analyzer.placement.saving import ASSUMED
+from analyzer.placement.site import Site
+
+MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
+
+
+def release(finding: Finding, site: Site) -> Proposal:
+    """Give back GPUs that fell quiet: of runs that still hold them now, of others by a limit at the next start."""
+    runs = site.placed(finding.run_ids)
+    still = [one for one in runs if one.is_open]
+    of = still or runs
+    gpus = sum(one.gpus for one in of)
+    is_one = len(finding.run_ids) == 1
+    return Proposal(
+        kind="release",
+        title=f"release {counted(gpus, 'GPU')} that fell quiet"
+        if is_one and still
+        else "end runs once they fall quiet",
+        from_=f"{counted(gpus, 'GPU')} held by {finding.subject}: {some(_nodes(of))}",
+        to="free" if still else "given back when its work is done: they have ended by now, the next ones may not",
+        why="nothing ran on them any more",
+        saves=ASSUMED["release"],
+        artefacts=_ending(still) if still else _limits(runs, finding),
+        losers="the run's owner, where it was about to go on",
+        winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
+        move=Move(whole(site, of), None),
+        constraints=(_owner_said(still),),
+        cost_to_move="none, once its state is saved" if still else "none: a limit, from the next start on",
+    )
+
+
+def end_hung(finding: Finding, site: Site) -> Proposal | None:
+    """End a run in which no rank moves, and begin it anew from its last checkpoint; None where all have ended."""
+    still = [one for one in site.placed(finding.run_ids) if one.is_open]
+    if not still:
+        return None
+    gpus = sum(one.gpus for one in still)
+    return Proposal(
+        kind="release",
+        title="end what hangs, and begin it anew",
+        from_=f"{counted(gpus, 'GPU')} held by {finding.subject}, in which no rank moves",
+        to="begun anew from its last checkpoint, or free",
+        why="ranks wait for each other and none works",
+        saves=ASSUMED["release"],
+        artefacts=_ending(still),
+        losers="nobody, if it hangs; whoever looks into why, until the stacks of its ranks are written down",
+        winners="the run itself",
+        move=Move(whole(site, still), None),
+        constraints=(_owner_said(still),),
+        cost_to_move="none: it does not work",
+    )
+
+
+def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
+    """Do not ask for GPUs on which no kernel ever ran: by how many, the ledger knows."""
+    runs = site.placed(finding.run_ids)
+    held = sum(one.gpus for one in runs)
+    unused = min(held, _unused(finding, runs))
+    left = held - unused
+    one = runs[0] if len(runs) == 1 else None
+    return Proposal(
+        kind="right_size",
+        title="do not hold GPUs that are never used",
+        from_=f"{counted(held, 'GPU')} held by {finding.subject}, of which {unused} were never used",
+        to=f"{counted(left, 'GPU')}" if left else "hosts without GPUs",
+        why="no kernel ran on them",
+        saves=ASSUMED["release"],
+        artefacts=_fewer(one or runs[0], left if one else 0, several=one is None) if runs else (),
+        losers="nobody",
+        winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
+        move=Move(whole(site, runs), _smaller(site, runs, left)),
+        constraints=(
+            Constraint("GPUs that worked", True, f"{left} of {held} ran a kernel in this period"),
+            Constraint("host without GPUs", None, "whether the site has any is not known here")
+            if left == 0
+            else Constraint("ranks", None, "whether the run can work with fewer ranks, its owner knows"),
+        ),
+    )
+
+
+def without_gpus(notice: Notice, site: Site) -> Proposal | None:
+    """Give work for processors to hosts without GPUs; what it holds and leaves alone is in a finding already."""
+    placed = site.first_run(notice.run_ids)
+    if placed is None:
+        return None
+    return Proposal(
+        kind="right_size",
+        title="run it on hosts without GPUs",
+        from_=f"{counted(placed.gpus, 'GPU')} on {some(list(placed.hosts))}: {notice.sentence}",
+        to="a host without GPUs",
+        why="it computes on processors alone",
+        saves=NOTHING,
+        artefacts=_fewer(placed, 0, several=False),
+        losers="nobody",
+        winners="runs that need the GPUs, and the cores beside them",
+        move=Move(site.place(placed), None),
+        constraints=(Constraint("host without GPUs", None, "whether the site has any is not known here"),),
+    )
+
+
+def whole(site: Site, runs: Sequence[Placed]) -> Place:
+    """Return all that these runs hold as one place."""
+    skus = {site.sku_of(one) for one in runs}
+    return site.place_on(_nodes(runs), sum(one.gpus for one in runs), skus.pop() if len(skus) == 1 else None)
+
+
+def _nodes(runs: Sequence[Placed]) -> list[str]:
+    return sorted({node for one in runs for node in one.hosts})
+
+
+def _unused(finding: Finding, runs: Sequence[Placed]) -> int:
+    """Return how many GPUs' time the finding is, of what these runs held: all of them where that is not known."""
+    held_ms = sum(one.held_ms or 0 for one in runs)
+    gpus = sum(one.gpus for one in runs)
+    return max(1, round(gpus * finding.milliseconds / held_ms)) if held_ms else gpus
+
+
+def _smaller(site: Site, runs: Sequence[Placed], left: int) -> Place | None:
+    return site.place_on(_nodes(runs), left, site.sku_of(runs[0])) if left and runs else None
+
+
+def _owner_said(still: Sequence[Placed]) -> Constraint:
+    if not still:
+        return Constraint("state is saved", None, "each run's own matter")
+    held = ", ".join(f"{one.called} on {some(list(one.hosts))}" for one in still[:3])
+    return Constraint("state is saved", None, f"still held: {held}; whether its state is saved, only its owner knows")
+
+
+def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
+    of_slurm = [one for one in runs if scheduler(one.run_id) == "slurm"]
+    of_kubernetes = [one for one in runs if scheduler(one.run_id) == "kubernetes"]
+    found: list[Artefact] = []
+    if of_slurm:
+        found.append(slurm.commands(slurm.cancel(of_slurm)))
+    if of_kubernetes:
+        found.append(kubernetes.text(*(_end(one) for one in of_kubernetes)))
+    return tuple(found)
+
+
+def _end(placed: Placed) -> str:
+    """Return what ends a run of Kubernetes; who is kept alive there is scaled to nothing, and can come back."""
+    return kubernetes.scale(placed, 0) if placed.kind in kubernetes.SCALABLE else kubernetes.delete(placed)
+
+
+def _limits(runs: Sequence[Placed], finding: Finding) -> tuple[Artefact, ...]:
+    """Return a limit of time by what was worked: of one run its own, of several their mean, which it says."""
+    gpus, held_ms = sum(one.gpus for one in runs), sum(one.held_ms or 0 for one in runs)
+    if not runs or not gpus or held_ms <= finding.milliseconds:
+        return ()
+    seconds = (held_ms - finding.milliseconds) // gpus // 1000 * MARGIN[0] // MARGIN[1]
+    mean = "" if len(runs) == 1 else f", the mean of {len(runs)} runs: those that work longer need more"
+    note = f"a quarter above what was worked in this period{mean}"
+    return for_scheduler(
+        runs[0],
+        lambda: slurm.options(f"time={slurm.duration(seconds)}", note=note),
+        lambda: kubernetes.text(f"# {note}; of a Job:", "spec:", f"  activeDeadlineSeconds: {seconds}"),
+    )
+
+
+def _fewer(placed: Placed, gpus: int, *, several: bool) -> tuple[Artefact, ...]:
+    note = "in each of these runs' scripts" if several else "in place of its other options for GPUs"
+    if gpus == 0:
+        return for_scheduler(
+            placed,
+            lambda: slurm.commands(
+                f"# {note}: leave --gres and all that begins with --gpu out of its script, and give it the partition",
+                "# of hosts without GPUs, whose name is not known to the store",
+            ),
+            lambda: kubernetes.text(
+                f"# {kubernetes.owner(placed)}: leave nvidia.com/gpu out of its limits, and keep it off GPU hosts",
+                kubernetes.patch(placed, kubernetes.without_label("nvidia.com/gpu.present")).text,
+            ),
+        )
+    hosts = len(placed.hosts)
+    asked = f"gpus-per-node={gpus // hosts}" if gpus % hosts == 0 else f"gpus={gpus}"
+    return for_scheduler(
+        placed,
+        lambda: slurm.options(asked, note=note),
+        lambda: kubernetes.resources(placed, {"nvidia.com/gpu": str(gpus)}, {"nvidia.com/gpu": str(gpus)}),
+    )

@@ -1,0 +1,39 @@
+-- Where runs are: hosts in the order of ranks, GPUs on each, what is known of the run, and what it may use and did use.
+WITH latest AS (
+    SELECT alias_run_id, arg_max(run_id, batch) AS run_id FROM run_aliases GROUP BY alias_run_id
+), names AS (
+    SELECT l.alias_run_id, coalesce(n.run_id, l.run_id) AS run_id
+    FROM latest l LEFT JOIN latest n ON n.alias_run_id = l.run_id
+), told AS (
+    SELECT coalesce(o.run_id, a.run_id) AS run_id, a.* EXCLUDE (run_id)
+    FROM allocations a LEFT JOIN names o ON o.alias_run_id = a.run_id
+    WHERE started_at < $end AND coalesce(ended_at, $end) > $start
+), placed AS (
+    SELECT run_id, node, gpu_uuid, rank, ended_at FROM told WHERE gpu_uuid IS NOT NULL
+    -- a host that was given back before the run's newest part began is no longer its own: an earlier attempt's
+    QUALIFY ended_at IS NULL OR ended_at > max(started_at) OVER (PARTITION BY run_id)
+), held AS (
+    SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank, list(DISTINCT gpu_uuid ORDER BY gpu_uuid) AS uuids
+    FROM placed GROUP BY ALL
+), said AS (
+    SELECT run_id, arg_max(account, batch) AS account, arg_max(labels, batch) AS labels,
+        count(DISTINCT member) FILTER (gpu_uuid IS NOT NULL) AS members
+    FROM told GROUP BY run_id
+), cores AS (
+    SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores, max((counts->>'$.workers')::BIGINT) AS workers
+    FROM run_windows WHERE window_start >= $start AND window_start < $end
+        AND ((counts->>'$.cores_milli') IS NOT NULL OR (counts->>'$.workers') IS NOT NULL)
+    GROUP BY run_id
+), spent AS (
+    SELECT run_id, sum(milliseconds)::BIGINT AS held_ms, sum(cost_micros)::BIGINT AS held_micros,
+        coalesce(sum(milliseconds) FILTER (state = 'productive'), 0)::BIGINT AS productive_ms,
+        coalesce(sum(cost_micros) FILTER (state = 'productive'), 0)::BIGINT AS productive_micros
+    FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY run_id
+)
+SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores),
+    list(h.gpus ORDER BY h.first_rank, h.node), flatten(list(h.uuids ORDER BY h.first_rank, h.node)),
+    any_value(r.ended_at) IS NULL, any_value(r.name), any_value(r.team), any_value(r.stage), any_value(r.queue),
+    any_value(s.account), any_value(s.labels->>'$.kind'), any_value(s.members), min(c.workers), any_value(p.held_ms),
+    any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros)
+FROM held h LEFT JOIN cores c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
+LEFT JOIN spent p USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
