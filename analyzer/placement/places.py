@@ -30,8 +30,9 @@ class Host:
     gpus_free_now: int = 0
     state: str | None = None
     reason: str | None = None
-    is_always_free: bool = False  # all of its GPUs, all of the period
+    is_always_free: bool = False  # all of its GPUs, all of the period, which is a day at least
     micros: int | None = None  # what it cost in the period
+    free_ms: int = 0  # of its GPUs
 
     @property
     def rack_label(self) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts.owner import native
+from analyzer.placement.artefacts.quoting import remark, word, words
 from analyzer.placement.artefacts.yaml_text import Yaml, as_yaml
 from analyzer.placement.places import Host, Placed
 
@@ -29,12 +30,12 @@ def text(*lines: str) -> Artefact:
 
 def owner(placed: Placed) -> str:
     """Return a run's owner as kubectl takes it, such as deployment/ranker."""
-    return f"{(placed.kind or 'pod').lower()}/{placed.name or native(placed.run_id)}"
+    return word(f"{(placed.kind or 'pod').lower()}/{placed.name or native(placed.run_id)}")
 
 
 def command(placed: Placed, verb: str, *rest: str) -> str:
     """Return a command about a run's owner: kubectl -n ml scale deployment/ranker --replicas=3."""
-    namespace = f" -n {placed.account}" if placed.account else ""
+    namespace = f" -n {word(placed.account)}" if placed.account else ""
     return " ".join([f"kubectl{namespace} {verb} {owner(placed)}", *rest])
 
 
@@ -103,7 +104,7 @@ def delete(placed: Placed) -> str:
 
 def cordon(nodes: Sequence[str], why: str) -> Artefact:
     """Return the commands that give no more pods to these hosts; what runs there goes on until it ends."""
-    return text(f"# {why}", f"kubectl cordon {' '.join(nodes)}")
+    return text(f"# {remark(why)}", f"kubectl cordon {words(nodes)}")
 
 
 def mebibytes(amount: int) -> str:

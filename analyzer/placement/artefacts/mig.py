@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.placement.artefact import Artefact
+from analyzer.placement.artefacts.quoting import word
 
 GIB = 2**30
 
@@ -65,6 +66,6 @@ def layout(of: Profile, gpus: Sequence[str]) -> Artefact:
         "\n".join(
             line
             for gpu in gpus
-            for line in (f"nvidia-smi -i {gpu} -mig 1", f"nvidia-smi mig -i {gpu} -cgi {slices} -C")
+            for line in (f"nvidia-smi -i {word(gpu)} -mig 1", f"nvidia-smi mig -i {word(gpu)} -cgi {slices} -C")
         ),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.placement.artefact import Artefact
+from analyzer.placement.artefacts.quoting import word, words
 
 
 def rank_file(hosts: Sequence[str], ranks_on: Sequence[int]) -> Artefact:
@@ -12,9 +13,13 @@ def rank_file(hosts: Sequence[str], ranks_on: Sequence[int]) -> Artefact:
     """
     same = set(ranks_on)
     if len(same) == 1:
-        loop = [f"for host in {' '.join(hosts)}; do", f'  yes "$host" | head -n {same.pop()}', "done"]
+        loop = [f"for host in {words(hosts)}; do", f'  yes "$host" | head -n {same.pop()}', "done"]
     else:
-        loop = ["{", *(f"  yes {host} | head -n {ranks}" for host, ranks in zip(hosts, ranks_on, strict=True)), "}"]
+        loop = [
+            "{",
+            *(f"  yes {word(host)} | head -n {ranks}" for host, ranks in zip(hosts, ranks_on, strict=True)),
+            "}",
+        ]
     loop[-1] += ' > "$SLURM_HOSTFILE"'
     return Artefact(
         "rankfile",

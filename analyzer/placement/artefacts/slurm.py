@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts.owner import native, scheduler
+from analyzer.placement.artefacts.quoting import listed, remark, word, words
 from analyzer.placement.places import Placed
 
 MIB = 2**20
@@ -11,8 +12,8 @@ MIB = 2**20
 
 def options(*lines: str, note: str = "") -> Artefact:
     """Return options of a batch script, such as "cpus-per-gpu=12"; `note` is what the script's owner must know."""
-    said = [f"# {line}" for line in note.splitlines()]
-    return Artefact("slurm", "\n".join([*said, *(f"#SBATCH --{line}" for line in lines)]))
+    said = [f"# {remark(line)}" for line in note.splitlines()]
+    return Artefact("slurm", "\n".join([*said, *(f"#SBATCH --{remark(line)}" for line in lines)]))
 
 
 def commands(*lines: str) -> Artefact:
@@ -22,12 +23,12 @@ def commands(*lines: str) -> Artefact:
 
 def cancel(runs: Iterable[Placed]) -> str:
     """Return the command that ends these runs."""
-    return "scancel " + " ".join(native(run.run_id) for run in runs if scheduler(run.run_id) == "slurm")
+    return "scancel " + words(native(run.run_id) for run in runs if scheduler(run.run_id) == "slurm")
 
 
 def drain(nodes: Sequence[str], reason: str) -> Artefact:
     """Return the command that gives no more runs to these hosts; what runs there goes on until it ends."""
-    return commands(f'scontrol update nodename={",".join(nodes)} state=drain reason="{reason}"')
+    return commands(f"scontrol update nodename={listed(nodes)} state=drain reason={word(reason)}")
 
 
 def mebibytes(amount: int) -> str:

@@ -1,6 +1,5 @@
 """Mappings, lists, texts and numbers as YAML: enough for patches, and no dependency for it."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +15,9 @@ def as_yaml(value: Mapping[str, Yaml]) -> str:
 
 
 def _lines(value: Yaml) -> Iterator[str]:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping | Sequence) and not value and not isinstance(value, str):
+        yield "{}" if isinstance(value, Mapping) else "[]"
+    elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from _under(f"{_scalar(key)}:", each)
     elif isinstance(value, str | int):
@@ -29,11 +30,8 @@ def _lines(value: Yaml) -> Iterator[str]:
 
 
 def _under(key: str, value: Yaml) -> Iterator[str]:
-    if isinstance(value, str | int):
-        yield f"{key} {_scalar(value)}"
-        return
-    if not value:
-        yield f"{key} {'{}' if isinstance(value, Mapping) else '[]'}"
+    if isinstance(value, str | int) or not value:
+        yield f"{key} {next(_lines(value))}"
         return
     yield key
     yield from (f"  {line}" for line in _lines(value))
@@ -43,4 +41,11 @@ def _scalar(value: str | int) -> str:
     if isinstance(value, int):
         return str(value)
     is_plain = _PLAIN.fullmatch(value) is not None and value.lower() not in _WORDS
-    return value if is_plain else json.dumps(value)
+    return value if is_plain else f'"{"".join(map(_character, value))}"'
+
+
+def _character(one: str) -> str:
+    """Return a character as double quotes take it; YAML has no pairs of surrogates as JSON has."""
+    if one in ('"', "\\"):
+        return f"\\{one}"
+    return one if one.isascii() and one.isprintable() else f"\\U{ord(one):08x}"

@@ -9,6 +9,7 @@ from analyzer.notices.wording import counted, hours, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import slurm
 from analyzer.placement.artefacts.owner import native, scheduler
+from analyzer.placement.artefacts.quoting import remark, word
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.idle import whole
@@ -152,12 +153,12 @@ def _saved(wait: Wait, plan: _Plan, site: Site) -> Saved:
 def _lines(one: Placed, host: Host) -> tuple[Artefact, ...]:
     if scheduler(one.run_id) != "slurm":
         return to_nodes(one, [host.node])
-    job = native(one.run_id)
+    job = word(native(one.run_id))
     return (
         slurm.commands(
-            f"# {one.called}, once it has saved: it begins anew on {host.node}",
+            f"# {remark(one.called)}, once it has saved: it begins anew on {remark(host.node)}",
             f"scontrol requeuehold {job}",
-            f"scontrol update jobid={job} reqnodelist={host.node}",
+            f"scontrol update jobid={job} reqnodelist={word(host.node)}",
             f"scontrol release {job}",
         ),
     )

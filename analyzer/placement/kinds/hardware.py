@@ -8,6 +8,7 @@ from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact, shell
 from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import for_scheduler, scheduler
+from analyzer.placement.artefacts.quoting import word
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.amounts import NOTHING
@@ -132,7 +133,7 @@ def drain_sick(notice: Notice, site: Site) -> Proposal | None:
         to=f"{node} drained, the GPU seen to, and back in service",
         why="what it still does may fail; what a failure throws away is booked as work lost when it comes",
         saves=NOTHING,
-        artefacts=(*_drain([node], _run_ids(site, node), told), shell(remedy.format(gpu=gpu))),
+        artefacts=(*_drain([node], _run_ids(site, node), told), shell(remedy.format(gpu=word(gpu)))),
         losers=_holders(site, [node]),
         winners="the next run on it, which keeps its work",
         move=Move(Place((node,), (host.rack,), host.gpus, host.sku), None),

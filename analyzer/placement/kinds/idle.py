@@ -76,7 +76,7 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
     return Proposal(
         kind="right_size",
         title="do not hold GPUs that are never used",
-        from_=f"{counted(held, 'GPU')} held by {finding.subject}, of which {unused} were never used",
+        from_=f"{counted(held, 'GPU')} held by {finding.subject}; never used: {unused}",
         to=f"{counted(left, 'GPU')}" if left else "hosts without GPUs",
         why="no kernel ran on them",
         saves=ASSUMED["release"],

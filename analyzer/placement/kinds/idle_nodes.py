@@ -8,6 +8,7 @@ from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import scheduler
+from analyzer.placement.artefacts.quoting import listed, remark, words
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.grounds import Grounds
 from analyzer.placement.kinds.amounts import NOTHING
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
-PERIOD_LEAST_US = 86_400_000_000  # ours: a night says nothing of a host
 AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
 HOURS_A_WEEK = 168
 WAKE_UP = (
@@ -32,8 +32,6 @@ WAKE_UP = (
 
 def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[tuple[Grounds, Proposal]]:
     """Yield a change for each group of hosts that nobody used, by its name; none while a run waits for its kind."""
-    if end_us - start_us < PERIOD_LEAST_US:
-        return
     groups: dict[tuple[str, str], list[Host]] = defaultdict(list)
     wanted = {wait.sku for wait in site.waiting}
     for host in site.hosts.values():
@@ -84,7 +82,7 @@ def _proposal(site: Site, group: str, option: str, hosts: Sequence[Host], watts:
 
 def _saved(site: Site, hosts: Sequence[Host]) -> Saved:
     period = site.end_us - site.start_us
-    ms = sum(host.gpus for host in hosts) * period // 1000
+    ms = sum(host.free_ms for host in hosts)
     money = [host.micros for host in hosts]
     paid = None if None in money else weekly(sum(each or 0 for each in money), period, AGAIN)
     return Saved(weekly(ms, period, AGAIN), paid)
@@ -98,14 +96,14 @@ def _lines(site: Site, group: str, nodes: Sequence[str]) -> tuple[Artefact, ...]
         found.append(
             slurm.commands(
                 "# needs SuspendProgram and ResumeProgram in slurm.conf, and a ResumeTimeout longer than their wake-up",
-                f"scontrol update nodename={','.join(nodes)} state=power_down",
+                f"scontrol update nodename={listed(nodes)} state=power_down",
             )
         )
     if "kubernetes" in known:
         found.append(
             kubernetes.text(
-                f"# then set the node group {group} from {all_of} to {all_of - len(nodes)}, where it is kept",
-                f"kubectl cordon {' '.join(nodes)}",
+                f"# then set the node group {remark(group)} from {all_of} to {all_of - len(nodes)}, where it is kept",
+                f"kubectl cordon {words(nodes)}",
             )
         )
     return tuple(found)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from analyzer.findings import Finding
 from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import shell
+from analyzer.placement.artefacts.quoting import remark, word
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds.amounts import NOTHING
 from analyzer.placement.move import Move
@@ -37,7 +38,7 @@ def _raised(low: list[Limited], site: Site) -> Proposal:
         to=f"{_watts(one.usual_watts for one in low)}, as most of their kind have",
         why="their limit is lower than their kind's, and they lose clock for power",
         saves=ASSUMED["repair"],
-        artefacts=(shell("\n".join(f"# on {one.node}\n{_set(one, one.usual_watts)}" for one in low)),),
+        artefacts=(shell("\n".join(f"# on {remark(one.node)}\n{_set(one, one.usual_watts)}" for one in low)),),
         losers="the power and cooling of their rack",
         winners="every run that gets these GPUs",
         move=Move(place, place),
@@ -71,7 +72,7 @@ def _capped(slow: list[Limited], site: Site) -> Proposal | None:
         to=f"{_watts(caps.values())}: a steady clock on all, and less heat",
         why="at their limit their clocks wander apart, and every rank of a run waits for the slowest",
         saves=NOTHING,
-        artefacts=(shell("\n".join(f"# on {one.node}\n{_set(one, caps[one.gpu_uuid])}" for one in slow)),),
+        artefacts=(shell("\n".join(f"# on {remark(one.node)}\n{_set(one, caps[one.gpu_uuid])}" for one in slow)),),
         losers=f"the clock: it is at {clock}{of} now, and a cap lowers it further; by how much was not measured here, "
         "the power falls faster than the clock",
         winners="the power and cooling of their rack",
@@ -82,7 +83,7 @@ def _capped(slow: list[Limited], site: Site) -> Proposal | None:
 
 
 def _set(one: Limited, watts: float | None) -> str:
-    return f"nvidia-smi -i {one.gpu_uuid} -pl {watts or 0:.0f}"
+    return f"nvidia-smi -i {word(one.gpu_uuid)} -pl {watts or 0:.0f}"
 
 
 def _watts(found: Iterable[float | None]) -> str:

@@ -8,6 +8,7 @@ from analyzer.notices.wording import counted, gib
 from analyzer.placement.artefact import Artefact, shell
 from analyzer.placement.artefacts import kubernetes, mig, slurm
 from analyzer.placement.artefacts.owner import for_scheduler
+from analyzer.placement.artefacts.quoting import remark
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.idle import whole
@@ -55,7 +56,7 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Pr
             ),
         ),
         losers="sessions that need a whole GPU for a while",
-        winners=f"whoever needs the {counted(max(0, gpus - shared), 'whole GPU')} that come free",
+        winners=_winners(gpus - shared, f"the other {slice_.count * shared - gpus} slices"),
         move=Move(whole(site, runs), to),
         constraints=(
             checks.slice_memory(runs, slice_.name, slice_.memory_bytes),
@@ -92,7 +93,7 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
             runs[0],
             lambda: slurm.options("gres=shard:1", note="where gres.conf offers shards (Slurm 22.05 and newer)"),
             lambda: kubernetes.text(
-                "# configuration of the device plugin for these nodes: " + ", ".join(nodes),
+                "# configuration of the device plugin for these nodes: " + remark(", ".join(nodes)),
                 "version: v1",
                 "sharing:",
                 "  timeSlicing:",
@@ -134,10 +135,16 @@ def pack(finding: Finding, site: Site) -> Proposal | None:
         saves=ASSUMED["share"],
         artefacts=_mps(runs[0]),
         losers="each trial, a little",
-        winners=f"whoever needs the {counted(gpus - half, 'GPU')} that come free",
+        winners=_winners(gpus - half, "the other half"),
         move=Move(whole(site, runs), site.place_on(nodes, half, site.sku_of(runs[0]))),
         constraints=(_two_fit(runs, site),),
         latency=latency(site, runs, None, "two share the chip; by how much each slows, only a load test says"),
+    )
+
+
+def _winners(whole_gpus: int, rest: str) -> str:
+    return (
+        f"whoever needs the {counted(whole_gpus, 'GPU')} that come free" if whole_gpus > 0 else f"whoever takes {rest}"
     )
 
 

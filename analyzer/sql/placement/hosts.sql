@@ -27,6 +27,6 @@ WITH latest AS (
 SELECT h.node, i.rack, h.sku, i.cpu_cores, i.local_nvme_bytes, h.gpus, h.free_ms, h.hours, i.memory_bytes, i.block, i.zone,
     i.node_group, i.topology_source, c.gpu_memory_bytes, c.power_limit_watts, h.purchase_option,
     CASE WHEN s.state IS NULL OR s.state = 'up' THEN coalesce(n.free, 0) ELSE 0 END AS free_now,
-    s.state, s.reason, h.free_ms = h.ms AS always_free, h.micros
+    s.state, s.reason, h.free_ms = h.ms AND h.hours >= 24 AS always_free, h.micros, h.free_ms
 FROM hours h LEFT JOIN latest i USING (node) LEFT JOIN chips c USING (node) LEFT JOIN now n USING (node)
 LEFT JOIN states s USING (node) ORDER BY h.node
