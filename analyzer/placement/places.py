@@ -1,5 +1,6 @@
 """What stands where: hosts, runs, services, flows between runs, and boards below their clock for power."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 LABELS = "labels "  # how the source of a place begins where Kubernetes' labels of nodes told it
@@ -86,6 +87,12 @@ class Placed:
     def called(self) -> str:
         """What people call it."""
         return self.name or self.run_id
+
+
+def distinct(runs: Iterable[Placed]) -> int:
+    """Return how many GPUs these runs hold or held: one that they had one after another counts once."""
+    known = list(runs)
+    return len({gpu for one in known for gpu in one.gpu_uuids}) or sum(one.gpus for one in known)
 
 
 @dataclass(frozen=True, slots=True)

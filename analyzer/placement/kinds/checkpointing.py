@@ -28,7 +28,7 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
         return None
     gpus = sum(one.gpus for one in runs)
     known = next((site.checkpoints[one.run_id] for one in runs if one.run_id in site.checkpoints), None)
-    best = known.best_seconds.value if known else None
+    best = _better(known)
     lost = f"{finding.milliseconds / 3_600_000:,.1f} GPU-hours since the last checkpoint seen"
     return Proposal(
         kind="checkpoint",
@@ -36,7 +36,7 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
         from_=f"{finding.subject} on {counted(gpus, 'GPU')}: {lost}; {_now(known)}",
         to=f"a checkpoint every {_time(best)}"
         if best
-        else "a checkpoint every sqrt(2 x time between failures x time to save)",
+        else "checkpoints at all: every sqrt(2 x time between failures x time to save), once both are seen",
         why=f"what is saved is not lost{_sum(known)}",
         saves=ASSUMED["checkpoint_more"],
         artefacts=_lines(runs[0], known, finding.cause),
@@ -72,6 +72,14 @@ def less_often(notice: Notice, site: Site) -> Proposal | None:
     )
 
 
+def _better(known: Checkpoints | None) -> float | None:
+    """Return the best interval, in seconds; half of today's while failures are too few for one; None where none is."""
+    if known is None:
+        return None
+    every = known.interval_seconds.value
+    return known.best_seconds.value or (None if every is None else every / 2)
+
+
 def _stays(site: Site, placed: Placed) -> Move:
     place = site.place(placed)
     return Move(place, place)
@@ -105,9 +113,11 @@ def _rests_on(known: Checkpoints | None) -> Constraint:
 
 
 def _lines(placed: Placed, known: Checkpoints | None, cause: str) -> tuple[Artefact, ...]:
-    best = known.best_seconds.value if known else None
+    best = _better(known)
     because = (known.best_seconds.because if known else None) or "no checkpoint of it was seen"
     said = f"checkpoint_interval_seconds = {round(best)}" if best else f"# how often is not known: {because}"
+    if best and known and known.best_seconds.value is None:
+        said += f"  # half of now, as the best is not known: {because}"
     lines = [Artefact("config", f"# in the run's own settings, by whatever name its trainer has for it\n{said}")]
     if cause != "preempted":
         return tuple(lines)

@@ -43,7 +43,8 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
     slow = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
     on = dict(zip(placed.hosts, placed.gpus_on, strict=False)).get(slow, placed.gpus_per_host)
     others = site.free_hosts(site.sku_of(placed), on, placed.hosts)
-    instead = others[0] if others else None
+    rack = site.hosts[slow].rack if slow in site.hosts else None
+    instead = min(others, key=lambda host: host.rack != rack, default=None)  # in its rack, if there is one
     hosts = [instead.node if node == slow and instead else node for node in placed.hosts]
     cost, moving = restart(placed.gpus)
     return Proposal(

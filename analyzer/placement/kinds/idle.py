@@ -7,11 +7,12 @@ from analyzer.notices.notice import Notice
 from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
-from analyzer.placement.artefacts.owner import for_scheduler, scheduler
+from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
+from analyzer.placement.artefacts.quoting import remark
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds.amounts import NOTHING
 from analyzer.placement.move import Move, Place
-from analyzer.placement.places import Placed
+from analyzer.placement.places import Placed, distinct
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Site
@@ -24,7 +25,7 @@ def release(finding: Finding, site: Site) -> Proposal:
     runs = site.placed(finding.run_ids)
     still = [one for one in runs if one.is_open]
     of = still or runs
-    gpus = sum(one.gpus for one in of)
+    gpus = distinct(of)
     is_one = len(finding.run_ids) == 1
     return Proposal(
         kind="release",
@@ -49,7 +50,7 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
     still = [one for one in site.placed(finding.run_ids) if one.is_open]
     if not still:
         return None
-    gpus = sum(one.gpus for one in still)
+    gpus = distinct(still)
     return Proposal(
         kind="release",
         title="end what hangs, and begin it anew",
@@ -72,15 +73,15 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
     held = sum(one.gpus for one in runs)
     unused = min(held, _unused(finding, runs))
     left = held - unused
-    one = runs[0] if len(runs) == 1 else None
+    each = "" if len(runs) == 1 else f" by {counted(len(runs), 'run')}"
     return Proposal(
         kind="right_size",
         title="do not hold GPUs that are never used",
-        from_=f"{counted(held, 'GPU')} held by {finding.subject}; never used: {unused}",
-        to=f"{counted(left, 'GPU')}" if left else "hosts without GPUs",
+        from_=f"{counted(held, 'GPU')} asked for by {finding.subject}; never used: {unused}",
+        to=f"{counted(left, 'GPU')} asked for{each}" if left else "hosts without GPUs",
         why="no kernel ran on them",
         saves=ASSUMED["release"],
-        artefacts=_fewer(one or runs[0], left if one else 0, several=one is None) if runs else (),
+        artefacts=_fewer_of(runs, left) if runs else (),
         losers="nobody",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
         move=Move(whole(site, runs), _smaller(site, runs, left)),
@@ -91,6 +92,15 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
             else Constraint("ranks", None, "whether the run can work with fewer ranks, its owner knows"),
         ),
     )
+
+
+def _fewer_of(runs: Sequence[Placed], left: int) -> tuple[Artefact, ...]:
+    """Return the lines for these runs: fewer for each where that is even, else none for those that never worked."""
+    first, is_even = runs[0], left % len(runs) == 0 and len({one.gpus for one in runs}) == 1
+    if is_even:
+        return _fewer(first, left // len(runs))
+    quiet = [native(one.run_id) for one in runs if one.productive_ms == 0] or [native(one.run_id) for one in runs]
+    return _fewer(first, 0, f", as of {some(quiet, 8)}")
 
 
 def without_gpus(notice: Notice, site: Site) -> Proposal | None:
@@ -105,7 +115,7 @@ def without_gpus(notice: Notice, site: Site) -> Proposal | None:
         to="a host without GPUs",
         why="it computes on processors alone",
         saves=NOTHING,
-        artefacts=_fewer(placed, 0, several=False),
+        artefacts=_fewer(placed, 0),
         losers="nobody",
         winners="runs that need the GPUs, and the cores beside them",
         move=Move(site.place(placed), None),
@@ -116,7 +126,7 @@ def without_gpus(notice: Notice, site: Site) -> Proposal | None:
 def whole(site: Site, runs: Sequence[Placed]) -> Place:
     """Return all that these runs hold as one place."""
     skus = {site.sku_of(one) for one in runs}
-    return site.place_on(_nodes(runs), sum(one.gpus for one in runs), skus.pop() if len(skus) == 1 else None)
+    return site.place_on(_nodes(runs), distinct(runs), skus.pop() if len(skus) == 1 else None)
 
 
 def _nodes(runs: Sequence[Placed]) -> list[str]:
@@ -172,14 +182,13 @@ def _limits(runs: Sequence[Placed], finding: Finding) -> tuple[Artefact, ...]:
     )
 
 
-def _fewer(placed: Placed, gpus: int, *, several: bool) -> tuple[Artefact, ...]:
-    note = "in each of these runs' scripts" if several else "in place of its other options for GPUs"
+def _fewer(placed: Placed, gpus: int, which: str = "") -> tuple[Artefact, ...]:
     if gpus == 0:
         return for_scheduler(
             placed,
             lambda: slurm.commands(
-                f"# {note}: leave --gres and all that begins with --gpu out of its script, and give it the partition",
-                "# of hosts without GPUs, whose name is not known to the store",
+                f"# leave --gres and all that begins with --gpu out of its script{remark(which)}, and give it the",
+                "# partition of hosts without GPUs, whose name is not known to the store",
             ),
             lambda: kubernetes.text(
                 f"# {kubernetes.owner(placed)}: leave nvidia.com/gpu out of its limits, and keep it off GPU hosts",
@@ -190,6 +199,6 @@ def _fewer(placed: Placed, gpus: int, *, several: bool) -> tuple[Artefact, ...]:
     asked = f"gpus-per-node={gpus // hosts}" if gpus % hosts == 0 else f"gpus={gpus}"
     return for_scheduler(
         placed,
-        lambda: slurm.options(asked, note=note),
+        lambda: slurm.options(asked, note=f"was {counted(placed.gpus, 'GPU')}; in place of its other options for GPUs"),
         lambda: kubernetes.resources(placed, {"nvidia.com/gpu": str(gpus)}, {"nvidia.com/gpu": str(gpus)}),
     )

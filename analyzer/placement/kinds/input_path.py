@@ -1,7 +1,7 @@
 """Changes of what feeds the GPUs: workers, cores and memory on the same host before any move (Synergy, OSDI'22)."""
 
 from analyzer.findings import Finding
-from analyzer.notices.wording import some
+from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact, python
 from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import for_scheduler
@@ -51,7 +51,7 @@ _UNKNOWN_CORES = Constraint("cores", None, "how many the run may use is not know
 def _title(placed: Placed) -> str:
     if placed.workers is None:
         return "twice the loader workers per rank"
-    return f"{_twice(placed)} loader workers per rank, not {placed.workers}"
+    return f"{counted(2 * placed.workers, 'loader worker')} per rank, not {placed.workers}"
 
 
 def _wanted(site: Site, placed: Placed, now: int | None) -> int | None:
@@ -95,7 +95,7 @@ def _twice(placed: Placed) -> int | None:
 
 
 def _workers(count: int | None) -> str:
-    return f"{count} loader workers a rank" if count is not None else "its loader workers"
+    return f"{counted(count, 'loader worker')} a rank" if count is not None else "its loader workers"
 
 
 def _cores(per_gpu: int | None) -> str:
@@ -149,5 +149,5 @@ def pin_memory(finding: Finding, site: Site) -> Proposal | None:
         artefacts=(*bound, lines),
         losers="nobody",
         move=Move(place, place),
-        constraints=(checks.memory_for_workers(site, placed),),
+        constraints=(Constraint("hosts", True, "the same before and after"),),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from analyzer.findings import Finding
 from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import shell
-from analyzer.placement.artefacts.quoting import remark, word
+from analyzer.placement.artefacts.quoting import listed, remark
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds.amounts import NOTHING
 from analyzer.placement.move import Move
@@ -38,7 +38,7 @@ def _raised(low: list[Limited], site: Site) -> Proposal:
         to=f"{_watts(one.usual_watts for one in low)}, as most of their kind have",
         why="their limit is lower than their kind's, and they lose clock for power",
         saves=ASSUMED["repair"],
-        artefacts=(shell("\n".join(f"# on {remark(one.node)}\n{_set(one, one.usual_watts)}" for one in low)),),
+        artefacts=(shell("\n".join(_set(alike, watts) for watts, alike in _by_usual(low))),),
         losers="the power and cooling of their rack",
         winners="every run that gets these GPUs",
         move=Move(place, place),
@@ -56,7 +56,8 @@ def _capped(slow: list[Limited], site: Site) -> Proposal | None:
         return None
     nodes = sorted({one.node for one in slow})
     place = site.place_on(nodes, len(slow))
-    caps = {one.gpu_uuid: int(min(one.power_watts or 0, one.limit_watts or 0)) * CAP_PERMILLE // 1000 for one in slow}
+    # one cap for all of them, by the one that draws least, in whole tens: so that they clock alike
+    cap = int(min(min(one.power_watts or 0, one.limit_watts or 0) for one in slow)) * CAP_PERMILLE // 10_000 * 10
     hertz = sorted(one.clock_hertz or 0 for one in slow)
     reference = max((one.reference_hertz or 0 for one in slow), default=0)
     clock = (
@@ -69,10 +70,12 @@ def _capped(slow: list[Limited], site: Site) -> Proposal | None:
         kind="power_cap",
         title=f"cap {counted(len(slow), 'GPU')} below the limit at which they are held back",
         from_=f"{_watts(one.limit_watts for one in slow)}, at {clock}{of} while held back, on {some(nodes)}",
-        to=f"{_watts(caps.values())}: a steady clock on all, and less heat",
-        why="at their limit their clocks wander apart, and every rank of a run waits for the slowest",
+        to=f"{cap} W: a steady clock on all, and less heat",
+        why="at their limit their clocks wander apart, and every rank of a run waits for the slowest"
+        if hertz[0] != hertz[-1]
+        else "at their limit the clock is held back by the moment; below it, it is steady. No GPU time is saved by it",
         saves=NOTHING,
-        artefacts=(shell("\n".join(f"# on {remark(one.node)}\n{_set(one, caps[one.gpu_uuid])}" for one in slow)),),
+        artefacts=(shell(_set(slow, cap)),),
         losers=f"the clock: it is at {clock}{of} now, and a cap lowers it further; by how much was not measured here, "
         "the power falls faster than the clock",
         winners="the power and cooling of their rack",
@@ -82,8 +85,20 @@ def _capped(slow: list[Limited], site: Site) -> Proposal | None:
     )
 
 
-def _set(one: Limited, watts: float | None) -> str:
-    return f"nvidia-smi -i {word(one.gpu_uuid)} -pl {watts or 0:.0f}"
+def _by_usual(low: list[Limited]) -> list[tuple[float, list[Limited]]]:
+    return [
+        (watts, [one for one in low if one.usual_watts == watts])
+        for watts in sorted({one.usual_watts for one in low if one.usual_watts is not None})
+    ]
+
+
+def _set(gpus: list[Limited], watts: float) -> str:
+    """Return the commands, a line a host."""
+    nodes = sorted({one.node for one in gpus})
+    return "\n".join(
+        f"# on {remark(node)}\nnvidia-smi -i {listed(one.gpu_uuid for one in gpus if one.node == node)} -pl {watts:.0f}"
+        for node in nodes
+    )
 
 
 def _watts(found: Iterable[float | None]) -> str:

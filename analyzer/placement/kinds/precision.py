@@ -29,7 +29,7 @@ def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
     return Proposal(
         kind="mixed_precision",
         title=f"train in mixed precision ({half})",
-        from_="; ".join(f"{line.what} {line.seen}" for line in notice.evidence),
+        from_="; ".join(f"{line.what} {line.seen}" for line in notice.evidence) or notice.sentence,
         to=f"matrix products in {half} on the tensor cores, the rest as it is",
         why="SMs are busy and tensor cores are not",
         saves=_saved(runs, site),

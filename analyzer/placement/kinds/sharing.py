@@ -11,10 +11,10 @@ from analyzer.placement.artefacts.owner import for_scheduler
 from analyzer.placement.artefacts.quoting import remark
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
-from analyzer.placement.kinds.idle import whole
+from analyzer.placement.kinds.idle import release, whole
 from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.move import Move
-from analyzer.placement.places import Placed
+from analyzer.placement.places import Placed, distinct
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Site
@@ -25,6 +25,8 @@ def share_slices(finding: Finding, site: Site) -> Proposal | None:
     runs = site.placed(finding.run_ids)
     if not runs:
         return None
+    if any(one.gpus > 1 for one in runs):  # ranks on slices do not reach one another: NCCL needs whole GPUs
+        return release(finding, site)
     sku = site.sku_of(runs[0])
     most = max((one.gpu_bytes or 0 for one in runs), default=0)
     slice_ = mig.profile(sku, most) or mig.profile(sku, 0)
@@ -32,9 +34,9 @@ def share_slices(finding: Finding, site: Site) -> Proposal | None:
 
 
 def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Profile) -> Proposal:
-    gpus = sum(one.gpus for one in runs)
+    gpus = distinct(runs)
     shared = max(1, -(-gpus // slice_.count))
-    cut = [gpu for one in runs for gpu in one.gpu_uuids][:shared]
+    cut = list(dict.fromkeys(gpu for one in runs for gpu in one.gpu_uuids))[:shared]
     nodes = list(dict.fromkeys(site.gpu_hosts[gpu] for gpu in cut if gpu in site.gpu_hosts))
     to = replace(site.place_on(nodes, shared, site.sku_of(runs[0])), slice_=slice_.name)
     return Proposal(
@@ -77,7 +79,7 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
         return None
     memory, most = min(size or 0 for size in sizes), max(each or 0 for each in known)
     sharers = min(memory // max(1, most), 8)  # ours: more wait for one another too long
-    gpus = sum(one.gpus for one in runs)
+    gpus = distinct(runs)
     if sharers < 2:
         return None
     shared = -(-gpus // sharers)
@@ -121,7 +123,7 @@ def pack(finding: Finding, site: Site) -> Proposal | None:
     runs = site.placed(finding.run_ids)
     if not runs:
         return None
-    gpus = sum(one.gpus for one in runs)
+    gpus = distinct(runs)
     half = -(-gpus // 2)
     nodes = list(dict.fromkeys(node for one in runs for node in one.hosts))[:half]
     return Proposal(
