@@ -206,8 +206,8 @@ def test_ranks_are_never_put_on_slices() -> None:
 
 
 def _served(**more: Any) -> dict[str, Any]:
-    return {"services": {POD: Served(**{"engine": "triton", "slo_seconds": 0.25, "p99_seconds": 0.15,
-                                        "worst_seconds": 0.2} | more)}}  # fmt: skip
+    """Return what the service says of itself, as the site has it."""
+    return {"services": {POD: replace(Served("triton", 0.25, 0.15, 0.2), **more)}}
 
 
 def test_a_batch_waits_for_a_tenth_of_what_the_promise_leaves() -> None:
