@@ -1,6 +1,8 @@
 """Each kind of change on a site made for it: what is proposed, with which move, checks and lines; and where none is."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +39,8 @@ from tests.placement.sites import (
     sound,
     text_of,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_cores_are_given_on_the_same_host_before_any_move() -> None:
@@ -382,3 +386,14 @@ def test_who_names_a_run_writes_no_line_of_an_artefact() -> None:
     found = sound(idle.release(finding("held_idle", "abandoned", POD), where))
     (line,) = text_of(found, "kubernetes").splitlines()
     assert line.startswith("kubectl -n 'a b' scale 'deployment/x rm -rf /; $(reboot) '\"'\"'y'")
+
+
+def test_every_kind_is_described() -> None:
+    """Whoever is asked to change something can read what it stands on; and no kind is described that is never made."""
+    made = set()
+    for path in (ROOT / "analyzer/placement/kinds").glob("*.py"):
+        made |= set(re.findall(r'kind="([a-z_]+)"', path.read_text()))
+    made |= {"more_cpu", "loader_settings", "local_nvme", "co_locate_data", "split_serving", "scale_in", "power_down"}
+    rows = [line for line in (ROOT / "docs/changes.md").read_text().splitlines() if line.startswith("| `")]
+    told = {kind for row in rows for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert told == made | {"cool", "drain_sick_gpu"}

@@ -11,6 +11,7 @@ from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
 from analyzer.placement.artefacts.quoting import remark
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds.amounts import NOTHING
+from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.move import Move, Place
 from analyzer.placement.places import Placed, distinct
 from analyzer.placement.proposal import Proposal
@@ -27,20 +28,22 @@ def release(finding: Finding, site: Site) -> Proposal:
     of = still or runs
     gpus = distinct(of)
     is_one = len(finding.run_ids) == 1
+    quiet = "that keep memory and do nothing" if finding.cause == "held_memory" else "that fell quiet"
     return Proposal(
         kind="release",
-        title=f"release {counted(gpus, 'GPU')} that fell quiet"
-        if is_one and still
-        else "end runs once they fall quiet",
+        title=f"release {counted(gpus, 'GPU')} {quiet}" if is_one and still else "end runs once they fall quiet",
         from_=f"{counted(gpus, 'GPU')} held by {finding.subject}: {some(_nodes(of))}",
         to="free" if still else "given back when its work is done: they have ended by now, the next ones may not",
-        why="nothing ran on them any more",
+        why="nothing ran on them any more"
+        if finding.cause == "abandoned"
+        else "memory is held, and next to nothing runs",
         saves=ASSUMED["release"],
         artefacts=_ending(still) if still else _limits(runs, finding),
         losers="the run's owner, where it was about to go on",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
         move=Move(whole(site, of), None),
         constraints=(_owner_said(still),),
+        latency=latency(site, of, None, "nobody asked it meanwhile; the next request waits until it has started"),
         cost_to_move="none, once its state is saved" if still else "none: a limit, from the next start on",
     )
 

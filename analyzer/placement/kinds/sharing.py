@@ -15,7 +15,7 @@ from analyzer.placement.kinds.idle import release, whole
 from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.move import Move
 from analyzer.placement.places import Placed, distinct
-from analyzer.placement.proposal import Proposal
+from analyzer.placement.proposal import Proposal, restart
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Site
 
@@ -67,6 +67,7 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Pr
         ),
         latency=latency(site, runs, None, "a slice computes slower than a GPU; by how much, only a load test says"),
         cost_to_move="each session starts anew",
+        moving_gpu_ms=restart(gpus)[1],
         actor="platform",
     )
 

@@ -91,7 +91,8 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
     if ratio >= ALL * left:
         return None
     # half and twice as many losses: the mean of a few is no better known than that
-    share = Share(*sorted(_saved(ratio, goodput(times * mtbf, save)) for times in (0.5, 1.0, 2.0)))
+    careful, likely, lucky = (_saved(ratio, goodput(times * mtbf, save)) for times in (0.5, 1.0, 2.0))
+    share = Share(careful, likely, lucky)
     every = best_interval_seconds(mtbf, save)
     hosts = [host.node for host in site.hosts.values() if host.purchase_option == "spot" and host.sku == spot.sku]
     return Proposal(
