@@ -1,47 +1,19 @@
 """From each finding to one concrete change: from, to, why, what it saves a week, what it costs to move."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Finding
 from analyzer.ids import short_id
-from analyzer.placement import holding, input_path, links
 from analyzer.placement.grounds import Grounds, of_finding
 from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.rules import FINDINGS
 from analyzer.placement.saving import weekly
 from analyzer.placement.site import Site, read_site
 
 if TYPE_CHECKING:
     from collector.store.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    state: str
-    cause: str
-    propose: Callable[[Finding, Site], Proposal | None]
-
-
-_RULES = (
-    _Rule("communicating", "cross_rack", links.order_ranks),
-    _Rule("communicating", "straggler", links.replace_slow_gpu),
-    _Rule("throttled", "thermal", links.cool),
-    _Rule("starved", "preprocessing", input_path.more_workers),
-    _Rule("starved", "loader_software", input_path.more_workers),
-    _Rule("starved", "storage", input_path.other_disk),
-    _Rule("starved", "network_storage", input_path.stage_on_nvme),
-    _Rule("starved", "host_to_device", input_path.pin_memory),
-    _Rule("held_idle", "abandoned", holding.release),
-    _Rule("held_idle", "never_used", holding.ask_for_fewer),
-    _Rule("held_idle", "held_memory", holding.share_slices),
-    _Rule("underused", "small_kernels", holding.pack),
-    _Rule("underused", "unbatched", holding.batch),
-    _Rule("lost_work", "failed", holding.checkpoint),
-    _Rule("lost_work", "preempted", holding.checkpoint),
-    _Rule("lost_work", "node_failed", holding.checkpoint),
-)
 
 
 def recommendations(session: "Session", found: Sequence[Finding], start_us: int, end_us: int) -> list[Recommendation]:
@@ -56,7 +28,7 @@ def recommendations(session: "Session", found: Sequence[Finding], start_us: int,
 def _advise(finding: Finding, site: Site, period_us: int) -> Recommendation | None:
     if finding.suspicion:
         return None
-    for rule in _RULES:
+    for rule in FINDINGS:
         if (rule.state, rule.cause) == (finding.state, finding.cause):
             proposal = rule.propose(finding, site)
             return _recommendation(of_finding(finding), proposal, period_us) if proposal else None
