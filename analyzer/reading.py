@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from time import time_ns
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from analyzer.argument.argue import argue
 from analyzer.casebook.case import Case, read_case
@@ -16,9 +16,10 @@ from analyzer.ids import by_id
 from analyzer.notices.book import Looked, look
 from analyzer.period import Calendar, Period
 from analyzer.placement.advise import recommendations
+from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
-from analyzer.report.coverage import hours, newest_hour_end, unjudged
+from analyzer.report.coverage import fleet, hours, newest_hour_end, unjudged
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
@@ -26,7 +27,8 @@ from analyzer.report.finding_view import Explained
 from analyzer.report.html import finding_html, text_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
-from analyzer.report.recommendation_text import recommendation_text, recommendations_text
+from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
+from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import Point, RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.unjudged_text import unjudged_text
@@ -42,8 +44,8 @@ from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
 What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show"]
-Format = Literal["text", "json", "html", "markdown", "svg"]
-T = TypeVar("T", Finding, Recommendation)
+Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
+OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,8 @@ class Reader:
             LedgerError: the ledger has no such thing.
         """
         paper = Paper(request.width, request.ascii)
+        if OF_ONE.get(request.format, request.what) != request.what:
+            raise ConfigError(f"{request.format} is a form of {OF_ONE[request.format]} alone, not of {request.what}")
         if request.what == "week":
             return self._week(request, paper)
         if request.what == "run":
@@ -161,6 +165,8 @@ class Reader:
         title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
+        if request.what in ("recommend", "show") and request.format in FILES:
+            return text
         return formatted(text, request.format, title)
 
     def period(self, since: str | None, until: str | None = None) -> Period:
@@ -208,8 +214,15 @@ class Reader:
         return self._found[span]
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
-        """Return what the analyzer recommends against these findings, most saved first."""
-        return list(by_saving(self.judges.recommendations(self.session, found, period.start, period.end)))
+        """Return what the analyzer recommends now against these findings, most saved first."""
+        return [one for one in self.all_advice(found, period) if one.stands]
+
+    def all_advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return also what a guard holds back, and what is instead of a better one, each with its reason."""
+        priced = by_saving(self.judges.recommendations(self.session, found, period.start, period.end))
+        gpus = sum(sku.gpus for sku in fleet(self.session, period))
+        now = newest_hour_end(self.session) or period.end
+        return guarded(priced, Moment(period.end, now, self.clock(), gpus), self.settings.guards)
 
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
@@ -222,7 +235,7 @@ class Reader:
             LedgerError: the period has none of this id.
         """
         found, case = self.findings(period), self.case(period)
-        finding = _by_id(found, finding_id, "finding", "gpuledger findings")
+        finding = _finding_of(found, finding_id)
         return Explained(
             finding,
             self.settings.currency,
@@ -231,7 +244,7 @@ class Reader:
             case.lives.get(finding.id),
             case.word(finding.id, period),
             case.mutes.get(finding.id),
-            tuple(one for one in self.advice([finding], period) if finding.id in one.finding_ids),
+            tuple(one for one in self.advice(found, period) if finding.id in one.finding_ids),
         )
 
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
@@ -295,12 +308,11 @@ class Reader:
         if request.what == "explain":
             explained = self.explain(request.subject, period)
             return explained.finding.id, explain_text(explained, paper), explain_data(explained)
-        found = self.findings(period)
-        advice = self.advice(found, period)
+        advice, owned = self.all_advice(self.findings(period), period), fleet(self.session, period)
+        listed = Listed(period, tuple(advice), currency, owned, request.everything)
         if request.what == "recommend":
-            return "recommendations", recommendations_text(period, advice, currency, paper, request.top), advice
-        one = _by_id(advice, request.subject, "recommendation", "gpuledger recommend")
-        return one.id, recommendation_text(one, currency, paper), one
+            return list_answer(listed, request.format, paper, request.top)
+        return one_answer(listed, request.subject, request.format, paper)
 
 
 def formatted(text: str, form: str, title: str) -> str:
@@ -312,6 +324,6 @@ def formatted(text: str, form: str, title: str) -> str:
     return f"```text\n{text}```\n" if form == "markdown" else text
 
 
-def _by_id(among: list[T], subject: str | None, noun: str, listing: str) -> T:
-    absent = f"this period has no {noun} {subject!r}: {listing} lists them; --since names another period"
-    return by_id(among, subject or "", absent)
+def _finding_of(found: list[Finding], subject: str | None) -> Finding:
+    absent = f"this period has no finding {subject!r}: gpuledger findings lists them; --since names another period"
+    return by_id(found, subject or "", absent)

@@ -9,7 +9,6 @@ from analyzer.ids import short_id
 from analyzer.placement.billing import Bill, divided, read_bill
 from analyzer.placement.gather import gather
 from analyzer.placement.grounds import Grounds
-from analyzer.placement.guards import DEFAULT
 from analyzer.placement.latency import Latency
 from analyzer.placement.moving import gpu_milliseconds, moving, moving_words
 from analyzer.placement.proposal import SETTING, Proposal
@@ -21,7 +20,6 @@ from analyzer.placement.standing import SERVING, Life, read_life
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAY_US = 86_400_000_000
 NEXT_START = "none: from its next start on"
 NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
 
@@ -35,7 +33,6 @@ class _Facts:
     start_us: int
     end_us: int
     realised: Mapping[str, Share]
-    valid_days: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,6 @@ def recommendations(
     end_us: int,
     *,
     realised: Mapping[str, Share] | None = None,
-    valid_days: int = DEFAULT.valid_days,
 ) -> list[Recommendation]:
     """Return what to change for these findings, by money saved a week (P50); suspicions give none.
 
@@ -73,7 +69,6 @@ def recommendations(
         start_us,
         end_us,
         realised or {},
-        valid_days,
     )
     advised = [_recommendation(grounds, proposal, facts) for grounds, proposal in proposed]
     return sorted(
@@ -82,8 +77,7 @@ def recommendations(
 
 
 def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Recommendation:
-    share = calibrated(proposal.kind, proposal.saves, facts.realised) if isinstance(proposal.saves, Share) else None
-    saved = _saved(grounds, proposal, share, facts.end_us - facts.start_us)
+    saved, share = _saved(grounds, proposal, facts)
     freed, billed = divided(saved, facts.bill.of(grounds, proposal.move))
     cost = _cost(grounds, proposal, saved, facts.life)
     confidence, because = sureness(grounds.confidence, share)
@@ -119,19 +113,17 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
         move=proposal.move,
         constraints=proposal.constraints,
         latency=proposal.latency or _untimed(grounds, facts.life),
-        expires_at=_expiry(grounds, facts),
+        expires_at=_last_end(grounds, facts.life),
     )
 
 
-def _saved(grounds: Grounds, proposal: Proposal, share: Share | None, period_us: int) -> Saved:
-    """Return what a proposal saves a week: an amount of its own, or a share of what it stands on."""
+def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
+    """Return what a proposal saves a week: an amount of its own, or a share (returned too) of what it stands on."""
     if isinstance(proposal.saves, Saved):
-        return proposal.saves
-    assert share is not None, "BUG: what is no amount is a share"
-    return Saved(
-        weekly(grounds.milliseconds or 0, period_us, share),
-        None if grounds.micros is None else weekly(grounds.micros, period_us, share),
-    )
+        return proposal.saves, None
+    share, period_us = calibrated(proposal.kind, proposal.saves, facts.realised), facts.end_us - facts.start_us
+    micros = None if grounds.micros is None else weekly(grounds.micros, period_us, share)
+    return Saved(weekly(grounds.milliseconds or 0, period_us, share), micros), share
 
 
 def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
@@ -165,12 +157,13 @@ def _untimed(grounds: Grounds, life: Life) -> Latency | None:
     return NOT_TIMED if any(life.runs[run].stage == SERVING for run in grounds.run_ids if run in life.runs) else None
 
 
-def _expiry(grounds: Grounds, facts: _Facts) -> int:
-    """Return when it ends: some days after its period, or with its runs where they end before and do not come again."""
-    latest = facts.end_us + facts.valid_days * DAY_US
-    outlook = facts.life.outlook(grounds.run_ids)
-    limits = [run.limit_at for run in facts.life.running(grounds.run_ids)]
-    if outlook is None or outlook.recurs or not limits:
-        return latest
-    ends = [limit for limit in limits if limit is not None]
-    return min(latest, max(ends)) if len(ends) == len(limits) else latest
+def _last_end(grounds: Grounds, life: Life) -> int | None:
+    """Return when the last of its runs reaches its time limit; None where one has none, or runs of its name come again.
+
+    A guard lets every recommendation end some days after its period.
+    """
+    outlook = life.outlook(grounds.run_ids)
+    limits = [run.limit_at for run in life.running(grounds.run_ids)]
+    if outlook is None or outlook.recurs or not limits or None in limits:
+        return None
+    return max(limit for limit in limits if limit is not None)

@@ -23,7 +23,7 @@ def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:
 
 
 def share_seconds(one: Recommendation, other: Recommendation) -> bool:
-    """Return whether two would save the same seconds: by one finding or notice of the same runs, or one run moved twice.
+    """Return whether two would save the same seconds: by one finding or notice of the same runs, or by two moves.
 
     Findings share no second, so that what stands on different ones may be added up.
     """

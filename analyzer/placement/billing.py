@@ -13,7 +13,8 @@ from analyzer.statements import statements
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-# Purchase options of which the bill counts the use; of all others, an unknown one included, no bill is promised to fall.
+# Purchase options of which the bill counts the use. Of all others, unknown ones included, no bill is
+# promised to fall.
 BY_USE = ("on_demand", "spot", "preemptible", "serverless")
 
 

@@ -52,10 +52,11 @@ DEFAULT = Guards()
 class Moment:
     """What guards ask beside the recommendations. Times are microseconds UTC.
 
-    `now` is the end of what the ledger knows, `clock` the time at which somebody asks, `fleet_gpus` how many there are,
-    `rejected` when each id was last rejected.
+    `end` is the end of the period, `now` that of what the ledger knows, `clock` the time at which somebody asks;
+    `fleet_gpus` are how many there are, `rejected` is when each id was last rejected.
     """
 
+    end: int
     now: int
     clock: int
     fleet_gpus: int
@@ -64,8 +65,14 @@ class Moment:
 
 def guarded(advice: Iterable[Recommendation], at: Moment, guards: Guards = DEFAULT) -> list[Recommendation]:
     """Return all of them, in their order: what a guard holds back says why, and what another replaces names it."""
-    looked = [_alone(one, at, guards) for one in advice]
+    looked = [_alone(_dated(one, at, guards), at, guards) for one in advice]
     return _within_share(without_doubles(looked), at, guards)
+
+
+def _dated(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
+    """Let it end some days after its period, or when its runs do."""
+    latest = at.end + guards.valid_days * SECONDS_A_DAY * MICROS
+    return replace(one, expires_at=latest if one.expires_at is None else min(latest, one.expires_at))
 
 
 def _alone(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
