@@ -1,6 +1,6 @@
 """Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from time import time_ns
 from typing import Literal, get_args
@@ -10,12 +10,11 @@ from analyzer.casebook.case import Case, read_case
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.ids import by_id
+from analyzer.judges import Judges
 from analyzer.notices.book import Looked, look
 from analyzer.period import Calendar, Period
-from analyzer.placement.advise import recommendations
 from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
@@ -29,13 +28,12 @@ from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
-from analyzer.report.run import Point, RunReport, find_run, run_facts, run_names, run_report, run_span
+from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.states import Confidence
-from analyzer.timeline import timeline
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
@@ -113,20 +111,6 @@ def _count(query: Mapping[str, str], name: str) -> int | None:
     if not text.isdecimal() or not 0 < int(text) <= 10_000:
         raise ConfigError(f"{name} is {text!r}: not a number from 1 to 10000")
     return int(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Judges:
-    """Who reads the ledger's losses: what was found, what is advised, how a run went over time."""
-
-    findings: Callable[[Session, int, int, str | None], list[Finding]]
-    recommendations: Callable[[Session, list[Finding], int, int], list[Recommendation]]
-    timeline: Callable[[Session, str, int], Sequence[Point]]
-
-    @classmethod
-    def own(cls) -> "Judges":
-        """Return the analyzer's own."""
-        return cls(findings, recommendations, timeline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from analyzer.api.when import period_of
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
+from analyzer.judges import Judges
 from analyzer.notices.book import Looked, look
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
-from analyzer.reading import Judges, Reader
+from analyzer.reading import Reader
 from analyzer.report.coverage import unjudged
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session

@@ -64,7 +64,7 @@ def recommendations(
     runs = {run for grounds, _ in proposed for run in grounds.run_ids}
     restarted = {run for grounds, proposal in proposed if proposal.moving_gpu_ms for run in grounds.run_ids}
     facts = _Facts(
-        read_life(session, runs, restarted),
+        read_life(session, {run: site.runs[run].gpus if run in site.runs else None for run in runs}, restarted),
         read_bill(session, runs, start_us, end_us),
         start_us,
         end_us,
@@ -163,7 +163,8 @@ def _last_end(grounds: Grounds, life: Life) -> int | None:
     A guard lets every recommendation end some days after its period.
     """
     outlook = life.outlook(grounds.run_ids)
-    limits = [run.limit_at for run in life.running(grounds.run_ids)]
-    if outlook is None or outlook.recurs or not limits or None in limits:
+    running = life.running(grounds.run_ids)
+    limits = [run.limit_at for run in running if run.limit_at is not None and run.limit_at > life.now]
+    if outlook is None or outlook.recurs or not limits or len(limits) < len(running):
         return None
-    return max(limit for limit in limits if limit is not None)
+    return max(limits)

@@ -23,15 +23,13 @@ def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:
 
 
 def share_seconds(one: Recommendation, other: Recommendation) -> bool:
-    """Return whether two would save the same seconds: by one finding or notice of the same runs, or by two moves.
+    """Return whether two would save the same seconds: both stand on one finding or notice, of the same runs.
 
     Findings share no second, so that what stands on different ones may be added up.
     """
-    runs = set(one.run_ids) & set(other.run_ids)
-    grounds = {*one.finding_ids, *one.notice_ids} & {*other.finding_ids, *other.notice_ids}
-    if grounds:
-        return bool(runs) or not (one.run_ids and other.run_ids)
-    return bool(runs) and one.restarts and other.restarts
+    if {*one.finding_ids, *one.notice_ids}.isdisjoint((*other.finding_ids, *other.notice_ids)):
+        return False
+    return not (one.run_ids and other.run_ids) or not set(one.run_ids).isdisjoint(other.run_ids)
 
 
 def _by_saving(one: Recommendation) -> tuple[int, int, str]:

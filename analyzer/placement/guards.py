@@ -66,7 +66,7 @@ class Moment:
 def guarded(advice: Iterable[Recommendation], at: Moment, guards: Guards = DEFAULT) -> list[Recommendation]:
     """Return all of them, in their order: what a guard holds back says why, and what another replaces names it."""
     looked = [_alone(_dated(one, at, guards), at, guards) for one in advice]
-    return _within_share(without_doubles(looked), at, guards)
+    return _within_share(_once_a_run(without_doubles(looked), guards), at, guards)
 
 
 def _dated(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
@@ -131,6 +131,20 @@ def _remaining(one: Recommendation, guards: Guards) -> tuple[int, str]:
     if one.outlook is None or one.outlook.remaining_seconds is None:
         return horizon, f"in {guards.horizon_days} days"
     return min(horizon, one.outlook.remaining_seconds), one.outlook.told
+
+
+def _once_a_run(advice: Sequence[Recommendation], guards: Guards) -> list[Recommendation]:
+    """Hold back a second restart of a run: of several that stand, the one that gains most moves it."""
+    mover: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for one in sorted((one for one in advice if one.stands and one.restarts), key=_by_net):
+        first = next((mover[run] for run in one.run_ids if run in mover), None)
+        if first is None:
+            mover |= dict.fromkeys(one.run_ids, one.id)
+        else:
+            once = f"a run is moved once in {guards.hours_between_moves} h"
+            words[one.id] = f"{first} restarts the same run, and may take these lines with it: {once}"
+    return [replace(one, held_back=words[one.id]) if one.id in words else one for one in advice]
 
 
 def _within_share(advice: Sequence[Recommendation], at: Moment, guards: Guards) -> list[Recommendation]:

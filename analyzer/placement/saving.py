@@ -8,9 +8,7 @@ from analyzer.states import Confidence
 
 WEEK_US = 7 * 86_400_000_000
 ALL = 1000
-# Realised cases of one kind from which on they take the place of what was assumed: as many as a paired comparison of a
-# recurring run needs before it says anything (five runs before and five after).
-CASES_LEAST = 5
+CASES_LEAST = 20  # realised cases of one kind from which on they take an assumption's place: of fewer, P5 is the worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,12 @@ def calibrated(kind: str, share: Share, realised: Mapping[str, Share]) -> Share:
     return shown if shown is not None and shown.cases >= CASES_LEAST else share
 
 
+def realised_share(quantiles: Mapping[str, int], cases: int) -> Share:
+    """Return the share that so many realised cases of a kind show: its quantiles in permille, by name (p5 to p95)."""
+    parts = (quantiles[name] for name in ("p20", "p50", "p80", "p5", "p95"))
+    return Share(*parts, source=f"{cases} realised cases", cases=cases)
+
+
 def sureness(found: Confidence, share: Share | None) -> tuple[Confidence, str]:
     """Return how sure a saving is, and why: as its finding, one less where the share is an assumption.
 
@@ -77,8 +81,8 @@ def sureness(found: Confidence, share: Share | None) -> tuple[Confidence, str]:
     if not share.assumed:
         return found, f"the loss is of {found} confidence; the share saved is that of {share.cases} realised cases"
     lower: Confidence = "medium" if found == "high" else "low"
-    cases = f"only {share.cases}" if share.cases else "no"
-    return lower, f"the loss is of {found} confidence; the share saved is assumed ({share.source}), {cases} case yet"
+    cases = f"{share.cases} realised so far" if share.cases else "none realised yet"
+    return lower, f"the loss is of {found} confidence; the share saved is assumed ({share.source}), {cases}"
 
 
 def reordering(crossings: int, racks: int) -> Share:

@@ -1,7 +1,7 @@
 """What a change of a run must know of it: whether it still runs, until when, how often it comes, what a start takes."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from analyzer.efficiency.checkpoints import bursts
@@ -83,8 +83,8 @@ class Life:
 
 def _rest(run: Standing, now: int) -> tuple[int, str]:
     """Return for how many seconds a run goes on, and from what that is taken."""
-    if run.limit_at is not None:
-        return max(0, run.limit_at - now) // SECOND_US, "until its time limit"
+    if run.limit_at is not None and run.limit_at > now:  # a limit that has passed holds nobody
+        return (run.limit_at - now) // SECOND_US, "until its time limit"
     if run.stage == SERVING:
         return WEEKS_BACK_US // SECOND_US, "a service goes on"
     age = max(0, now - (run.started_at or now))
@@ -94,13 +94,17 @@ def _rest(run: Standing, now: int) -> tuple[int, str]:
     return min(age, WEEKS_BACK_US) // SECOND_US, "as long again as it has run"
 
 
-def read_life(session: "Session", run_ids: Collection[str], restarted: Collection[str]) -> Life:
-    """Read how these runs stand; of those that would have to be restarted also their checkpoints."""
+def read_life(session: "Session", placed: Mapping[str, int | None], restarted: Collection[str]) -> Life:
+    """Read how runs stand; of those that would have to be restarted also their checkpoints.
+
+    `placed` says on how many GPUs each is now: a run that was begun anew may have held more over time. None: not known.
+    """
     (now,) = session.row("SELECT coalesce(max(hour) + 3600000000, 0) FROM ledger_hours")
     span = {"now": now, "since": now - WEEKS_BACK_US}
     (standing,), (waiting,) = statements("placement/standing.sql"), statements("placement/queue_waits.sql")
-    rows = session.rows(standing, {"runs": sorted(run_ids)} | span)
+    rows = session.rows(standing, {"runs": sorted(placed)} | span)
     runs = {row[0]: Standing(*row) for row in rows}
+    runs = {run_id: replace(run, gpus=placed[run_id] or run.gpus) for run_id, run in runs.items()}
     waits = {queue: Wait(median, starts) for queue, median, starts in session.rows(waiting, span)}
     life = Life(now, runs, waits)
     wanted = [run.run_id for run in life.running(restarted)]

@@ -25,7 +25,8 @@ def one_answer(listed: Listed, subject: str | None, form: str, paper: Paper) -> 
     Raises:
         LedgerError: the period has none of this id, or it has no lines of that form.
     """
-    absent = f"this period has no recommendation {subject!r}: gpuledger recommend --all lists them; --since names another period"
+    listing = "gpuledger recommend --all lists them; --since names another period"
+    absent = f"this period has no recommendation {subject!r}: {listing}"
     one = by_id(listed.advice, subject or "", absent)
     if form in LINES:
         return one.id, lines_file(one, form), one

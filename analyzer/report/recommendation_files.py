@@ -43,7 +43,7 @@ COLUMNS = (
     "saves_milliseconds_p5", "saves_milliseconds_p20", "saves_milliseconds_p50", "saves_milliseconds_p80",
     "saves_milliseconds_p95", "saves_micros_p5", "saves_micros_p20", "saves_micros_p50", "saves_micros_p80",
     "saves_micros_p95", "freed_micros_p50", "billed_micros_p50", "cost_to_move_milliseconds", "cost_to_move_micros",
-    "expires_at", "held_back", "instead_of",
+    "currency", "expires_at", "held_back", "instead_of",
 )  # fmt: skip
 
 
@@ -125,10 +125,9 @@ def table(listed: Listed) -> str:
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     if shown:
         found += ["| id | what | who can act | sure | saves a week (P50) |", "|---|---|---|---|---:|"]
-        found += [
-            f"| {one.id} | {_md(f'{one.subject}: {one.title}')} | {_md(one.actor or '-')} | {one.confidence} | {amount} |"
-            for one, amount in zip(shown, amounts, strict=True)
-        ]
+        for one, amount in zip(shown, amounts, strict=True):
+            what, who = _md(f"{one.subject}: {one.title}"), _md(actor_words(one))
+            found.append(f"| {one.id} | {what} | {who} | {one.confidence} | {amount} |")
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
         found += ["", f"Together {together} a week: {_md(bill)}"]
     others = [one for one in listed.advice if not one.stands] if listed.everything else []
@@ -149,18 +148,18 @@ def spreadsheet(listed: Listed) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in listed.advice if listed.everything else listed.standing:
-        writer.writerow([_cell(value) for value in _row(one)])
+        writer.writerow([_cell(value) for value in _row(one, listed.currency)])
     return out.getvalue()
 
 
-def _row(one: Recommendation) -> list[object]:
+def _row(one: Recommendation, currency: str) -> list[object]:
     freed = one.freed.micros.p50 if one.freed is not None and one.freed.micros is not None else None
     billed = one.billed.micros.p50 if one.billed is not None and one.billed.micros is not None else None
     return [
         one.id, one.kind, one.subject, one.title, one.team, one.actor, one.confidence, " ".join(one.finding_ids),
         " ".join(one.notice_ids), one.takes_effect, *_quantiles(one.saves_milliseconds), *_quantiles(one.saves_micros),
-        freed, billed, one.cost_to_move_milliseconds, one.cost_to_move_micros, one.expires_at, one.held_back,
-        one.instead_of,
+        freed, billed, one.cost_to_move_milliseconds, one.cost_to_move_micros, currency, one.expires_at,
+        one.held_back, one.instead_of,
     ]  # fmt: skip
 
 

@@ -98,7 +98,8 @@ def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> lis
     else:
         low, high = gpu_hours(one.saves_milliseconds.p20), f"{gpu_hours(one.saves_milliseconds.p80)} GPU-hours"
     grounds = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
-    words = f"{low} to {high}; {cost_short(one, currency)}; {one.confidence}; {grounds}"
+    whose = f"; {plain(one.team)}" if one.team else ""
+    words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {grounds}"
     return [*found, *paper.wrap(words, " " * HANG)]
 
 

@@ -91,7 +91,7 @@ def cost_words(advice: Recommendation, currency: str) -> str:
 def cost_short(advice: Recommendation, currency: str) -> str:
     """Return what moving costs in a word or two, for the list."""
     if not advice.cost_to_move_milliseconds and not advice.cost_to_move_micros:
-        return "nothing to move" if advice.cost_to_move_micros == 0 else "moving: ask its owner"
+        return "no cost of moving" if advice.cost_to_move.startswith("none") else "cost of moving not known"
     if advice.cost_to_move_micros is None:
         return f"moving costs {gpu_hours(advice.cost_to_move_milliseconds)} GPU-hours"
     return f"moving costs {money(advice.cost_to_move_micros, currency, 0)}"
@@ -106,7 +106,8 @@ def actor_words(advice: Recommendation) -> str:
 
 def when_words(advice: Recommendation, timezone: str) -> str:
     """Return when it takes effect, for how long it can save, and until when it holds."""
-    words = ["at once" if advice.takes_effect == "now" else "from the next start on"]
+    at_once = "with a restart, at once" if advice.restarts else "at once"
+    words = [at_once if advice.takes_effect == "now" else "from the next start on"]
     if outlook := advice.outlook:
         if not outlook.running:
             words.append("the run has ended")

@@ -42,7 +42,8 @@ def bill_words(shown: Sequence[Recommendation], fleet: Sequence[Sku], currency: 
         return f"GPUs freed for other work. The bill itself stays as it is ({words})."
     use = _skus([sku for sku in fleet if sku.purchase_option not in FIXED], fleet, timezone)
     freed = sum(_units(shown)) - billed
-    falls = f"the bill falls by {_whole(billed, shown, currency)} once they are handed back ({use})."
+    of_these = f" ({use})" if use else ""
+    falls = f"the bill falls by {_whole(billed, shown, currency)} once they are handed back{of_these}."
     if freed <= 0:
         return falls
     stays = f" What is paid for either way stays: {words}." if fixed else ""
