@@ -67,8 +67,8 @@ def calibrated(kind: str, share: Share, realised: Mapping[str, Share]) -> Share:
 
 def realised_share(quantiles: Mapping[str, int], cases: int) -> Share:
     """Return the share that so many realised cases of a kind show: its quantiles in permille, by name (p5 to p95)."""
-    parts = (quantiles[name] for name in ("p20", "p50", "p80", "p5", "p95"))
-    return Share(*parts, source=f"{cases} realised cases", cases=cases)
+    p5, p20, p50, p80, p95 = (quantiles[name] for name in ("p5", "p20", "p50", "p80", "p95"))
+    return Share(p20, p50, p80, p5, p95, source=f"{cases} realised cases", cases=cases)
 
 
 def sureness(found: Confidence, share: Share | None) -> tuple[Confidence, str]:

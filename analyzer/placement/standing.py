@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from analyzer.efficiency.checkpoints import bursts
-from analyzer.efficiency.readings import savings
 from analyzer.placement.recommendation import Outlook
 from analyzer.statements import statements
 
@@ -107,12 +106,6 @@ def read_life(session: "Session", placed: Mapping[str, int | None], restarted: C
     runs = {run_id: replace(run, gpus=placed[run_id] or run.gpus) for run_id, run in runs.items()}
     waits = {queue: Wait(median, starts) for queue, median, starts in session.rows(waiting, span)}
     life = Life(now, runs, waits)
-    wanted = [run.run_id for run in life.running(restarted)]
-    return Life(now, runs, waits, {run: _moments(session, run, now) for run in wanted})
-
-
-def _moments(session: "Session", run_id: str, now: int) -> tuple[int, ...]:
-    """Return when the run saved its state, in the last four weeks: as it said itself, or as was seen."""
-    for saved in savings(session, now - WEEKS_BACK_US, now, run_id):
-        return saved.named or bursts(saved.seen)
-    return ()
+    (saving,) = statements("placement/saved.sql")
+    saved = session.rows(saving, {"runs": [run.run_id for run in life.running(restarted)]} | span)
+    return Life(now, runs, waits, {run: bursts(minutes) for run, minutes in saved})

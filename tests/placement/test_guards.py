@@ -63,9 +63,9 @@ def test_what_does_not_pay_now_waits_for_the_next_start_of_a_run_that_comes_agai
 
 def test_without_a_price_time_is_compared_with_time() -> None:
     """A site without prices has guards too."""
-    unpriced = {"saves_micros": None, "cost_to_move_micros": None}
-    assert one(restart(dollars=100, costs=10, **unpriced)).stands
-    assert not one(restart(dollars=100, costs=195, **unpriced)).stands
+    cheap, dear = restart(dollars=100, costs=10), restart(dollars=100, costs=195)
+    assert one(replace(cheap, saves_micros=None, cost_to_move_micros=None)).stands
+    assert not one(replace(dear, saves_micros=None, cost_to_move_micros=None)).stands
 
 
 @pytest.mark.parametrize(("hours", "stands"), [(1, False), (11, False), (12, True)])

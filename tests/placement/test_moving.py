@@ -1,6 +1,7 @@
 """What a restart takes: measured of the run itself where it can be, and called assumed where not."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_several_runs_are_restarted_each_at_its_own_price() -> None:
         ({"started_at": NOW - 90 * DAY}, 28, "as long again as it has run"),
     ],
 )
-def test_for_how_long_a_run_goes_on(facts: dict[str, object], days: int, told: str) -> None:
+def test_for_how_long_a_run_goes_on(facts: dict[str, Any], days: int, told: str) -> None:
     """Its limit if it has one that has not passed; else its like; else its age again, four weeks at most."""
     outlook = life(run(**facts)).outlook(["run"])
     assert outlook is not None
@@ -122,16 +123,16 @@ def session() -> Iterator[Session]:
     fleet.hold("slurm/alpha/1", "n2", ["n2g"], t + HOUR, None, attempt=1, submitted_at=t, **held)
     for node in ("n1", "n2"):
         fleet.sample(node, f"{node}g", t, t + 3 * HOUR)
-    progress = {"run_id": "slurm/alpha/1", "node": "n2"}
-    fleet.add(
-        "progress",
-        [
-            progress | {"started_at": at - MINUTE, "ended_at": at, "checkpoint": f"step-{at}"}
-            for at in range(t + HOUR, t + 2 * HOUR, 15 * MINUTE)
-        ],
-    )
     fleet.analyze(now=t + 3 * HOUR)
     with fleet.store.session() as opened:
+        for minute in range(t + HOUR, t + 2 * HOUR, 15 * MINUTE):
+            opened.execute(
+                "INSERT INTO checkpoints (run_id, minute, written_bytes) VALUES ('slurm/alpha/1', ?, 1)", [minute]
+            )
+            opened.execute(
+                "INSERT INTO checkpoints (run_id, minute, written_bytes) VALUES ('slurm/alpha/1', ?, 1)",
+                [minute + MINUTE],
+            )
         yield opened
     fleet.store.close()
 

@@ -1,7 +1,8 @@
-"""What is saved: five quantiles that keep their order, two parts that sum to it, and shares that realised cases replace."""
+"""What is saved: five quantiles in their order, two parts that sum to it, and shares that realised cases replace."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,11 @@ from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MONDAY, Fleet, priced
 
 amounts = st.integers(0, 10**12)
-shares = st.lists(st.integers(0, 1000), min_size=3, max_size=3).map(sorted).map(lambda parts: Share(*parts))
+shares = (
+    st.lists(st.integers(0, 1000), min_size=3, max_size=3)
+    .map(sorted)
+    .map(lambda parts: Share(parts[0], parts[1], parts[2]))
+)
 
 
 def ordered(range_: Range) -> bool:
@@ -84,7 +89,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     for node, option in options.items():
         fleet.own(node, [f"{node}g"], purchase_option=option)
         fleet.sample(node, f"{node}g", MONDAY, MONDAY + HOUR, memory_used_bytes=10**10)
-        idle = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+        idle: dict[str, Any] = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
         fleet.sample(node, f"{node}g", MONDAY + HOUR, MONDAY + 6 * HOUR, memory_used_bytes=10**10, **idle)
     fleet.hold("slurm/alpha/1", "n1", ["n1g"], MONDAY, MONDAY + 6 * HOUR)
     for node in ("n2", "n3"):
