@@ -51,7 +51,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic
+    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -295,7 +295,7 @@ class Reader:
         advice, owned = self.all_advice(self.findings(period), period), fleet(self.session, period)
         listed = Listed(period, tuple(advice), currency, owned, request.everything)
         if request.what == "recommend":
-            return list_answer(listed, request.format, paper, request.top)
+            return list_answer(listed, request.subject, request.format, paper, request.top)
         return one_answer(listed, request.subject, request.format, paper)
 
 

@@ -41,7 +41,9 @@ class ReadAsked(Spanned):
     """One report: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: Text | SkipJsonSchema[None] = Field(None, description="Of run, explain and show; of traffic a team.")
+    subject: Text | SkipJsonSchema[None] = Field(
+        None, description="Of run, explain and show; of traffic and recommend a team."
+    )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
     ascii: bool = False

@@ -16,10 +16,12 @@ from analyzer.placement.recommendation import Moving, Recommendation, Saved, Tak
 from analyzer.placement.saving import Share, calibrated, sureness, weekly
 from analyzer.placement.site import read_site
 from analyzer.placement.standing import SERVING, Life, read_life
+from analyzer.states import Confidence
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
+NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
 NEXT_START = "none: from its next start on"
 NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
 
@@ -80,7 +82,7 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
     saved, share = _saved(grounds, proposal, facts)
     freed, billed = divided(saved, facts.bill.of(grounds, proposal.move))
     cost = _cost(grounds, proposal, saved, facts.life)
-    confidence, because = sureness(grounds.confidence, share)
+    confidence, because = sureness(grounds.confidence, share) if saved.milliseconds.p95 else NOT_PREDICTED
     return Recommendation(
         id=short_id("r", grounds.key, grounds.team or "", proposal.kind, grounds.cause),
         finding_ids=grounds.finding_ids,

@@ -97,6 +97,7 @@ def recommend(argv: list[str]) -> int:
     """
     parser = _parser("recommend", recommend.__doc__)
     parser.add_argument("--all", action="store_true", dest="everything", help="list also what is held back, and why")
+    parser.add_argument("--team", dest="subject", metavar="NAME", help="what saves this team's GPU time alone")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a recommendation, and no more")
     _add_paper(parser, "csv")
     _add_ledger(parser)

@@ -85,7 +85,7 @@ def ticket(advice: Recommendation, currency: str, timezone: str) -> str:
         ("From", advice.from_),
         ("To", advice.to),
         ("Why", advice.why),
-        ("Saves", f"{saves_words(advice, currency)}; {tails_words(advice, currency)}"),
+        ("Saves", "; ".join(filter(None, (saves_words(advice, currency), tails_words(advice, currency))))),
         ("Of that", split_words(advice, currency)),
         ("Moving costs", cost_words(advice, currency)),
         ("Takes effect", when_words(advice, timezone)),

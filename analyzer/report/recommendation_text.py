@@ -21,6 +21,7 @@ from analyzer.report.recommendation_words import (
     saves_words,
     split_words,
     standing_words,
+    stays,
     tails_words,
     when_words,
 )
@@ -44,7 +45,7 @@ WHERE: dict[Form, str] = {
 class Listed:
     """The recommendations of a period, those that save most first, with what they are read by.
 
-    `everything` lists also what is held back and what is instead of another.
+    `everything` lists also what is held back and what is instead of another; `team` is whose alone they are, or None.
     """
 
     period: Period
@@ -52,6 +53,7 @@ class Listed:
     currency: str
     fleet: tuple[Sku, ...] = ()
     everything: bool = False
+    team: str | None = None
 
     @property
     def standing(self) -> list[Recommendation]:
@@ -65,7 +67,7 @@ def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -
     standing = listed.standing
     if not standing and not (listed.everything and listed.advice):
         return paper.page([*_none(listed, kind, paper)])
-    title = f"{counted(len(standing), 'recommendation')}, {kind} {listed.period.label}"
+    title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
     found = [f"{title}{'saves a week (P50)':>{paper.width - 2 - len(title)}}", ""]
     shown = [one for one in standing if top is not None or not _is_small(one)][:top]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
@@ -82,8 +84,13 @@ def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -
 
 
 def _none(listed: Listed, kind: str, paper: Paper) -> list[str]:
-    found = [f"no recommendation for {kind} {listed.period.label}: gpuledger findings says what was lost"]
+    words = f"no recommendation{_whose(listed)}, {kind} {listed.period.label}: gpuledger findings says what was lost"
+    found = paper.wrap(words, "")
     return found + _left_out(listed, 0, None, paper)
+
+
+def _whose(listed: Listed) -> str:
+    return f" for {plain(listed.team)}" if listed.team is not None else ""
 
 
 def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> list[str]:
@@ -179,7 +186,7 @@ def _moves(advice: Recommendation, paper: Paper) -> list[str]:
     if advice.move is None:
         return []
     words = move_words(advice.move)
-    if len(words) <= paper.width - 20:
+    if stays(advice.move) or len(words) <= paper.width - 20:
         return paper.labelled("MOVES", words)
     here = place_words(advice.move.from_) if advice.move.from_ is not None else "not placed yet"
     there = place_words(advice.move.to) if advice.move.to is not None else "given back"

@@ -6,12 +6,15 @@ from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.report.words import CENTS_UNDER, counted, gpu_hours, moment, money, plain, plain_sentence
 
 WEEK_US = 7 * 86_400_000_000
+NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
 NODES_SHOWN = 4
 HOLDS = {True: "yes", False: "no", None: "?"}
 
 
 def saves_words(advice: Recommendation, currency: str) -> str:
     """Return "$842 / $1,022 / $1,142 a week (P20/P50/P80)", or GPU-hours where no price is known."""
+    if not is_predicted(advice):
+        return NOT_PREDICTED
     words = (
         money_range(advice.saves_micros, currency)
         if advice.saves_micros
@@ -22,11 +25,18 @@ def saves_words(advice: Recommendation, currency: str) -> str:
 
 def saves_in_run(advice: Recommendation, span_us: int, currency: str) -> str:
     """Return what it saves each run of this length: the saving a week was scaled up from what one run lost."""
+    if not is_predicted(advice):
+        return NOT_PREDICTED
     if advice.saves_micros:
         words = money_range(in_span(advice.saves_micros, span_us), currency)
     else:
         words = f"{time_range(in_span(advice.saves_milliseconds, span_us))} GPU-hours"
     return f"{words} each run (P20/P50/P80)"
+
+
+def is_predicted(advice: Recommendation) -> bool:
+    """Return whether anything is said of how much it saves: some changes can only be tried."""
+    return advice.saves_milliseconds.p95 > 0
 
 
 def in_span(weekly: Range, span_us: int) -> Range:
@@ -53,6 +63,8 @@ def time_range(saves: Range) -> str:
 def tails_words(advice: Recommendation, currency: str) -> str:
     """Return "nine in ten between $700 and $1,200", and the GPU time of the likely one where money was told before."""
     saves = advice.saves_micros
+    if not is_predicted(advice):
+        return ""
     if saves is None:
         hours = advice.saves_milliseconds
         return f"nine in ten between {gpu_hours(hours.p5)} and {gpu_hours(hours.p95)}"
@@ -61,7 +73,9 @@ def tails_words(advice: Recommendation, currency: str) -> str:
 
 
 def split_words(advice: Recommendation, currency: str) -> str:
-    """Return what of the likely saving is capacity, and what the bill falls by."""
+    """Return what of the likely saving is capacity, and what the bill falls by; empty where nothing is predicted."""
+    if not is_predicted(advice):
+        return ""
     if advice.billed is None or not advice.billed.milliseconds.p50:
         return "GPUs freed for other work; the bill stays as it is"
     billed = _amount(advice.billed.micros, advice.billed.milliseconds, currency)
@@ -91,7 +105,7 @@ def cost_words(advice: Recommendation, currency: str) -> str:
 def cost_short(advice: Recommendation, currency: str) -> str:
     """Return what moving costs in a word or two, for the list."""
     if not advice.cost_to_move_milliseconds and not advice.cost_to_move_micros:
-        return "no cost of moving" if advice.cost_to_move.startswith("none") else "cost of moving not known"
+        return "no cost of moving" if advice.cost_to_move.startswith("none") else "cost of moving not priced"
     if advice.cost_to_move_micros is None:
         return f"moving costs {gpu_hours(advice.cost_to_move_milliseconds)} GPU-hours"
     return f"moving costs {money(advice.cost_to_move_micros, currency, 0)}"
@@ -137,9 +151,19 @@ def _seconds(value: float | None) -> str:
 
 def move_words(move: Move) -> str:
     """Return from where to where, in GPUs, nodes and racks."""
+    if stays(move):
+        return f"nothing; it stays: {place_words(move.to)}" if move.to is not None else "nothing"
     here = place_words(move.from_) if move.from_ is not None else "not placed yet"
     there = place_words(move.to) if move.to is not None else "given back"
     return f"{here} -> {there}"
+
+
+def stays(move: Move) -> bool:
+    """Return whether all of it stays: the same GPUs of the same hosts, in the same order of ranks."""
+    here, there = move.from_, move.to
+    if here is None or there is None or here.nodes != there.nodes:
+        return False
+    return (here.gpus, here.sku, here.slice_) == (there.gpus, there.sku, there.slice_)
 
 
 def place_words(place: Place) -> str:

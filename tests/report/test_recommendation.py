@@ -134,6 +134,14 @@ def test_what_does_not_stand_is_neither_listed_nor_added_up_and_can_be_asked_for
     assert "NOT NOW. Instead of r-h5w1" in reader.answer(Request("show", "r-dbdbd"))
 
 
+def test_a_team_lead_asks_for_what_is_hers(reader: Reader) -> None:
+    """Her list has its own sum; a team without any is told so."""
+    text = reader.answer(Request("recommend", "team-nlp", ascii=True))
+    assert text.startswith("2 recommendations for team-nlp, week 2026-W46")
+    assert "Together $1,412 a week" in text
+    assert reader.answer(Request("recommend", "team-x")).startswith("no recommendation for team-x, week 2026-W46")
+
+
 def test_the_columns_and_the_parts_of_the_sum_add_up_on_the_page() -> None:
     """$1,022 and $390: $1,178 of it frees GPUs, and $234 leave the bill."""
     shown = [one for one in example_week.recommendations() if one.id == "r-3mx8"] + [move()]
@@ -196,3 +204,15 @@ def test_the_published_schema_is_the_model_s(
     assert SCHEMA.read_text() == schema_text()
     assert recommend(["--schema"]) == 0
     assert capsys.readouterr().out == schema_text()
+
+
+def test_what_is_not_predicted_is_no_row_of_zeros(reader: Reader) -> None:
+    """$0 / $0 / $0 would say that it saves nothing; nobody knows."""
+    nothing = Range(0, 0, 0, 0, 0)
+    here = Place(("n14",), ("rack-2",), 8, "H100-80GB")
+    unknown = replace(move(), saves_milliseconds=nothing, saves_micros=nothing, move=Move(here, here))
+    own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [unknown]))
+    text = own.answer(Request("show", "r-mvmvm"))
+    assert "saves         not predicted: try it, and compare" in text
+    assert "$0" not in text
+    assert "MOVES         nothing; it stays: 8 H100-80GB on n14 (rack-2)" in text
