@@ -9,13 +9,15 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
+from analyzer.placement.guard_settings import TABLE, guards_of
+from analyzer.placement.guards import DEFAULT, Guards
 from analyzer.pricing.book import PriceBook
 from analyzer.serving.policy import PolicyBook
 from analyzer.teams import TeamBook
 from analyzer.toml_entry import Entry, read_toml
 from analyzer.traffic.tariff import TariffBook
 
-TABLES = ("agent", "collector", "analyzer")
+TABLES = ("agent", "collector", "analyzer", TABLE)
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "tariffs", "services")  # beside the settings that name them
@@ -42,6 +44,7 @@ class Settings:
     )
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
+    guards: Guards = field(default=DEFAULT, metadata=_about("the table [placement]"))
 
     def __post_init__(self) -> None:
         try:
@@ -90,8 +93,10 @@ class Settings:
         Raises:
             ConfigError: a key is unknown or a value is wrong; the sentence names both.
         """
-        settings = cls() if path is None else _from_file(cls(), path)
-        return _from_environment(settings, os.environ if environ is None else environ)
+        content = Entry("the settings", {}, TABLES) if path is None else read_toml(path, TABLES)
+        around = os.environ if environ is None else environ
+        settings = cls() if path is None else _from_file(cls(), content, path)
+        return replace(_from_environment(settings, around), guards=guards_of(content, around))
 
     @classmethod
     def beside(cls, store: Path, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -100,9 +105,14 @@ class Settings:
         return cls.read(path if path.exists() else None, environ)
 
 
-def _from_file(settings: Settings, path: Path) -> Settings:
-    known = [key.name for key in fields(Settings)]
-    table = read_toml(path, TABLES).table("analyzer", known)
+def _own_keys() -> list[str]:
+    """Return the keys of [analyzer]; the guards have a table of their own."""
+    return [key.name for key in fields(Settings) if key.name != "guards"]
+
+
+def _from_file(settings: Settings, content: Entry, path: Path) -> Settings:
+    known = _own_keys()
+    table = content.table("analyzer", known)
     given: dict[str, Any] = {name: _value(table, name, path.parent) for name in known if table.has(name)}
     return replace(settings, **given)
 
@@ -115,7 +125,7 @@ def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
 
 
 def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    known = [key.name for key in fields(Settings)]
+    known = _own_keys()
     given: dict[str, Any] = {}
     for variable in sorted(name for name in environ if name.startswith(ENVIRONMENT)):
         name = variable.removeprefix(ENVIRONMENT).lower()

@@ -1,24 +1,24 @@
 """Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from time import time_ns
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from analyzer.argument.argue import argue
 from analyzer.casebook.case import Case, read_case
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.ids import by_id
+from analyzer.judges import Judges
 from analyzer.notices.book import Looked, look
 from analyzer.period import Calendar, Period
-from analyzer.placement.advise import recommendations
+from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
-from analyzer.report.coverage import hours, newest_hour_end, unjudged
+from analyzer.report.coverage import fleet, hours, newest_hour_end, unjudged
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
@@ -26,14 +26,14 @@ from analyzer.report.finding_view import Explained
 from analyzer.report.html import finding_html, text_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
-from analyzer.report.recommendation_text import recommendation_text, recommendations_text
-from analyzer.report.run import Point, RunReport, find_run, run_facts, run_names, run_report, run_span
+from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
+from analyzer.report.recommendation_text import Listed
+from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.states import Confidence
-from analyzer.timeline import timeline
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
@@ -42,8 +42,8 @@ from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
 What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show"]
-Format = Literal["text", "json", "html", "markdown", "svg"]
-T = TypeVar("T", Finding, Recommendation)
+Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
+OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic
+    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -114,20 +114,6 @@ def _count(query: Mapping[str, str], name: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judges:
-    """Who reads the ledger's losses: what was found, what is advised, how a run went over time."""
-
-    findings: Callable[[Session, int, int, str | None], list[Finding]]
-    recommendations: Callable[[Session, list[Finding], int, int], list[Recommendation]]
-    timeline: Callable[[Session, str, int], Sequence[Point]]
-
-    @classmethod
-    def own(cls) -> "Judges":
-        """Return the analyzer's own."""
-        return cls(findings, recommendations, timeline)
-
-
-@dataclass(frozen=True, slots=True)
 class Reader:
     """Reads one ledger with one site's settings, for one request: what it found once, it does not look for again."""
 
@@ -152,6 +138,8 @@ class Reader:
             LedgerError: the ledger has no such thing.
         """
         paper = Paper(request.width, request.ascii)
+        if OF_ONE.get(request.format, request.what) != request.what:
+            raise ConfigError(f"{request.format} is a form of {OF_ONE[request.format]} alone, not of {request.what}")
         if request.what == "week":
             return self._week(request, paper)
         if request.what == "run":
@@ -161,6 +149,8 @@ class Reader:
         title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
+        if request.what in ("recommend", "show") and request.format in FILES:
+            return text
         return formatted(text, request.format, title)
 
     def period(self, since: str | None, until: str | None = None) -> Period:
@@ -208,8 +198,15 @@ class Reader:
         return self._found[span]
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
-        """Return what the analyzer recommends against these findings, most saved first."""
-        return list(by_saving(self.judges.recommendations(self.session, found, period.start, period.end)))
+        """Return what the analyzer recommends now against these findings, most saved first."""
+        return [one for one in self.all_advice(found, period) if one.stands]
+
+    def all_advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return also what a guard holds back, and what is instead of a better one, each with its reason."""
+        priced = by_saving(self.judges.recommendations(self.session, found, period.start, period.end))
+        gpus = sum(sku.gpus for sku in fleet(self.session, period))
+        now = newest_hour_end(self.session) or period.end
+        return guarded(priced, Moment(period.end, now, self.clock(), gpus), self.settings.guards)
 
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
@@ -222,7 +219,7 @@ class Reader:
             LedgerError: the period has none of this id.
         """
         found, case = self.findings(period), self.case(period)
-        finding = _by_id(found, finding_id, "finding", "gpuledger findings")
+        finding = _finding_of(found, finding_id)
         return Explained(
             finding,
             self.settings.currency,
@@ -231,7 +228,7 @@ class Reader:
             case.lives.get(finding.id),
             case.word(finding.id, period),
             case.mutes.get(finding.id),
-            tuple(one for one in self.advice([finding], period) if finding.id in one.finding_ids),
+            tuple(one for one in self.advice(found, period) if finding.id in one.finding_ids),
         )
 
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
@@ -295,12 +292,11 @@ class Reader:
         if request.what == "explain":
             explained = self.explain(request.subject, period)
             return explained.finding.id, explain_text(explained, paper), explain_data(explained)
-        found = self.findings(period)
-        advice = self.advice(found, period)
+        advice, owned = self.all_advice(self.findings(period), period), fleet(self.session, period)
+        listed = Listed(period, tuple(advice), currency, owned, request.everything)
         if request.what == "recommend":
-            return "recommendations", recommendations_text(period, advice, currency, paper, request.top), advice
-        one = _by_id(advice, request.subject, "recommendation", "gpuledger recommend")
-        return one.id, recommendation_text(one, currency, paper), one
+            return list_answer(listed, request.subject, request.format, paper, request.top)
+        return one_answer(listed, request.subject, request.format, paper)
 
 
 def formatted(text: str, form: str, title: str) -> str:
@@ -312,6 +308,6 @@ def formatted(text: str, form: str, title: str) -> str:
     return f"```text\n{text}```\n" if form == "markdown" else text
 
 
-def _by_id(among: list[T], subject: str | None, noun: str, listing: str) -> T:
-    absent = f"this period has no {noun} {subject!r}: {listing} lists them; --since names another period"
-    return by_id(among, subject or "", absent)
+def _finding_of(found: list[Finding], subject: str | None) -> Finding:
+    absent = f"this period has no finding {subject!r}: gpuledger findings lists them; --since names another period"
+    return by_id(found, subject or "", absent)

@@ -13,7 +13,8 @@ from analyzer.api.routes import add_api
 from analyzer.config import Settings
 from analyzer.doctor.sight import Live
 from analyzer.fleet_metrics.snapshot import FleetPage
-from analyzer.reading import Judges, Reader
+from analyzer.judges import Judges
+from analyzer.reading import Reader
 from collector.access.gate import Gate
 from collector.access.opening import access_of
 from collector.app import create_app

@@ -23,6 +23,9 @@ _TYPES = {
     "html": "text/html; charset=utf-8",
     "markdown": "text/markdown; charset=utf-8",
     "svg": "image/svg+xml",
+    "csv": "text/csv; charset=utf-8",
+    "slurm": "text/plain; charset=utf-8",
+    "kubernetes": "application/yaml; charset=utf-8",
 }
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -38,12 +41,14 @@ class ReadAsked(Spanned):
     """One report: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: Text | SkipJsonSchema[None] = Field(None, description="Of run, explain and show; of traffic a team.")
+    subject: Text | SkipJsonSchema[None] = Field(
+        None, description="Of run, explain and show; of traffic and recommend a team."
+    )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
     ascii: bool = False
     top: Annotated[int, Field(ge=1, le=MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
-    everything: bool = Field(False, description="List suspicions and muted ones too.")
+    everything: bool = Field(False, description="List suspicions and muted ones too; what a guard holds back.")
     traffic: bool = Field(False, description="Of a run: the whole matrix of who sent how much to whom.")
     sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
     unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")

@@ -19,10 +19,11 @@ from analyzer.api.when import period_of
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
+from analyzer.judges import Judges
 from analyzer.notices.book import Looked, look
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
-from analyzer.reading import Judges, Reader
+from analyzer.reading import Reader
 from analyzer.report.coverage import unjudged
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
@@ -84,10 +85,14 @@ class Reading:
         return [finding for finding in self._all_findings(period) if self.scope.sees(finding)]
 
     def advice(self, period: Period) -> list[Recommendation]:
-        """Return the recommendations of a period that may be seen."""
+        """Return what is recommended now, of what may be seen."""
+        return [advice for advice in self.all_advice(period) if advice.stands]
+
+    def all_advice(self, period: Period) -> list[Recommendation]:
+        """Return the recommendations of a period that may be seen, also what is held back or instead of another."""
         made = self.kept.get(
             ("advice", self.generation, period.start, period.end),
-            lambda: self.whole.advice(self._all_findings(period), period),
+            lambda: self.whole.all_advice(self._all_findings(period), period),
         )
         return [advice for advice in made if self.scope.sees(advice)]
 

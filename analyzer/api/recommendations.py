@@ -6,12 +6,13 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from analyzer.api.advice import Advice, advice_data
 from analyzer.api.asking import READS, Paged, Spanned, Text, Texts
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.faults import GoneError
-from analyzer.api.model import CostMicros, Document, Listing, Milliseconds, Model, Span
+from analyzer.api.model import Document, Listing, Span
 from analyzer.ids import by_id, pattern
-from analyzer.placement.recommendation import Range, Recommendation
+from analyzer.placement.recommendation import Recommendation
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
 FINDINGS_MAX = 50
@@ -23,43 +24,13 @@ class AdviceAsked(Spanned, Paged):
     team: Texts = Field([])
     kind: Texts = Field([])
     finding: Annotated[list[Text], Field(max_length=FINDINGS_MAX)] = Field([], description="Against these findings.")
+    everything: bool = Field(False, description="Also what a guard holds back, and what is instead of a better one.")
 
 
-class SavedTime(Model):
-    """A prediction of GPU time, a week: one in five times less than p20, one in five times more than p80."""
+class AdviceItem(Advice):
+    """One concrete change, with all its lines to paste in one text."""
 
-    p20: Milliseconds
-    p50: Milliseconds
-    p80: Milliseconds
-
-
-class SavedMoney(Model):
-    """A prediction of money, a week."""
-
-    p20: CostMicros
-    p50: CostMicros
-    p80: CostMicros
-
-
-class AdviceItem(Model):
-    """One concrete change. What it saves is predicted, and is never more than is at stake."""
-
-    id: str
-    finding_ids: list[str]
-    kind: str
-    subject: str
-    team: str | None
-    actor: str | None
-    title: str
-    from_: str = Field(serialization_alias="from")
-    to: str
-    why: str
-    saves_milliseconds: SavedTime
-    saves_micros: SavedMoney | None = Field(description="null where no price is known.")
-    cost_to_move: str
-    cost_to_move_micros: CostMicros | None
     artefact: str = Field(description="The lines to paste.")
-    losers: str = Field(description="Who loses by it.")
 
 
 class AdvicePage(Listing):
@@ -97,7 +68,8 @@ def advice_page(reading: Reading, asked: AdviceAsked) -> AdvicePage:
     """Return one page of recommendations."""
     place = reading.place(asked.cursor, (str,))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    found = [advice for advice in reading.advice(period) if _is_wanted(advice, asked)]
+    among = reading.all_advice(period) if asked.everything else reading.advice(period)
+    found = [advice for advice in among if _is_wanted(advice, asked)]
     begin = _after(found, place.key[0]) if place else 0
     shown = found[begin : begin + asked.limit]
     return AdvicePage(
@@ -136,30 +108,9 @@ def advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceD
     """
     period = reading.period(asked.since, asked.until)
     absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
-    found = by_id(reading.advice(period), advice_id, absent)
+    found = by_id(reading.all_advice(period), advice_id, absent)
     return AdviceDocument(**reading.head(), period=Span.of(period), recommendation=_item(found))
 
 
 def _item(advice: Recommendation) -> AdviceItem:
-    return AdviceItem(
-        id=advice.id,
-        finding_ids=list(advice.finding_ids),
-        kind=advice.kind,
-        subject=advice.subject,
-        team=advice.team,
-        actor=advice.actor,
-        title=advice.title,
-        from_=advice.from_,
-        to=advice.to,
-        why=advice.why,
-        saves_milliseconds=SavedTime(**_quantiles(advice.saves_milliseconds)),
-        saves_micros=SavedMoney(**_quantiles(advice.saves_micros)) if advice.saves_micros else None,
-        cost_to_move=advice.cost_to_move,
-        cost_to_move_micros=advice.cost_to_move_micros,
-        artefact=advice.artefact,
-        losers=advice.losers,
-    )
-
-
-def _quantiles(predicted: Range) -> dict[str, int]:
-    return {"p20": predicted.p20, "p50": predicted.p50, "p80": predicted.p80}
+    return AdviceItem.model_validate(advice_data(advice) | {"artefact": advice.artefact})

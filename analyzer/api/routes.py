@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from analyzer.config import Settings
-    from analyzer.reading import Judges
+    from analyzer.judges import Judges
     from collector.store.session import Session
 
 LOG = logging.getLogger(__name__)

@@ -1,42 +1,88 @@
 """From each finding to one concrete change: from, to, why, what it saves a week, what it costs to move."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Finding
 from analyzer.ids import short_id
-from analyzer.placement.grounds import Grounds, of_finding
-from analyzer.placement.proposal import Proposal, Saved
-from analyzer.placement.recommendation import Recommendation
-from analyzer.placement.rules import FINDINGS
-from analyzer.placement.saving import weekly
-from analyzer.placement.site import Site, read_site
+from analyzer.placement.billing import Bill, divided, read_bill
+from analyzer.placement.gather import gather
+from analyzer.placement.grounds import Grounds
+from analyzer.placement.latency import Latency
+from analyzer.placement.moving import gpu_milliseconds, moving, moving_words
+from analyzer.placement.proposal import SETTING, Proposal
+from analyzer.placement.recommendation import Moving, Recommendation, Saved, Takes
+from analyzer.placement.saving import Share, calibrated, sureness, weekly
+from analyzer.placement.site import read_site
+from analyzer.placement.standing import SERVING, Life, read_life
+from analyzer.states import Confidence
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
+NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
+NEXT_START = "none: from its next start on"
+NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
 
-def recommendations(session: "Session", found: Sequence[Finding], start_us: int, end_us: int) -> list[Recommendation]:
-    """Return what to change for these findings, by money saved a week (P50); suspicions give none."""
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What all proposals of a period are priced with. `realised` has the shares that were borne out, by kind."""
+
+    life: Life
+    bill: Bill
+    start_us: int
+    end_us: int
+    realised: Mapping[str, Share]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What moving costs: in words, in GPU time and money (None: no price), and what has to be restarted."""
+
+    words: str
+    milliseconds: int
+    micros: int | None
+    moving: Moving | None
+    takes_effect: Takes
+
+
+def recommendations(
+    session: "Session",
+    found: Sequence[Finding],
+    start_us: int,
+    end_us: int,
+    *,
+    realised: Mapping[str, Share] | None = None,
+) -> list[Recommendation]:
+    """Return what to change for these findings, by money saved a week (P50); suspicions give none.
+
+    No guard has looked at them yet (analyzer/placement/guards.py). `realised` are shares by kind that take the place of
+    what is assumed, once enough cases show them.
+    """
     site = read_site(session, start_us, end_us)
-    advised = [advice for finding in found if (advice := _advise(finding, site, end_us - start_us)) is not None]
+    proposed = list(gather(session, site, found, start_us, end_us))
+    runs = {run for grounds, _ in proposed for run in grounds.run_ids}
+    restarted = {run for grounds, proposal in proposed if proposal.moving_gpu_ms for run in grounds.run_ids}
+    facts = _Facts(
+        read_life(session, {run: site.runs[run].gpus if run in site.runs else None for run in runs}, restarted),
+        read_bill(session, runs, start_us, end_us),
+        start_us,
+        end_us,
+        realised or {},
+    )
+    advised = [_recommendation(grounds, proposal, facts) for grounds, proposal in proposed]
     return sorted(
         advised, key=lambda r: (-(r.saves_micros.p50 if r.saves_micros else 0), -r.saves_milliseconds.p50, r.id)
     )
 
 
-def _advise(finding: Finding, site: Site, period_us: int) -> Recommendation | None:
-    if finding.suspicion:
-        return None
-    for rule in FINDINGS:
-        if (rule.state, rule.cause) == (finding.state, finding.cause):
-            proposal = rule.propose(finding, site)
-            return _recommendation(of_finding(finding), proposal, period_us) if proposal else None
-    return None
-
-
-def _recommendation(grounds: Grounds, proposal: Proposal, period_us: int) -> Recommendation:
-    saved = _saved(grounds, proposal, period_us)
+def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Recommendation:
+    saved, share = _saved(grounds, proposal, facts)
+    freed, billed = divided(saved, facts.bill.of(grounds, proposal.move))
+    cost = _cost(grounds, proposal, saved, facts.life)
+    confidence, because = sureness(grounds.confidence, share) if saved.milliseconds.p95 else NOT_PREDICTED
     return Recommendation(
         id=short_id("r", grounds.key, grounds.team or "", proposal.kind, grounds.cause),
         finding_ids=grounds.finding_ids,
@@ -50,27 +96,77 @@ def _recommendation(grounds: Grounds, proposal: Proposal, period_us: int) -> Rec
         why=proposal.why,
         saves_milliseconds=saved.milliseconds,
         saves_micros=saved.micros,
-        cost_to_move=proposal.cost_to_move,
-        cost_to_move_micros=_moving(grounds, proposal),
+        cost_to_move=cost.words,
+        cost_to_move_micros=cost.micros,
         artefacts=proposal.artefacts,
         losers=proposal.losers,
+        winners=proposal.winners,
+        notice_ids=grounds.notice_ids,
+        run_ids=grounds.run_ids,
+        cause=grounds.cause,
+        confidence=confidence,
+        sure_because=because,
+        freed=freed,
+        billed=billed,
+        cost_to_move_milliseconds=cost.milliseconds,
+        takes_effect=cost.takes_effect,
+        moving=cost.moving,
+        outlook=facts.life.outlook(grounds.run_ids),
+        move=proposal.move,
+        constraints=proposal.constraints,
+        latency=proposal.latency or _untimed(grounds, facts.life),
+        expires_at=_last_end(grounds, facts.life),
     )
 
 
-def _saved(grounds: Grounds, proposal: Proposal, period_us: int) -> Saved:
-    """Return what a proposal saves a week: an amount of its own, or a share of what it stands on."""
+def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
+    """Return what a proposal saves a week: an amount of its own, or a share (returned too) of what it stands on."""
     if isinstance(proposal.saves, Saved):
-        return proposal.saves
-    return Saved(
-        weekly(grounds.milliseconds or 0, period_us, proposal.saves),
-        None if grounds.micros is None else weekly(grounds.micros, period_us, proposal.saves),
-    )
+        return proposal.saves, None
+    share, period_us = calibrated(proposal.kind, proposal.saves, facts.realised), facts.end_us - facts.start_us
+    micros = None if grounds.micros is None else weekly(grounds.micros, period_us, share)
+    return Saved(weekly(grounds.milliseconds or 0, period_us, share), micros), share
 
 
-def _moving(grounds: Grounds, proposal: Proposal) -> int | None:
-    """Return the price of the GPU time that moving takes, at the finding's own rate; None where no price is known."""
+def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
+    """Return what moving costs: as measured of the runs that would be restarted, nothing where none runs any more."""
+    running = life.running(grounds.run_ids)
     if proposal.moving_gpu_ms == 0:
-        return 0
-    if grounds.micros is None or not grounds.milliseconds:
+        is_setting = proposal.cost_to_move == SETTING or not running
+        return _Cost(proposal.cost_to_move, 0, 0, None, "next_start" if is_setting else "now")
+    known = [run for run in grounds.run_ids if run in life.runs]
+    if known and not running:
+        return _Cost(NEXT_START, 0, 0, None, "next_start")
+    cost = moving(running, life, proposal.move)
+    if cost is None:  # nothing is known of the runs: the proposal's own word stands
+        took = proposal.moving_gpu_ms
+        return _Cost(proposal.cost_to_move, took, _price(took, grounds, saved), Moving(0, ()), "now")
+    took = gpu_milliseconds(cost)
+    return _Cost(moving_words(cost, len(running)), took, _price(took, grounds, saved), cost, "now")
+
+
+def _price(milliseconds: int, grounds: Grounds, saved: Saved) -> int | None:
+    """Return the price of GPU time at the rate of what the change stands on; None where no price is known."""
+    if grounds.milliseconds:
+        return None if grounds.micros is None else grounds.micros * milliseconds // grounds.milliseconds
+    if saved.micros is None or not saved.milliseconds.p50:
         return None
-    return grounds.micros * proposal.moving_gpu_ms // grounds.milliseconds
+    return saved.micros.p50 * milliseconds // saved.milliseconds.p50
+
+
+def _untimed(grounds: Grounds, life: Life) -> Latency | None:
+    """Return that a service's requests are not timed; None of what is no service."""
+    return NOT_TIMED if any(life.runs[run].stage == SERVING for run in grounds.run_ids if run in life.runs) else None
+
+
+def _last_end(grounds: Grounds, life: Life) -> int | None:
+    """Return when the last of its runs reaches its time limit; None where one has none, or runs of its name come again.
+
+    A guard lets every recommendation end some days after its period.
+    """
+    outlook = life.outlook(grounds.run_ids)
+    running = life.running(grounds.run_ids)
+    limits = [run.limit_at for run in running if run.limit_at is not None and run.limit_at > life.now]
+    if outlook is None or outlook.recurs or not limits or len(limits) < len(running):
+        return None
+    return max(limits)

@@ -25,6 +25,7 @@ class Grounds:
     notice_ids: tuple[str, ...] = ()
     milliseconds: int | None = None
     micros: int | None = None
+    state: str | None = None
 
     @property
     def key(self) -> str:
@@ -44,6 +45,7 @@ def of_finding(finding: Finding) -> Grounds:
         (finding.id,),
         milliseconds=finding.milliseconds,
         micros=finding.at_stake_micros,
+        state=finding.state,
     )
 
 

@@ -6,26 +6,22 @@ from analyzer.placement.artefact import Artefact
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.latency import Latency
 from analyzer.placement.move import Move
-from analyzer.placement.recommendation import Range
+from analyzer.placement.recommendation import Saved
 from analyzer.placement.saving import Share
+
+__all__ = ["RESTART_MS", "SETTING", "Proposal", "Saved", "restart"]
 
 # One restart from a checkpoint: image, model load and warm-up. An assumption until it is measured of the run itself.
 RESTART_MS = 12 * 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What a change saves a week where that is no share of a finding's loss; `micros` is None where unpriced."""
-
-    milliseconds: Range
-    micros: Range | None
+SETTING = "none: a setting, from the next start on"
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """One change. `saves` is a share of the loss it stands on, or an amount of its own.
 
-    `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start.
+    `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start. Where it is
+    more, runs are restarted, and what is measured of them takes its place (analyzer/placement/moving.py).
     """
 
     kind: str
@@ -40,7 +36,7 @@ class Proposal:
     move: Move | None = None
     constraints: tuple[Constraint, ...] = ()
     latency: Latency | None = None  # of a service, always
-    cost_to_move: str = "none: a setting, from the next start on"
+    cost_to_move: str = SETTING
     moving_gpu_ms: int = 0
     actor: str | None = None
 

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 VERSION = 1  # raised when a field changes its meaning or goes; new fields do not raise it
-_NAMES = {"klass": "class", "from_": "from"}
+_NAMES = {"klass": "class", "from_": "from", "slice_": "slice"}
 
 
 def as_json(schema: str, report: object) -> str:

@@ -20,6 +20,7 @@ from analyzer.report.finding_text import check_words
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
+from analyzer.report.schema import schema_text
 from collector.config import load
 from collector.store.database import Store
 
@@ -88,22 +89,40 @@ def findings_explain(argv: list[str]) -> int:
 
 
 def recommend(argv: list[str]) -> int:
-    """What to move or change, and what each saves."""
+    """What to move or change and what each saves a week, those that save most first.
+
+    Nothing is changed by it: whoever may act pastes the lines that `show` prints. Savings are predictions, and findings
+    share no GPU time, so that they may be added up. What a guard holds back (it does not pay, it comes too soon, it was
+    rejected) or what is instead of a better one is listed by --all, with the reason.
+    """
     parser = _parser("recommend", recommend.__doc__)
-    _add_paper(parser)
+    parser.add_argument("--all", action="store_true", dest="everything", help="list also what is held back, and why")
+    parser.add_argument("--team", dest="subject", metavar="NAME", help="what saves this team's GPU time alone")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of a recommendation, and no more")
+    _add_paper(parser, "csv")
     _add_ledger(parser)
-    return _read("recommend", parser.parse_args(argv))
+    options = parser.parse_args(argv)
+    if options.schema:
+        _write(schema_text(), options)
+        return OK
+    return _read("recommend", options)
 
 
 def show(argv: list[str]) -> int:
-    """One recommendation, with the lines to paste."""
-    return _one("show", "recommendation", show.__doc__, argv)
+    """One recommendation: from where to where, why, what it saves and costs, what was checked, and the lines to paste.
+
+    slurm and kubernetes print the lines alone, to paste or to pipe; markdown is a ticket for an issue tracker; json is
+    the whole document (its schema: gpuledger recommend --schema).
+    """
+    return _one("show", "recommendation", show.__doc__, argv, forms=("slurm", "kubernetes"))
 
 
-def _one(what: What, noun: str, about: str | None, argv: list[str], name: str | None = None) -> int:
+def _one(
+    what: What, noun: str, about: str | None, argv: list[str], name: str | None = None, forms: tuple[str, ...] = ()
+) -> int:
     parser = _parser(name or what, about)
     parser.add_argument("subject", metavar="ID", help=f"the {noun}'s id")
-    _add_paper(parser)
+    _add_paper(parser, *forms)
     _add_ledger(parser)
     return _read(what, parser.parse_args(argv))
 
@@ -116,10 +135,10 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"gpuledger {name}", description=about)
 
 
-def _add_paper(parser: argparse.ArgumentParser) -> None:
+def _add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
     parser.add_argument(
         "--format",
-        choices=("text", "json", "html", "markdown", "svg"),
+        choices=("text", "json", "html", "markdown", "svg", *more),
         default="text",
         help="html: one file for a browser; svg: a picture of the terminal; json is stable (default: text)",
     )

@@ -14,11 +14,12 @@ NOT_JUDGED_SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Sku:
-    """GPUs of one kind: how many were owned in the period, and how they were bought."""
+    """GPUs of one kind: how many were owned in the period, how they were bought, and until when if that is one time."""
 
     sku: str | None
     purchase_option: str | None
     gpus: int
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,18 @@ def fleet(session: Session, period: Period) -> tuple[Sku, ...]:
     """Return the GPUs that the ledger covers, most numerous first."""
     where, values = within(period)
     rows = session.rows(
-        f"SELECT sku, purchase_option, count(DISTINCT gpu_uuid) AS gpus FROM ledger WHERE {where} "
-        "GROUP BY ALL ORDER BY gpus DESC, sku, purchase_option",
+        f"""
+        WITH ends AS (
+            SELECT sku, purchase_option, max(owned_until) AS until FROM ownership GROUP BY ALL
+            HAVING count(*) = count(owned_until) AND min(owned_until) = max(owned_until)
+        ), owned AS (
+            SELECT sku, purchase_option, count(DISTINCT gpu_uuid) AS gpus FROM ledger WHERE {where} GROUP BY ALL
+        )
+        SELECT o.sku, o.purchase_option, o.gpus, e.until
+        FROM owned o LEFT JOIN ends e
+            ON e.sku IS NOT DISTINCT FROM o.sku AND e.purchase_option IS NOT DISTINCT FROM o.purchase_option
+        ORDER BY o.gpus DESC, o.sku, o.purchase_option
+        """,
         values,
     )
     return tuple(Sku(*row) for row in rows)

@@ -25,7 +25,7 @@ from analyzer.report.finding_view import (
     state_words,
 )
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_text import saves_words
+from analyzer.report.recommendation_words import saves_words
 from analyzer.report.words import counted, day, gpu_hours, money, plain, plain_sentence, span_words
 
 COLUMN, HEAD = 14, 8

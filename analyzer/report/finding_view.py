@@ -12,7 +12,7 @@ from analyzer.findings import Finding
 from analyzer.period import Period, local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.finding_told import told
-from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
+from analyzer.report.recommendation_words import actor_words, saves_in_run, saves_words
 from analyzer.report.words import (
     counted,
     day,

@@ -9,11 +9,12 @@ from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
 from analyzer.report.record_text import record_words
-from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words
+from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.sentences import first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
 from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
-from analyzer.report.week_text import WORTH_DOING_SHOWN, prices_words, saving_column, silent_words, status_words
+from analyzer.report.week_text import WORTH_DOING_SHOWN, prices_words, silent_words, status_words
 from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -52,7 +53,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "teams": team_lines(report) if report.teams else (),
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,
-        "bill": bill_sentence(report.fleet) if report.fleet else "",
+        "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],

@@ -1,98 +1,212 @@
-"""Recommendations as text: the list, and one with the lines to paste."""
+"""Recommendations as text: the list, and one with all that speaks for and against it and the lines to paste."""
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from analyzer.period import Period
-from analyzer.placement.recommendation import Range, Recommendation
+from analyzer.placement.artefact import Artefact, Form
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report.coverage import Sku
 from analyzer.report.paper import Paper
-from analyzer.report.words import CENTS_UNDER, MICROS, gpu_hours, money, plain
+from analyzer.report.recommendation_words import (
+    HOLDS,
+    actor_words,
+    cost_short,
+    cost_words,
+    latency_words,
+    money_places,
+    move_words,
+    place_words,
+    saves_words,
+    split_words,
+    standing_words,
+    stays,
+    tails_words,
+    when_words,
+)
+from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.words import MICROS, counted, gpu_hours, money, plain, plain_sentence
 
-WEEK_US = 7 * 86_400_000_000
 LEAST_MICROS = MICROS  # a week; the list leaves out what likely saves less
+HANG = 10
+WHERE: dict[Form, str] = {
+    "slurm": "PASTE into the batch script, or run on a login node",
+    "kubernetes": "APPLY to the cluster",
+    "rankfile": "PASTE into the batch script",
+    "mig": "RUN as root on the host, drained before",
+    "shell": "RUN on the host",
+    "python": "CHANGE in the run's program",
+    "config": "CHANGE in the settings of the run's software",
+}
 
 
-def saves_words(advice: Recommendation, currency: str) -> str:
-    """Return "$842 / $1,022 / $1,142 a week (P20/P50/P80)", or GPU-hours where no price is known."""
-    words = (
-        money_range(advice.saves_micros, currency)
-        if advice.saves_micros
-        else f"{time_range(advice.saves_milliseconds)} GPU-hours"
-    )
-    return f"{words} a week (P20/P50/P80)"
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The recommendations of a period, those that save most first, with what they are read by.
+
+    `everything` lists also what is held back and what is instead of another; `team` is whose alone they are, or None.
+    """
+
+    period: Period
+    advice: tuple[Recommendation, ...]
+    currency: str
+    fleet: tuple[Sku, ...] = ()
+    everything: bool = False
+    team: str | None = None
+
+    @property
+    def standing(self) -> list[Recommendation]:
+        """Those that are recommended now."""
+        return [one for one in self.advice if one.stands]
 
 
-def saves_in_run(advice: Recommendation, span_us: int, currency: str) -> str:
-    """Return what it saves each run of this length: the saving a week was scaled up from what one run lost."""
-    if advice.saves_micros:
-        words = money_range(in_span(advice.saves_micros, span_us), currency)
+def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -> str:
+    """Return the list, those that save most first, with their sum; what is left out is counted."""
+    kind = "week" if "-W" in listed.period.label else "period"
+    standing = listed.standing
+    if not standing and not (listed.everything and listed.advice):
+        return paper.page([*_none(listed, kind, paper)])
+    title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
+    found = [f"{title}{'saves a week (P50)':>{paper.width - 2 - len(title)}}", ""]
+    shown = [one for one in standing if top is not None or not _is_small(one)][:top]
+    amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
+    for one, amount in zip(shown, amounts, strict=True):
+        found += _entry(one, amount, listed.currency, paper)
+    if len(shown) > 1:
+        bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
+        found += ["", *paper.wrap(f"Together {together} a week: {bill}")]
+    found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, paper)) else []
+    if listed.everything:
+        found += _others(listed, paper)
+    following = (shown or listed.advice)[0].id
+    return paper.page([*found, "", f"next: gpuledger show {following}"])
+
+
+def _none(listed: Listed, kind: str, paper: Paper) -> list[str]:
+    words = f"no recommendation{_whose(listed)}, {kind} {listed.period.label}: gpuledger findings says what was lost"
+    found = paper.wrap(words, "")
+    return found + _left_out(listed, 0, None, paper)
+
+
+def _whose(listed: Listed) -> str:
+    return f" for {plain(listed.team)}" if listed.team is not None else ""
+
+
+def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> list[str]:
+    """Return two lines of one: what, who, how much; and below the range, what moving costs and how sure it is."""
+    width = 48 + paper.extra
+    title, *rest = _title(one, width - 1)
+    found = [f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{amount:>10}"]
+    found += [f"{'':{HANG}}{line}" for line in rest]
+    saves = one.saves_micros
+    if saves is not None:
+        low, high = (money(each, currency, money_places(saves)) for each in (saves.p20, saves.p80))
     else:
-        words = f"{time_range(in_span(advice.saves_milliseconds, span_us))} GPU-hours"
-    return f"{words} each run (P20/P50/P80)"
+        low, high = gpu_hours(one.saves_milliseconds.p20), f"{gpu_hours(one.saves_milliseconds.p80)} GPU-hours"
+    grounds = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
+    whose = f"; {plain(one.team)}" if one.team else ""
+    words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {grounds}"
+    return [*found, *paper.wrap(words, " " * HANG)]
 
 
-def in_span(weekly: Range, span_us: int) -> Range:
-    """Return the part of a week's saving that falls to a span."""
-    return Range(*(part * span_us // WEEK_US for part in (weekly.p20, weekly.p50, weekly.p80)))
+def _title(one: Recommendation, width: int) -> list[str]:
+    text = plain(f"{one.subject}: {one.title}")
+    return textwrap.wrap(text, width, max_lines=2, placeholder=" ...", break_on_hyphens=False) or ["-"]
 
 
-def actor_words(advice: Recommendation) -> str:
-    """Return who can act; of a run it is its team."""
-    if advice.actor != "run" or not advice.team:
-        return advice.actor or "not known"
-    return f"run ({plain(advice.team)})"
+def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list[str]:
+    words = []
+    if top is None and small > 0:
+        least = money(LEAST_MICROS, listed.currency, 0)
+        words.append(f"{small:,} more save under {least} a week each: --top {len(listed.standing)}")
+    held = sum(one.held_back is not None for one in listed.advice)
+    instead = sum(one.held_back is None and one.instead_of is not None for one in listed.advice)
+    if not listed.everything and held + instead:
+        parts = [f"{held} held back by a guard"] if held else []
+        parts += [f"{instead} instead of a better one"] if instead else []
+        words.append(f"{', '.join(parts)}: --all says why")
+    return [line for word in words for line in paper.wrap(word)]
 
 
-def money_range(saves: Range, currency: str) -> str:
-    """Return the three quantiles of an amount."""
-    decimals = 2 if abs(saves.p80) < CENTS_UNDER else 0
-    return " / ".join(money(micros, currency, decimals) for micros in (saves.p20, saves.p50, saves.p80))
-
-
-def time_range(saves: Range) -> str:
-    """Return the three quantiles of GPU time in GPU-hours."""
-    return " / ".join(gpu_hours(milliseconds) for milliseconds in (saves.p20, saves.p50, saves.p80))
-
-
-def recommendations_text(
-    period: Period, advice: Sequence[Recommendation], currency: str, paper: Paper, top: int | None = None
-) -> str:
-    """Return the list, those that save most first."""
-    kind = "week" if "-W" in period.label else "period"
-    head = [f"{len(advice)} recommendations, {kind} {period.label}; saves per week as P20 / P50 / P80", ""]
-    if not advice:
-        return paper.page([f"no recommendation for {kind} {period.label}: gpuledger findings says what was lost"])
-    width = 34 + paper.extra
-    shown = [one for one in advice if top is not None or not _is_small(one)][:top]
-    for one in shown:
-        saves = money_range(one.saves_micros, currency) if one.saves_micros else time_range(one.saves_milliseconds)
-        title, *rest = textwrap.wrap(plain(f"{one.subject}: {one.title}"), width - 1, max_lines=2, placeholder=" ...")
-        head.append(f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{saves:>24}")
-        head += [f"{'':10}{line}" for line in rest]
-    if top is None and len(shown) < len(advice):
-        least = f"under {money(LEAST_MICROS, currency, 0)} a week each: --top {len(advice)}"
-        head += ["", *paper.wrap(f"{len(advice) - len(shown):,} more save {least}")]
-    return paper.page([*head, "", f"next: gpuledger show {advice[0].id}"])
+def _others(listed: Listed, paper: Paper) -> list[str]:
+    """Return what is not recommended now, each with its reason."""
+    others = [one for one in listed.advice if not one.stands]
+    found = ["", "NOT NOW"] if others else []
+    for one in others:
+        title, *rest = _title(one, paper.width - HANG - 3)
+        found += [f"  {one.id:<7} {title}", *(f"{'':{HANG}}{line}" for line in rest)]
+        found += paper.wrap(standing_words(one), " " * HANG)
+    return found
 
 
 def _is_small(advice: Recommendation) -> bool:
     return advice.saves_micros is not None and advice.saves_micros.p50 < LEAST_MICROS
 
 
-def recommendation_text(advice: Recommendation, currency: str, paper: Paper) -> str:
-    """Return one recommendation: from, to, why, what it saves, what moving costs, and the lines to paste."""
+def recommendation_text(advice: Recommendation, currency: str, timezone: str, paper: Paper) -> str:
+    """Return one recommendation: from, to, why, what it saves and costs, what was checked, and the lines to paste."""
     found = paper.wrap(f"{plain(advice.subject)}: {plain(advice.title)}", f"{advice.id}  ", " " * 8)
+    if words := standing_words(advice):
+        found += ["", *paper.wrap(f"NOT NOW. {words[0].upper()}{words[1:]}.")]
     found.append("")
-    for label, text in (
+    for label, text in _lines(advice, currency, timezone):
+        found += paper.labelled(label, plain_sentence(text))
+    if advice.move is not None:
+        found += ["", *_moves(advice, paper)]
+    if advice.constraints:
+        found += ["", "  CHECKED", *_checks(advice, paper)]
+    found += _pastes(advice.artefacts)
+    explain = f"gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommend"
+    return paper.page([*found, "", f"next: {explain}"])
+
+
+def _lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
+    lines = [
         ("from", advice.from_),
         ("to", advice.to),
         ("why", advice.why),
         ("saves", saves_words(advice, currency)),
-        ("moving costs", advice.cost_to_move),
+        ("", tails_words(advice, currency)),
+        ("of that", split_words(advice, currency)),
+        ("moving costs", cost_words(advice, currency)),
+        ("takes effect", when_words(advice, timezone)),
+        ("sure", advice.confidence + (f": {advice.sure_because}" if advice.sure_because else "")),
+        ("latency", latency_words(advice.latency) if advice.latency is not None else ""),
         ("who can act", actor_words(advice)),
+        ("who gains", advice.winners),
         ("who loses", advice.losers),
-    ):
-        found += paper.labelled(label, " ".join(plain(word) for word in text.split()))
-    if advice.artefact:
-        found += ["", "  PASTE", *(f"    {plain(line)}" for line in advice.artefact.splitlines())]
-    return paper.page([*found, "", f"next: gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else ""])
+        ("stands on", ", ".join((*advice.finding_ids, *advice.notice_ids)) or "what the fleet owns and does not use"),
+    ]
+    return [(label, text) for label, text in lines if text]
+
+
+def _moves(advice: Recommendation, paper: Paper) -> list[str]:
+    """Return from where to where: on one line each where that is long."""
+    if advice.move is None:
+        return []
+    words = move_words(advice.move)
+    if stays(advice.move) or len(words) <= paper.width - 20:
+        return paper.labelled("MOVES", words)
+    here = place_words(advice.move.from_) if advice.move.from_ is not None else "not placed yet"
+    there = place_words(advice.move.to) if advice.move.to is not None else "given back"
+    return [*paper.labelled("MOVES", here), *paper.labelled("", f"-> {there}")]
+
+
+def _checks(advice: Recommendation, paper: Paper) -> list[str]:
+    found = []
+    for check in advice.constraints:
+        words = f"{plain_sentence(check.what)}: {plain_sentence(check.told)}"
+        found += paper.wrap(words, f"    {HOLDS[check.holds]:<5}", " " * 9)
+    return found
+
+
+def _pastes(artefacts: Sequence[Artefact]) -> list[str]:
+    """Return the lines to paste, each text below what it is for."""
+    found: list[str] = []
+    for each in artefacts:
+        head = f"  {WHERE[each.form]}"
+        if head not in found:
+            found += ["", head]
+        found += [f"    {plain(line)}" for line in each.text.splitlines()]
+    return found

@@ -8,7 +8,7 @@ from analyzer.report.finding_text import evidence_lines
 from analyzer.report.host_text import host_lines, no_gpu_sentence
 from analyzer.report.paper import Paper
 from analyzer.report.readings import Breakdown
-from analyzer.report.recommendation_text import in_span
+from analyzer.report.recommendation_words import in_span
 from analyzer.report.recording import RecordingReport
 from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.run import RunReport

@@ -9,7 +9,7 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.report.efficiency_text import efficiency_lines, not_known
 from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_text import actor_words, saves_in_run, saves_words
+from analyzer.report.recommendation_words import actor_words, saves_in_run, saves_words
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.run import Point, RunReport

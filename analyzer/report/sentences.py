@@ -85,18 +85,6 @@ def short_sku(sku: str | None, among: set[str | None]) -> str:
     return short if sum(1 for other in among if other and other.split("-")[0] == short) == 1 else plain(sku)
 
 
-def bill_sentence(fleet: Sequence[Sku]) -> str:
-    """Return what the savings do to the bill: GPUs bought or reserved cost the same, used or not."""
-    fixed = [sku for sku in fleet if sku.purchase_option in ("reserved", "owned")]
-    names = {sku.sku for sku in fleet}
-    words = ", ".join(f"{sku.gpus:,} {short_sku(sku.sku, names)} {sku.purchase_option}" for sku in fixed)
-    if not fixed:
-        return "GPUs freed for other work; the bill falls by what is handed back."
-    if len(fixed) == len(fleet):
-        return f"GPUs freed for other work. The bill itself stays as it is ({words})."
-    return f"GPUs freed for other work. The bill falls only by what is handed back; fixed are {words}."
-
-
 def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
     """Return one sentence for each kind of GPU that has no price."""
     return [

@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
-from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
-from analyzer.report.rounding import nearest
-from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words, unpriced_words
+from analyzer.report.saving_words import all_priced, bill_words, saving_column
+from analyzer.report.sentences import first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
 from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
-    MICROS,
-    MS_PER_HOUR,
     NO_BREAK,
     UNKNOWN,
     counted,
@@ -131,31 +128,15 @@ def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
     if not shown:
         return []
     count = f"{len(shown)} of {len(report.recommendations)}"
-    unit = "saves per week, P50" if _all_priced(shown) else "GPU-hours saved per week, P50"
+    unit = "saves per week, P50" if all_priced(shown) else "GPU-hours saved per week, P50"
     found = [f"WORTH DOING ({count}; who can act; {unit})"]
     amounts, together = saving_column(shown, report.currency)
     width = 49 + paper.extra
     for recommendation, amount in zip(shown, amounts, strict=True):
         title = paper.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
         found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
-    return found + paper.wrap(f"Together {together}: {bill_sentence(report.fleet)}")
-
-
-def _all_priced(shown: Sequence[Recommendation]) -> bool:
-    return all(recommendation.saves_micros is not None for recommendation in shown)
-
-
-def saving_column(shown: Sequence[Recommendation], currency: str) -> tuple[list[str], str]:
-    """Return what each saves a week (P50) and their sum: money, or time without prices.
-
-    Each is rounded by itself, as wherever else it is shown, and what is summed is what is printed.
-    """
-    if _all_priced(shown):
-        sign = symbol(currency)
-        units = [nearest(saves.p50, MICROS) for recommendation in shown if (saves := recommendation.saves_micros)]
-        return [f"{sign}{unit:,}" for unit in units], f"{sign}{sum(units):,}"
-    tenths = [nearest(recommendation.saves_milliseconds.p50 * 10, MS_PER_HOUR) for recommendation in shown]
-    return [f"{decimal(unit, 1)} h" for unit in tenths], f"{decimal(sum(tenths), 1)} GPU-hours"
+    bill = bill_words(shown, report.fleet, report.currency, report.period.timezone)
+    return found + paper.wrap(f"Together {together}: {bill}")
 
 
 def _corrections(report: WeekReport, paper: Paper) -> list[str]:

@@ -103,3 +103,26 @@ def test_a_stores_settings_lie_beside_it(tmp_path: Path) -> None:
     file(tmp_path, '[analyzer]\ntimezone = "Europe/Berlin"\n')
     assert Settings.beside(tmp_path / "store.duckdb", {}).timezone == "Europe/Berlin"
     assert Settings.beside(tmp_path / "elsewhere" / "store.duckdb", {}) == Settings()
+
+
+def test_the_guards_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """What keeps recommendations from doing harm is a site's to set, in the file or by variables over it."""
+    path = file(tmp_path, "[placement]\nmoved_percent = 20\nvalid_days = 3\n")
+    guards = Settings.read(path, {"GPULEDGER_PLACEMENT_VALID_DAYS": "7"}).guards
+    assert (guards.moved_percent, guards.valid_days, guards.rejected_hours) == (20, 7, 24)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "said"),
+    [
+        ("moved_percents = 5", {}, "did you mean 'moved_percent'"),
+        ("moved_percent = 101", {}, "is a share and at most 100"),
+        ("valid_days = -1", {}, "must be a whole number"),
+        ("", {"GPULEDGER_PLACEMENT_VALID_DAY": "3"}, "the nearest is GPULEDGER_PLACEMENT_VALID_DAYS"),
+        ("", {"GPULEDGER_PLACEMENT_VALID_DAYS": "soon"}, "must be a whole number"),
+    ],
+)
+def test_a_wrong_guard_is_refused(tmp_path: Path, text: str, environ: dict[str, str], said: str) -> None:
+    """A guard that was mistyped would guard nothing."""
+    with pytest.raises(ConfigError, match=said):
+        Settings.read(file(tmp_path, f"[placement]\n{text}\n"), environ)

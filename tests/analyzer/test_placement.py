@@ -161,10 +161,12 @@ def test_a_suspicion_recommends_nothing(session: Session, found: list[Finding]) 
 
 
 def test_without_a_price_a_change_saves_time_and_no_guess(session: Session, found: list[Finding]) -> None:
-    """None is unknown: what moving costs is then unknown too, but a setting still costs nothing."""
+    """None is unknown, and never 0."""
     unpriced = recommendations(session, [replace(one, at_stake_micros=None) for one in found], T, T + WEEK_US)
     assert all(change.saves_micros is None and change.saves_milliseconds.p50 > 0 for change in unpriced)
-    assert {change.cost_to_move_micros for change in unpriced} == {None, 0}
+    assert {(change.freed.micros, change.billed.micros) for change in unpriced if change.freed and change.billed} == {
+        (None, None)
+    }
 
 
 def test_one_gpu_is_no_plural(advised: list[Recommendation]) -> None:

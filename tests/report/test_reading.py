@@ -10,8 +10,9 @@ import pytest
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings import Finding
+from analyzer.judges import Judges
 from analyzer.period import HOUR
-from analyzer.reading import Judges, Reader, Request
+from analyzer.reading import Reader, Request
 from analyzer.report.cli import report
 from analyzer.report.finding_text import check_words, findings_text
 from analyzer.report.paper import Paper

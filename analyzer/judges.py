@@ -1,0 +1,26 @@
+"""Who reads the ledger's losses: a seam, so that reports can be tested on findings that nobody has to book."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analyzer.finding_book import findings
+from analyzer.findings import Finding
+from analyzer.placement.advise import recommendations
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report.run import Point
+from analyzer.timeline import timeline
+from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """What was found, what is advised (no guard has looked at it yet), and how a run went over time."""
+
+    findings: Callable[[Session, int, int, str | None], list[Finding]]
+    recommendations: Callable[[Session, list[Finding], int, int], list[Recommendation]]
+    timeline: Callable[[Session, str, int], Sequence[Point]]
+
+    @classmethod
+    def own(cls) -> "Judges":
+        """Return the analyzer's own."""
+        return cls(findings, recommendations, timeline)
