@@ -8,6 +8,7 @@ from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
+from analyzer.report.savings_text import checked_lines
 from analyzer.report.sentences import bill_sentence, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
 from analyzer.report.team_table import team_lines
@@ -32,6 +33,7 @@ from analyzer.report.words import (
 
 WORTH_DOING_SHOWN = 5
 NOT_JUDGED_SHOWN = 4
+CHECKED_SHOWN = 3
 
 
 def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) -> str:
@@ -44,6 +46,7 @@ def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) ->
         went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
         _teams(report, paper),
         _worth_doing(report, paper, top),
+        checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
         _corrections(report, paper),
         _how_sure(report, paper),
     )

@@ -1,0 +1,74 @@
+"""Make predictions of recommendations: what they stand on, and what their runs held, read from the ledger."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.placement.life.prediction import (
+    Amount,
+    Prediction,
+    Span,
+    Versions,
+    lost_by,
+    name_of,
+    quantiles_of,
+    shares_version,
+)
+from analyzer.report.coverage import hours, newest_hour_end
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analyzer.findings import Finding
+    from analyzer.period import Period
+    from analyzer.placement.recommendation import Recommendation
+    from collector.store.session import Session
+
+
+def predicted(
+    session: "Session",
+    advice: "Sequence[Recommendation]",
+    found: "Sequence[Finding]",
+    period: "Period",
+    made_at_us: int,
+) -> list[Prediction]:
+    """Return what these recommendations of a period predict; of one that is not over yet, as far as it is known."""
+    known = hours(session, period)
+    end = min(period.end, newest_hour_end(session) or period.end)
+    span = Span(period.start, end, period.label)
+    rules = known.rules_versions[-1] if known.rules_versions else None
+    versions = Versions(shares_version(), rules, known.price_versions[-1] if known.price_versions else None)
+    made = []
+    for one in advice:
+        own, lost = lost_by(one, found)
+        runs = tuple(sorted({run for finding in own for run in finding.run_ids}))
+        made.append(
+            Prediction(
+                one.id,
+                made_at_us,
+                span,
+                one.kind,
+                one.subject,
+                one.team,
+                one.title,
+                one.finding_ids,
+                runs,
+                tuple(sorted({finding.caused_on for finding in own if finding.caused_on})),
+                quantiles_of(one.saves_milliseconds),
+                quantiles_of(one.saves_micros) if one.saves_micros else None,
+                lost,
+                _held(session, one, runs, span),
+                versions,
+            )
+        )
+    return made
+
+
+def _held(session: "Session", one: "Recommendation", runs: tuple[str, ...], span: Span) -> Amount:
+    """Return what all runs of the same name and team held: what they are compared with once it is applied."""
+    if not runs:
+        return Amount(None, None)
+    milliseconds, micros = session.row(
+        "SELECT sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger JOIN runs USING (run_id) "
+        "WHERE hour >= ? AND hour < ? AND coalesce(name, run_id) = ? AND team IS NOT DISTINCT FROM ?",
+        [span.start, span.end, name_of(one.subject, runs), one.team],
+    )
+    return Amount(milliseconds, micros)
