@@ -2,7 +2,7 @@
 
 from math import exp
 
-from analyzer.placement.outcome.effect import Effect
+from analyzer.placement.outcome.effect import Effect, Interval
 from analyzer.placement.outcome.work import Unit
 from analyzer.report.compare import Comparison, Side
 from analyzer.report.moved import largest_move
@@ -52,9 +52,15 @@ def _answer(found: Comparison) -> str:
 
 
 def _interval(effect: Effect) -> str:
-    low, high = effect.by_t.sure.saved()
-    ends = f"{100 * low:.1f} % to {100 * high:.1f} % less"
-    return f"With 95 %: {ends}." + ("" if effect.is_shown else " That may be no change at all.")
+    return f"With 95 %: {_ends(effect.by_t.sure)}." + ("" if effect.is_shown else " That may be no change at all.")
+
+
+def _ends(interval: Interval) -> str:
+    """Return "28.0 % to 36.1 % less", or both ways where no change lies in it."""
+    low, high = (100 * share for share in interval.saved())
+    if low >= 0:
+        return f"{low:.1f} % to {high:.1f} % less"
+    return f"{-high:.1f} % to {-low:.1f} % more" if high <= 0 else f"{-low:.1f} % more to {high:.1f} % less"
 
 
 def _table(found: Comparison, paper: Paper) -> list[str]:
@@ -119,8 +125,7 @@ def _per(found: Comparison, side: Side) -> str | None:
 def _not_told(found: Comparison, paper: Paper) -> list[str]:
     if found.effect is not None:
         effect = found.effect
-        low, high = effect.by_draws.sure.saved()
-        words = f"Welch's t, unequal variances; by 2,000 draws {100 * low:.1f} % to {100 * high:.1f} % less"
+        words = f"Welch's t, unequal variances; by 2,000 draws {_ends(effect.by_draws.sure)}"
         return paper.labelled("interval", words)
     few = min(len(found.before.run_ids), len(found.after.run_ids))
     return paper.labelled("interval", f"none: it needs five runs on each side, and one has {few}")

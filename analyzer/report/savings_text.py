@@ -48,7 +48,8 @@ def came_words(one: Realised, currency: str) -> str:
     if outcome.standing == "not_yet":
         return _needs_words(outcome)
     if outcome.standing == "not_provable":
-        return f"not provable: {outcome.why}"
+        runs = f"{counted(outcome.before, 'run')} before it, {outcome.after:,} after"
+        return f"not provable: {outcome.why} ({runs})"
     amount = _weekly_words(one, currency)
     compared = f"{counted(outcome.before + outcome.after, 'run')} compared"
     if outcome.effect is not None and outcome.effect.method == "difference":
@@ -56,7 +57,9 @@ def came_words(one: Realised, currency: str) -> str:
     compared += f", by the cost of {_UNITS[outcome.unit or 'run']}"
     if outcome.standing == "no_effect":
         return f"no effect shown: {amount}; {compared}; {_needs_words(outcome)}"
-    caution = "" if outcome.is_held_out else "; the runs it was found by are among them, so some of it may be luck"
+    cautions = [] if outcome.is_held_out else ["the runs it was found by are among them, so some of it may be luck"]
+    cautions += [] if outcome.is_checked else ["too few before it to see whether they were changing anyway"]
+    caution = "".join(f"; {each}" for each in cautions)
     return f"{'came out' if outcome.standing == 'verified' else 'it became dearer:'} {amount}; {compared}{caution}"
 
 

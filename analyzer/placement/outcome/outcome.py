@@ -64,6 +64,7 @@ class Outcome:
     effect: Effect | None = None
     needs: int | None = None
     why: str = ""
+    is_checked: bool = False  # that the runs were not changing anyway before it was made: a placebo
 
 
 def outcome(seen: Evidence) -> Outcome:
@@ -77,14 +78,15 @@ def outcome(seen: Evidence) -> Outcome:
     if len(before) >= LEAST and len(seen.after) >= LEAST and not drifts:
         effect = before_after(before, seen.after)
         needs = None if effect.is_shown else _needs(seen, before)
-        return Outcome(_standing(effect), *counts, is_held_out=is_held_out, effect=effect, needs=needs)
+        is_checked = len(before) >= 2 * HALF_LEAST
+        return Outcome(_standing(effect), *counts, 0, is_held_out, effect, needs, is_checked=is_checked)
     if before and len(seen.others) >= OTHERS_LEAST:
         return _against_others(seen, before, is_held_out=is_held_out)
     if drifts:
         return Outcome("not_provable", *counts, why="those runs were changing anyway before it was made")
     if len(before) < LEAST:
-        few = f"{len(before)} comparable runs before it, and {len(seen.others)} others that were not changed"
-        return Outcome("not_provable", *counts, others=len(seen.others), why=f"{few}: {LEAST} of either are needed")
+        why = f"too little to compare with: it takes {LEAST} runs before it, or {OTHERS_LEAST} like it not changed"
+        return Outcome("not_provable", *counts, others=len(seen.others), why=why)
     return Outcome("not_yet", *counts, needs=_needs(seen, before))
 
 
@@ -119,11 +121,12 @@ def _was_changing(before: Sequence[float]) -> bool:
 
 def _against_others(seen: Evidence, before: Sequence[float], *, is_held_out: bool) -> Outcome:
     counts = (seen.unit, len(before), len(seen.after), len(seen.others))
-    if seen.own_placebo is not None and len(seen.placebo) >= OTHERS_LEAST:
+    is_checked = seen.own_placebo is not None and len(seen.placebo) >= OTHERS_LEAST
+    if seen.own_placebo is not None and is_checked:
         shifts = [one.after - one.before for one in seen.placebo]
         if difference([seen.own_placebo.after - seen.own_placebo.before], shifts).is_shown:
             why = "those runs were changing anyway, against the others, before it was made"
             return Outcome("not_provable", *counts, why=why)
     effect = difference([fmean(seen.after) - fmean(before)], [one.after - one.before for one in seen.others])
     needs = None if effect.is_shown else _needs(seen, before)
-    return Outcome(_standing(effect), *counts, is_held_out=is_held_out, effect=effect, needs=needs)
+    return Outcome(_standing(effect), *counts, is_held_out, effect, needs, is_checked=is_checked)

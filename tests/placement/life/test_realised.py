@@ -1,0 +1,143 @@
+"""From the allocations to the dollars: a planted saving is seen to be applied, and found."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from analyzer.config import Settings
+from analyzer.period import Calendar
+from analyzer.placement.life.keep import look_for_applied
+from analyzer.placement.life.kept import add_predictions, add_word, book
+from analyzer.placement.life.realised import all_realised, case_of
+from analyzer.placement.life.word import Word
+from analyzer.reading import Reader, Request
+from collector.store.session import Session
+from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
+from tests.placement.life.recurring import END, NEXT_MONDAY, analysed, prediction, recurring
+
+WEEK_AFTER = Calendar().week_of(NEXT_MONDAY)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fleet, Settings]:
+    """The recurring job, with its ledger and a price."""
+    settings = priced(tmp_path_factory.mktemp("priced"), H100_80GB=2.6)
+    return analysed(recurring(), settings), settings
+
+
+@pytest.fixture
+def session(site: tuple[Fleet, Settings]) -> Iterator[Session]:
+    """A session on it whose changes are undone."""
+    with site[0].store.session() as session:
+        session.execute("BEGIN")
+        yield session
+        session.execute("ROLLBACK")
+
+
+def test_the_first_run_with_more_cores_says_when_it_was_applied(session: Session) -> None:
+    """Nobody has to say what the allocations show; what was seen stays when the samples are gone."""
+    add_predictions(session, [prediction()])
+    assert look_for_applied(session, END, END) == 1
+    (one,) = book(session)
+    assert (one.stage, one.applied_at) == ("applied", NEXT_MONDAY + HOUR)
+    assert one.by == "16 cores a GPU, not 8"
+    assert look_for_applied(session, END, END) == 0
+
+
+def test_a_rejected_change_is_not_looked_for(session: Session) -> None:
+    """A scheduler that happens to give more cores applied nothing."""
+    add_predictions(session, [prediction()])
+    add_word(session, Word("w", "r-2hd4a", prediction().id, "rejected", "no", None, "cli:ada", END, None))
+    assert look_for_applied(session, END, END) == 0
+    assert book(session)[0].stage == "rejected"
+
+
+def test_a_planted_saving_is_found_and_priced(session: Session) -> None:
+    """A quarter more tokens an hour is a fifth less for each: 12 of 60 GPU-hours a week, $31."""
+    add_predictions(session, [prediction()])
+    look_for_applied(session, END, END)
+    (one,) = all_realised(session, book(session))
+    assert (one.outcome.standing, one.outcome.unit) == ("verified", "tokens")
+    assert (one.outcome.before, one.outcome.after) == (6, 6)
+    assert one.milliseconds is not None
+    assert one.micros is not None
+    assert one.milliseconds.likely / 3_600_000 == pytest.approx(12, abs=0.01)
+    assert one.micros.likely / 1e6 == pytest.approx(31.2, abs=0.02)
+    assert one.micros.low <= one.micros.likely <= one.micros.high
+    case = case_of(one)
+    assert case is not None
+    assert case.lost == 30 * 2_600_000
+
+
+def test_what_changed_nothing_saved_nothing() -> None:
+    """The interval holds nothing, and it says how many runs it would take."""
+    fleet = analysed(recurring(tokens_after=1.0))
+    with fleet.store.session() as session:
+        add_predictions(session, [prediction(saves_micros=None)])
+        look_for_applied(session, END, END)
+        (one,) = all_realised(session, book(session))
+    assert one.outcome.standing == "no_effect"
+    assert one.milliseconds is not None
+    assert one.milliseconds.low < 0 == one.milliseconds.likely < one.milliseconds.high
+    assert one.outcome.needs == 1  # at a spread of 2 % and a fifth expected, six runs each are plenty
+    assert one.micros is not None  # a share of what they held at the price of then
+    fleet.store.close()
+
+
+def test_the_savings_are_told(
+    site: tuple[Fleet, Settings], session: Session, golden: Callable[[str, str], None]
+) -> None:
+    """As a person reads them; every figure can be checked by hand."""
+    add_predictions(
+        session,
+        [
+            prediction(),
+            prediction(recommendation_id="r-h5w1b", kind="release", subject="debug-asr", title="release 8 GPUs"),
+            prediction(recommendation_id="r-6bq9c", kind="share_mig", subject="notebooks", title="share 2 GPUs"),
+            prediction(recommendation_id="r-w2k5d", kind="pack", subject="other", title="two trials on one GPU"),
+        ],
+    )
+    add_word(session, Word("1", "r-h5w1b", "p", "accepted", None, None, "cli:ada", END, None))
+    add_word(session, Word("2", "r-6bq9c", "p", "rejected", "they need whole GPUs", None, "cli:ada", END, None))
+    look_for_applied(session, END, END)
+    reader = Reader(session, site[1])
+    golden("report/savings.txt", reader.answer(Request("savings", ascii=True)))
+    assert '"schema": "gpuledger/savings"' in reader.answer(Request("savings", format="json"))
+
+
+def test_the_week_says_what_was_checked_until_then(site: tuple[Fleet, Settings], session: Session) -> None:
+    """A report of an earlier week does not know what was done after it."""
+    add_predictions(session, [prediction()])
+    look_for_applied(session, END, END)
+    reader = Reader(session, site[1])
+    after, before = (reader.answer(Request("week", since=label)) for label in (WEEK_AFTER.label, "2025-W46"))
+    assert "CHECKED AFTERWARDS" in after
+    assert "r-2hd4a vit-large (6): twice the loader workers per rank, done 17 Nov" in after
+    assert "CHECKED" not in before
+
+
+def test_a_name_before_and_after_a_date(
+    site: tuple[Fleet, Settings], session: Session, golden: Callable[[str, str], None]
+) -> None:
+    """States side by side that add up, a cost for each unit, and an interval where enough runs are compared."""
+    reader = Reader(session, site[1])
+    golden("report/compare_at.txt", reader.answer(Request("compare", "vit-large", at="2025-11-17", ascii=True)))
+    golden("report/compare_runs.txt", reader.answer(Request("compare", "100", other="111", ascii=True)))
+
+
+def test_a_book_that_is_empty_says_where_to_begin(session: Session, site: tuple[Fleet, Settings]) -> None:
+    """Nothing is made up of nothing."""
+    text = Reader(session, site[1]).answer(Request("savings"))
+    assert "0 applied" in text
+    assert "gpuledger accept ID" in text
+
+
+def test_what_ran_through_the_change_is_not_counted_on_both_sides(session: Session) -> None:
+    """A moment in the middle of a run leaves it out where others are enough."""
+    add_predictions(session, [prediction()])
+    moment = MONDAY + 2 * DAY + 5 * HOUR
+    add_word(session, Word("w", "r-2hd4a", prediction().id, "accepted", None, moment, "cli:ada", END, None))
+    (one,) = book(session)
+    (came,) = all_realised(session, [replace(one)])
+    assert (came.outcome.before, came.outcome.after) == (2, 9)
