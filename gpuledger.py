@@ -62,9 +62,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("findings mute", "analyzer.cli:mute", "leave a finding out of the list until a date"),
         Command("recommend", "analyzer.cli:recommend", "what to move or change, and what it saves"),
         Command("show", "analyzer.cli:show", "one recommendation, with the lines to paste"),
-        Command("accept", "analyzer.cli:accept", "say that a recommendation is to be done, or when it was done"),
+        Command("accept", "analyzer.cli:accept", "say that a recommendation is to be done, or was done"),
         Command("reject", "analyzer.cli:reject", "say that a recommendation is not to be done, and why"),
-        Command("savings", "analyzer.cli:savings", "what came of what was recommended: predicted against realised"),
+        Command("savings", "analyzer.cli:savings", "what came of it: predicted against realised"),
     ),
     "money": (
         Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),

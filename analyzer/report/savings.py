@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 DAY_US = 86_400_000_000
+CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks
 WEEKS_SHOWN_US = 56 * DAY_US  # so long after it was applied the week's report still names it
 
 
@@ -73,7 +74,7 @@ def checked(session: "Session", period: "Period") -> tuple[Realised, ...]:
         for one in book(session)
         if one.applied_at is not None and period.end - WEEKS_SHOWN_US <= one.applied_at < period.end
     ]
-    return all_realised(session, recent, period.end)
+    return all_realised(session, sorted(recent, key=lambda one: one.applied_at or 0)[-CHECKED_MOST:], period.end)
 
 
 def together(applied: Iterable[Realised]) -> Together:

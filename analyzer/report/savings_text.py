@@ -39,6 +39,8 @@ def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, pap
         title = f"{plain(prediction.subject)}: {plain(prediction.title)}, done {done}"
         found += paper.wrap(title, f"  {one.standing.id} ", " " * 10)
         found += paper.wrap(f"{_predicted(one, currency)}; {came_words(one, currency)}", " " * 10)
+        if one.outcome.effect is None and (lost := _lost_words(one, currency)):
+            found += paper.wrap(lost, " " * 10)
     return found
 
 
@@ -61,6 +63,21 @@ def came_words(one: Realised, currency: str) -> str:
     cautions += [] if outcome.is_checked else ["too few before it to see whether they were changing anyway"]
     caution = "".join(f"; {each}" for each in cautions)
     return f"{'came out' if outcome.standing == 'verified' else 'it became dearer:'} {amount}; {compared}{caution}"
+
+
+def _lost_words(one: Realised, currency: str) -> str:
+    """Return what the loss that it stands on came to since: no proof, but what can be seen meanwhile."""
+    prediction, since = one.standing.prediction, one.lost_since
+    if since is None:
+        return ""
+    if since.micros is not None and prediction.lost.micros is not None:
+        then, now = (_money(micros, currency) for micros in (prediction.weekly(prediction.lost.micros), since.micros))
+    elif since.milliseconds is not None and prediction.lost.milliseconds is not None:
+        weekly = (prediction.weekly(prediction.lost.milliseconds), since.milliseconds)
+        then, now = (f"{gpu_hours(milliseconds)} GPU-hours" for milliseconds in weekly)
+    else:
+        return ""
+    return f"what it was found by: {then} a week then, {now} since; less work loses less, too"
 
 
 def _needs_words(outcome: Outcome) -> str:

@@ -11,7 +11,7 @@ from analyzer.errors import LedgerError
 from analyzer.placement.life.detect import Applied, applied
 from analyzer.placement.life.kept import add_applied, add_predictions, begin_turn, book
 from analyzer.placement.life.predict import predicted
-from analyzer.placement.life.shapes import first_drained, shapes
+from analyzer.placement.life.shapes import first_drained, first_given_back, shapes
 from analyzer.placement.life.standing import Seen, Standing
 from analyzer.reading import Reader
 from analyzer.report.coverage import hours, newest_hour_end
@@ -27,6 +27,7 @@ DAY_US = 86_400_000_000
 LOOK_BACK_US = 56 * DAY_US  # eight weeks before a proposal: what ran earlier was perhaps another thing
 LOOK_ON_US = 91 * DAY_US  # a quarter after it: what nobody did by then was not done for it
 DRAINED = ("cool", "drain")  # kinds that are made on hosts, and of no run
+RELEASE, LOCAL_NVME = "release", "local_nvme"
 
 
 def keep_recommendations(store: "Store", settings: "Settings", now_us: int) -> int:
@@ -85,7 +86,12 @@ def find_applied(session: "Session", one: Standing, until_us: int) -> Applied | 
     if prediction.kind in DRAINED:
         drained = first_drained(session, prediction.nodes, proposed, until_us)
         return None if drained is None else Applied(*drained, f"{drained[1]} is out of its scheduler")
-    placed = shapes(session, prediction.name, prediction.team, prediction.span.start - LOOK_BACK_US, until_us)
+    if prediction.kind == RELEASE and len(prediction.run_ids) == 1:
+        (run_id,) = prediction.run_ids
+        given_back = first_given_back(session, run_id, proposed, until_us)
+        return None if given_back is None else Applied(given_back, run_id, "it gave back GPUs")
+    start, is_about_reads = prediction.span.start - LOOK_BACK_US, prediction.kind == LOCAL_NVME
+    placed = shapes(session, prediction.name, prediction.team, start, until_us, with_reads=is_about_reads)
     before = [shape for shape in placed if shape.started_at < proposed]
     after = [shape for shape in placed if shape.started_at >= proposed]
     return applied(prediction.kind, before, after, prediction.nodes)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
 
+NOTHING = Amount(None, None)
+
 
 def predicted(
     session: "Session",
@@ -36,7 +38,7 @@ def predicted(
     span = Span(period.start, end, period.label)
     rules = known.rules_versions[-1] if known.rules_versions else None
     versions = Versions(shares_version(), rules, known.price_versions[-1] if known.price_versions else None)
-    made = []
+    held, made = _held(session, span), []
     for one in advice:
         own, lost = lost_by(one, found)
         runs = tuple(sorted({run for finding in own for run in finding.run_ids}))
@@ -55,20 +57,18 @@ def predicted(
                 quantiles_of(one.saves_milliseconds),
                 quantiles_of(one.saves_micros) if one.saves_micros else None,
                 lost,
-                _held(session, one, runs, span),
+                held.get((name_of(one.subject, runs), one.team), NOTHING) if runs else NOTHING,
                 versions,
             )
         )
     return made
 
 
-def _held(session: "Session", one: "Recommendation", runs: tuple[str, ...], span: Span) -> Amount:
-    """Return what all runs of the same name and team held: what they are compared with once it is applied."""
-    if not runs:
-        return Amount(None, None)
-    milliseconds, micros = session.row(
-        "SELECT sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger JOIN runs USING (run_id) "
-        "WHERE hour >= ? AND hour < ? AND coalesce(name, run_id) = ? AND team IS NOT DISTINCT FROM ?",
-        [span.start, span.end, name_of(one.subject, runs), one.team],
+def _held(session: "Session", span: Span) -> dict[tuple[str, str | None], Amount]:
+    """Return what all runs of a name and team held: what they are compared with once a change is applied."""
+    rows = session.rows(
+        "SELECT coalesce(name, run_id), team, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT "
+        "FROM ledger JOIN runs USING (run_id) WHERE hour >= ? AND hour < ? GROUP BY ALL",
+        [span.start, span.end],
     )
-    return Amount(milliseconds, micros)
+    return {(name, team): Amount(milliseconds, micros) for name, team, milliseconds, micros in rows}

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from analyzer.period import local
 from analyzer.placement.life.kept import book
+from analyzer.placement.life.prediction import WEEK_US, Amount, Prediction
 from analyzer.placement.life.standing import Standing
 from analyzer.placement.outcome.calibration import Case
 from analyzer.placement.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
 from analyzer.placement.outcome.reading import Around, works_like, works_of_name
 from analyzer.placement.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of
 from analyzer.report.coverage import newest_hour_end
+from analyzer.statements import statements
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 DAY_US = 86_400_000_000
 BACK_US = 56 * DAY_US  # eight weeks of runs before a change
 ON_US = 56 * DAY_US  # and after it: later ones had other changes
+OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no run of theirs recurs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,17 @@ class Weekly:
 
 @dataclass(frozen=True, slots=True)
 class Realised:
-    """One recommendation that was applied, and what came of it; amounts are None where no effect could be told."""
+    """One recommendation that was applied, and what came of it; amounts are None where no effect could be told.
+
+    `lost_since` is what the findings that it stands on lose a week since then, None within a day of the change. It is
+    no proof by itself: less work loses less.
+    """
 
     standing: Standing
     outcome: Outcome
     milliseconds: Weekly | None
     micros: Weekly | None
+    lost_since: Amount | None = None
 
 
 def realised(session: "Session", one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
@@ -50,14 +58,29 @@ def realised(session: "Session", one: Standing, changed: Sequence[str], until_us
         raise AssertionError("BUG: only what was applied has an outcome")
     end = until_us or newest_hour_end(session) or one.applied_at
     around = Around(one.applied_at - BACK_US, one.applied_at, min(end, one.applied_at + ON_US))
-    found = outcome(_evidence(session, one, changed, around))
+    found = outcome(_evidence(session, one, changed, around)) if one.prediction.run_ids else OF_HOSTS
     held = one.prediction.held
     return Realised(
         one,
         found,
         _weekly(one, found, held.milliseconds),
         _weekly(one, found, held.micros),
+        _lost_since(session, one.prediction, around),
     )
+
+
+def _lost_since(session: "Session", prediction: Prediction, around: Around) -> Amount | None:
+    """Return what is lost a week from the first whole hour after a change on; None where that is less than a day."""
+    known_us = around.end - around.cut
+    if known_us < DAY_US or not prediction.finding_ids:
+        return None
+    (select,) = statements("outcome/lost.sql")
+    asked = {"findings": list(prediction.finding_ids), "from": around.cut, "until": around.end}
+    milliseconds, micros, known = session.row(select, asked)
+    if not known:
+        return None
+    money = None if prediction.lost.micros is None else micros * WEEK_US // known_us
+    return Amount(milliseconds * WEEK_US // known_us, money)
 
 
 def case_of(found: Realised) -> Case | None:

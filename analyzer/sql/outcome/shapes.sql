@@ -36,20 +36,13 @@ WITH own AS (
     FROM placed p LEFT JOIN shared s ON s.run_id = p.run_id AND s.attempt = p.attempt AND s.gpu_uuid = p.gpu_uuid
         LEFT JOIN chips c ON c.gpu_uuid = p.gpu_uuid LEFT JOIN skus k ON k.gpu_uuid = p.gpu_uuid
     GROUP BY p.run_id, p.attempt, p.node
-), read AS (
-    SELECT h.run_id, h.attempt, coalesce(sum(d.read_bytes) FILTER (d.mount_kind <> 'block'), 0) AS network,
-        coalesce(sum(d.read_bytes) FILTER (d.mount_kind = 'block'), 0) AS local
-    FROM held h JOIN disk_samples d ON d.node = h.node AND d.started_at >= h.started_at AND d.ended_at <= h.ended_at
-        AND d.mount_kind IS NOT NULL
-    GROUP BY h.run_id, h.attempt
 ), cores AS (
     SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores FROM run_windows
     WHERE run_id IN (SELECT run_id FROM own) AND (counts->>'$.cores_milli') IS NOT NULL GROUP BY run_id
 )
-SELECT h.run_id, h.attempt, min(h.started_at), list(h.node ORDER BY h.first_rank, h.node),
+SELECT h.run_id, h.attempt, min(h.started_at), max(h.ended_at), list(h.node ORDER BY h.first_rank, h.node),
     list(r.rack ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT,
     list_sort(list(DISTINCT h.sku) FILTER (h.sku IS NOT NULL)), sum(h.slices)::BIGINT, sum(h.shared)::BIGINT,
-    min(c.cores), min(d.network)::BIGINT, min(d.local)::BIGINT
+    min(c.cores)
 FROM held h LEFT JOIN hosts r ON r.node = h.node LEFT JOIN cores c ON c.run_id = h.run_id
-    LEFT JOIN read d ON d.run_id = h.run_id AND d.attempt = h.attempt
 GROUP BY h.run_id, h.attempt ORDER BY min(h.started_at), h.run_id, h.attempt;

@@ -48,6 +48,13 @@ def one_run(fleet: Fleet, run: str, begin: int, tokens_an_hour: float, cores: fl
     )
 
 
+def read(fleet: Fleet, begin: int, kind: str) -> None:
+    """Let the job's host read ten hours long over a network mount, or from its own disk."""
+    hours = range(begin, begin + HOURS * HOUR, HOUR)
+    row = {"node": "n1", "device": "/data", "mount_kind": kind, "read_bytes": 10**12}
+    fleet.add("disk_samples", [row | {"started_at": at, "ended_at": at + HOUR} for at in hours])
+
+
 def prediction(kind: str = "more_cpu", **changed: object) -> Prediction:
     """Return what was predicted of the first week: a fifth of sixty GPU-hours, at 2.60 an hour."""
     held = RUNS * HOURS

@@ -10,6 +10,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar
 from analyzer.placement.life.keep import keep_recommendations
 from analyzer.placement.life.kept import add_predictions, add_word, book, predictions, rejections, words
+from analyzer.placement.life.realised import all_realised
 from analyzer.placement.life.say import decide
 from analyzer.placement.life.word import Word
 from analyzer.reading import Reader
@@ -88,7 +89,7 @@ def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
         advice = reader.advice(found, WEEK)
         seen = (advice, found, WEEK)
         first, second = advice[0], advice[1]
-        decide(session, seen, lambda _: True, first.id[:-1], "accepted", Said("", "cli:ada", NOW))
+        decide(session, seen, lambda _: True, first.id[:-1], "accepted", Said("", "cli:ada", NOW - 1))
         decide(session, seen, lambda _: True, second.id, "rejected", SAID)
         decide(session, ([], [], WEEK), lambda _: True, second.id, "rejected", SAID)  # the book still has it
         said = words(session)[0]
@@ -128,3 +129,19 @@ def test_both_sides_of_a_lake_keep_every_word_and_prediction(tmp_path: Path) -> 
                 ]
                 assert session.row(f"SELECT count(*) FROM {place}.recommendation_predictions") == (1,)
                 assert session.rows(f"SELECT turn FROM {place}.recommendation_turns") == [("week 1",)]
+
+
+def test_what_is_lost_since_is_told_where_nothing_can_be_proven() -> None:
+    """One run that ends has no next run to be compared with; that its loss is gone can be seen."""
+    fleet = idle_weeks(2)
+    fleet.analyze(now=NOW)
+    with fleet.store.session() as session:
+        reader = Reader(session, Settings())
+        found = reader.findings(WEEK)
+        advice = [one for one in reader.advice(found, WEEK) if one.kind == "release"]
+        decide(session, (advice, found, WEEK), lambda _: True, advice[0].id, "accepted", SAID, WEEK.end)
+        (came,) = all_realised(session, book(session))
+    assert came.outcome.standing in ("not_yet", "not_provable")
+    assert came.lost_since is not None
+    assert came.lost_since.milliseconds == 4 * 168 * 3_600_000  # it was said to be done, and was not
+    fleet.store.close()

@@ -14,7 +14,7 @@ from analyzer.placement.life.word import Word
 from analyzer.reading import Reader, Request
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
-from tests.placement.life.recurring import END, NEXT_MONDAY, analysed, prediction, recurring
+from tests.placement.life.recurring import END, NEXT_MONDAY, analysed, one_run, prediction, read, recurring
 
 WEEK_AFTER = Calendar().week_of(NEXT_MONDAY)
 
@@ -51,6 +51,44 @@ def test_a_rejected_change_is_not_looked_for(session: Session) -> None:
     add_word(session, Word("w", "r-2hd4a", prediction().id, "rejected", "no", None, "cli:ada", END, None))
     assert look_for_applied(session, END, END) == 0
     assert book(session)[0].stage == "rejected"
+
+
+def test_gpus_that_were_given_back_are_seen(session: Session) -> None:
+    """A run that held on at the proposal and has ended since; there is no next run to look at."""
+    add_predictions(session, [prediction("release", run_ids=("slurm/alpha/99",), subject="other")])
+    assert look_for_applied(session, END, END) == 0
+    assert look_for_applied(session, END + HOUR, END) == 1
+    assert (book(session)[0].applied_at, book(session)[0].by) == (END, "it gave back GPUs")
+
+
+def test_reads_that_moved_to_the_host_are_seen() -> None:
+    """From a network mount to the host's own disk."""
+    fleet = Fleet()
+    for number, kind in enumerate(("nfs", "nfs", "block", "block")):
+        begin = MONDAY + (number + 5) * DAY
+        one_run(fleet, f"slurm/alpha/{number}", begin, 1e6, 8.0)
+        read(fleet, begin, kind)
+    fleet.own("n1", ["G1"])
+    analysed(fleet)
+    with fleet.store.session() as session:
+        add_predictions(session, [prediction("local_nvme", run_ids=("slurm/alpha/0",), subject="vit-large")])
+        assert look_for_applied(session, END, END) == 1
+        (one,) = book(session)
+    assert one.applied_at == MONDAY + 7 * DAY
+    assert one.by == "0 % of its reads come over the network, not 100 %"
+
+
+def test_a_host_that_was_drained_is_seen(session: Session) -> None:
+    """One that was drained before the proposal is no news."""
+    row = "INSERT INTO node_states (node, started_at, ended_at, state, batch) VALUES (?, ?, ?, 'drained', 1)"
+    session.execute(row, ["n1", MONDAY, END])
+    session.execute(row, ["n2", NEXT_MONDAY + DAY, END])
+    add_predictions(session, [prediction("cool", nodes=("n1", "n2"), run_ids=(), subject="n2")])
+    look_for_applied(session, END, END)
+    (one,) = book(session)
+    assert (one.applied_at, one.by) == (NEXT_MONDAY + DAY, "n2 is out of its scheduler")
+    (came,) = all_realised(session, [one])
+    assert came.outcome.standing == "not_provable"
 
 
 def test_a_planted_saving_is_found_and_priced(session: Session) -> None:

@@ -56,8 +56,8 @@ def test_the_difference_covers_zero_as_often_as_it_says(changed: int, others: in
     def one(seed: int) -> Intervals:
         random = Random(seed)
         moved = 0.3  # all of them, together: what a before/after would take for an effect
-        sides = ([random.gauss(moved, 0.1) for _ in range(count)] for count in (changed, others))
-        return difference(*sides, draws=40).by_t
+        mine, theirs = ([random.gauss(moved, 0.1) for _ in range(count)] for count in (changed, others))
+        return difference(mine, theirs, draws=40).by_t
 
     for level, rate in covered([one(seed) for seed in range(TIMES)], 0.0).items():
         assert rate == pytest.approx(level, abs=TOLERANCE[level])
