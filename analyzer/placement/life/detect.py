@@ -132,4 +132,6 @@ TESTS: dict[str, Test] = {
     "right_size": _other_gpu,
     "share_mig": _sliced,
     "pack": _packed,
+    "share_time": _packed,
+    "fewer_replicas": _fewer,
 }

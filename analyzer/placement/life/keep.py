@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DAY_US = 86_400_000_000
 LOOK_BACK_US = 56 * DAY_US  # eight weeks before a proposal: what ran earlier was perhaps another thing
 LOOK_ON_US = 91 * DAY_US  # a quarter after it: what nobody did by then was not done for it
-DRAINED = ("cool", "drain")  # kinds that are made on hosts, and of no run
+DRAINED = ("cool", "drain", "drain_sick_gpu", "scale_in")  # kinds that are made on hosts, and of no run
 RELEASE, LOCAL_NVME = "release", "local_nvme"
 
 

@@ -9,7 +9,9 @@ from analyzer.placement.life.prediction import (
     Versions,
     lost_by,
     name_of,
+    nodes_of,
     quantiles_of,
+    runs_of,
     shares_version,
 )
 from analyzer.report.coverage import hours, newest_hour_end
@@ -41,7 +43,7 @@ def predicted(
     held, made = _held(session, span), []
     for one in advice:
         own, lost = lost_by(one, found)
-        runs = tuple(sorted({run for finding in own for run in finding.run_ids}))
+        runs = runs_of(one, own)
         made.append(
             Prediction(
                 one.id,
@@ -53,7 +55,7 @@ def predicted(
                 one.title,
                 one.finding_ids,
                 runs,
-                tuple(sorted({finding.caused_on for finding in own if finding.caused_on})),
+                nodes_of(one, own),
                 quantiles_of(one.saves_milliseconds),
                 quantiles_of(one.saves_micros) if one.saves_micros else None,
                 lost,

@@ -99,6 +99,21 @@ def lost_by(advice: Recommendation, found: Iterable[Finding]) -> tuple[list[Find
     return own, Amount(sum(finding.milliseconds for finding in own) if own else None, sum(costs) if costs else None)
 
 
+def runs_of(advice: Recommendation, own: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the runs that a recommendation is about: its own, and those of its findings."""
+    named: tuple[str, ...] = getattr(advice, "run_ids", ())  # what stands on no finding names its runs itself
+    return tuple(sorted({*named, *(run for finding in own for run in finding.run_ids)}))
+
+
+def nodes_of(advice: Recommendation, own: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the hosts that a recommendation is about: those that it moves from, and of the GPUs that caused it."""
+    found = {finding.caused_on for finding in own if finding.caused_on}
+    move = getattr(advice, "move", None)
+    if move is not None and move.from_ is not None:
+        found |= set(move.from_.nodes) - set(move.to.nodes if move.to is not None else ())
+    return tuple(sorted(found))
+
+
 def shares_version() -> str:
     """Return the version of the shares that savings are predicted by: a digest of their numbers."""
     return hashlib.sha256(repr(sorted(ASSUMED.items())).encode()).hexdigest()[:8]

@@ -20,6 +20,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "right_size": {"skus": ("A100-80GB",)},
     "share_mig": {"slices": 4},
     "pack": {"shared": 32},
+    "share_time": {"shared": 32},
+    "fewer_replicas": {"gpus": 16},
 }
 
 

@@ -13,8 +13,8 @@ from analyzer.placement.life.realised import all_realised, case_of
 from analyzer.placement.life.word import Word
 from analyzer.reading import Reader, Request
 from collector.store.session import Session
-from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
-from tests.placement.life.recurring import END, NEXT_MONDAY, analysed, one_run, prediction, read, recurring
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
+from tests.placement.life.recurring import END, NEXT_MONDAY, VARYING, analysed, one_run, prediction, read, recurring
 
 WEEK_AFTER = Calendar().week_of(NEXT_MONDAY)
 
@@ -106,6 +106,53 @@ def test_a_planted_saving_is_found_and_priced(session: Session) -> None:
     case = case_of(one)
     assert case is not None
     assert case.lost == 30 * 2_600_000
+
+
+@pytest.fixture(scope="module")
+def neighbours() -> Fleet:
+    """Seven names with four runs each over two weeks: then all do a tenth less, and the first a quarter more."""
+    fleet = Fleet()
+    for number in range(7):
+        node, gpu = f"m{number}", f"M{number}"
+        fleet.own(node, [gpu])
+        for place, day in enumerate((0, 3, 7, 10)):
+            begin, is_after = MONDAY + day * DAY + HOUR, place > 1
+            run = f"slurm/alpha/{number}{place}"
+            fleet.hold(run, node, [gpu], begin, begin + 2 * HOUR, name=f"name{number}", exit_status="completed")
+            fleet.sample(node, gpu, begin, begin + 2 * HOUR, every=10 * MINUTE)
+            rate = (
+                (1.25 if is_after and not number else 1.0) * (0.9 if is_after else 1.0) * VARYING[(number + place) % 6]
+            )
+            said = {"node": node, "run_id": run, "started_at": begin, "ended_at": begin + 2 * HOUR}
+            fleet.add("progress", [said | {"steps": int(100_000 * rate)}])
+    return analysed(fleet)
+
+
+def test_few_runs_are_held_against_others_of_their_kind(neighbours: Fleet) -> None:
+    """All became dearer together; what was changed less so. Those that were changed too are no measure."""
+    with neighbours.store.session() as session:
+        session.execute("BEGIN")
+        runs = ("slurm/alpha/00", "slurm/alpha/01")
+        one = prediction("loader_settings", run_ids=runs, subject="name0 (2)")
+        add_predictions(session, [one])
+        add_word(session, Word("w", one.recommendation_id, one.id, "accepted", None, NEXT_MONDAY, "me", END, None))
+        (came,) = all_realised(session, book(session))
+        assert came.outcome.effect is not None
+        assert (came.outcome.standing, came.outcome.effect.method, came.outcome.unit) == (
+            "verified",
+            "difference",
+            "steps",
+        )
+        assert (came.outcome.before, came.outcome.after, came.outcome.others) == (2, 2, 6)
+        assert came.outcome.effect.saved == pytest.approx(0.2, abs=0.04)
+        other = prediction("batch", recommendation_id="r-other", run_ids=("slurm/alpha/10",), subject="name1")
+        third = prediction("batch", recommendation_id="r-third", run_ids=("slurm/alpha/20",), subject="name2")
+        add_predictions(session, [other, third])
+        for word, of in (("x", other), ("y", third)):
+            add_word(session, Word(word, of.recommendation_id, of.id, "accepted", None, NEXT_MONDAY, "me", END, None))
+        came = next(each for each in all_realised(session, book(session)) if each.standing.id == one.recommendation_id)
+        assert (came.outcome.standing, came.outcome.others) == ("not_provable", 4)
+        session.execute("ROLLBACK")
 
 
 def test_what_changed_nothing_saved_nothing() -> None:
