@@ -55,12 +55,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("findings", "analyzer.cli:findings", "what was avoidable, sorted by money"),
         Command("findings explain", "analyzer.cli:findings_explain", "the same as explain"),
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),
+        Command("compare", "analyzer.cli:compare", "two runs, two recordings, or a name before and after a date"),
     ),
     "act": (
         Command("findings judge", "analyzer.cli:judge", "say that a finding is right, wrong or planned"),
         Command("findings mute", "analyzer.cli:mute", "leave a finding out of the list until a date"),
         Command("recommend", "analyzer.cli:recommend", "what to move or change, and what it saves"),
         Command("show", "analyzer.cli:show", "one recommendation, with the lines to paste"),
+        Command("accept", "analyzer.cli:accept", "say that a recommendation is to be done, or was done"),
+        Command("reject", "analyzer.cli:reject", "say that a recommendation is not to be done, and why"),
+        Command("savings", "analyzer.cli:savings", "what came of it: predicted against realised"),
     ),
     "money": (
         Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),

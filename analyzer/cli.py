@@ -11,12 +11,16 @@ from analyzer.casebook.cli import judge, mute
 from analyzer.config import BESIDE, Settings
 from analyzer.doctor.cli import doctor
 from analyzer.errors import ConfigError
-from analyzer.report.cli import explain, findings, findings_explain, recommend, report, show
+from analyzer.placement.life.cli import accept, reject
+from analyzer.placement.life.keep import keep_recommendations
+from analyzer.report.cli import compare, explain, findings, findings_explain, recommend, report, savings, show
 from collector.config import load
 from collector.store.database import Store
 
 __all__ = [
+    "accept",
     "analyze",
+    "compare",
     "doctor",
     "explain",
     "findings",
@@ -24,7 +28,9 @@ __all__ = [
     "judge",
     "mute",
     "recommend",
+    "reject",
     "report",
+    "savings",
     "show",
 ]
 
@@ -39,8 +45,10 @@ def analyze(argv: list[str]) -> int:
     path, settings = _where(options)
     _refuse_shared_lake(path, options.config)
     began = time.monotonic()
+    now_us = time.time_ns() // 1000
     with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
-        done = bring_up_to_date(store, settings, now_us=time.time_ns() // 1000)
+        done = bring_up_to_date(store, settings, now_us=now_us)
+        keep_recommendations(store, settings, now_us)
     print(_done(done, time.monotonic() - began))
     return OK
 

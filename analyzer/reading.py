@@ -18,6 +18,8 @@ from analyzer.period import Calendar, Period
 from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
+from analyzer.report.compare import checked_kind, compare_at, compare_runs
+from analyzer.report.compare_text import compare_text
 from analyzer.report.coverage import fleet, hours, newest_hour_end, unjudged
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
@@ -30,6 +32,8 @@ from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
+from analyzer.report.savings import checked, savings_report
+from analyzer.report.savings_text import savings_text
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
@@ -41,7 +45,7 @@ from analyzer.traffic.run_traffic import RunTraffic
 from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
-What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show"]
+What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show", "savings", "compare"]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
 OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
 
@@ -62,6 +66,8 @@ class Request:
     traffic: bool = False  # of a run: the whole matrix
     sure: str | None = None  # of findings: high, medium or low
     unjudged: bool = False  # of findings: instead, the rules that lacked a signal
+    other: str | None = None  # of compare: the second run
+    at: str | None = None  # of compare: the moment, where the subject is a name
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -95,6 +101,8 @@ class Request:
             query.get("traffic") == "True",
             _sure(query.get("sure")),
             query.get("unjudged") == "True",
+            query.get("other"),
+            query.get("at"),
         )
 
 
@@ -146,7 +154,10 @@ class Reader:
             return self._run(request, paper)
         if request.what == "explain" and request.format == "html":
             return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
-        title, text, data = self._lists(request, paper)
+        if request.what in ("savings", "compare"):
+            title, text, data = self._afterwards(request, paper)
+        else:
+            title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
         if request.what in ("recommend", "show") and request.format in FILES:
@@ -174,7 +185,7 @@ class Reader:
         report = week_report(
             self.session, period, self.calendar, self.settings.currency, found, self.advice(found, period)
         )
-        return report.named(self.settings.cluster)
+        return replace(report, checked=checked(self.session, period)).named(self.settings.cluster)
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""
@@ -276,6 +287,18 @@ class Reader:
             return as_json("run", report)
         text = run_text(report, paper, whole_traffic=request.traffic)
         return formatted(text, request.format, report.facts.subject)
+
+    def _afterwards(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        site = (self.session, self.settings.timezone, self.settings.currency)
+        if request.what == "savings":
+            report = savings_report(*site)
+            return "savings", savings_text(report, paper, request.top), report
+        checked_kind(request.other, request.at)
+        subject = request.subject or "last"
+        found = (
+            compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
+        )
+        return found.subject, compare_text(found, paper), found
 
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         period, currency = self.period(request.since, request.until), self.settings.currency

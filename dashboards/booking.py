@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from analyzer.analysis import Analysis, analyze
+from analyzer.placement.life.keep import keep_recommendations
 from collector.errors import HeldElsewhereError
 from collector.store.adopting import catch_up
 from collector.store.books import mirror, mirror_findings
@@ -38,6 +39,7 @@ class Booker:
         if self.lease is None:
             done = analyze(self._store, self._settings, now_us=now_us)
             mirror(self._store)
+            keep_recommendations(self._store, self._settings, now_us)
             return done
         try:
             name = self.lease.take().name
@@ -48,6 +50,7 @@ class Booker:
         done = analyze(self._store, self._settings, now_us=now_us)
         with self.lease.guard():
             mirror(self._store, name)
+            keep_recommendations(self._store, self._settings, now_us)
         return done
 
     def stop(self) -> None:

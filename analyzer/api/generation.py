@@ -20,17 +20,20 @@ KEPT = 8  # computed readings of whole periods: as many as people look at in a d
 _CONTENT = """
 SELECT (SELECT (count(*), bit_xor(hash(hash(hour, status, input_digest)))) FROM ledger_hours),
     (SELECT (count(*), bit_xor(hash(hash(r)))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments),
-    (SELECT count(*) FROM finding_judgements), (SELECT count(*) FROM finding_mutes)
+    (SELECT count(*) FROM finding_judgements), (SELECT count(*) FROM finding_mutes),
+    (SELECT count(*) FROM recommendation_predictions), (SELECT count(*) FROM recommendation_words),
+    (SELECT count(*) FROM recommendation_applied)
 """
 # What changes whenever the content does: a pass writes down that it was made, and people's words are only ever added.
 MARKS = """
 SELECT (SELECT list(a ORDER BY a)::VARCHAR FROM analysis a), (SELECT count(*) FROM finding_judgements),
-    (SELECT count(*) FROM finding_mutes)
+    (SELECT count(*) FROM finding_mutes), (SELECT count(*) FROM recommendation_predictions),
+    (SELECT count(*) FROM recommendation_words), (SELECT count(*) FROM recommendation_applied)
 """
 
 
 class Generations:
-    """Names the ledger's present content. Between two passes of the analysis it costs one look at three counts."""
+    """Names the ledger's present content. Between two passes of the analysis it costs one look at a few counts."""
 
     def __init__(self, settings: "Settings") -> None:
         self._settings = f"{settings!r} {_release()}"

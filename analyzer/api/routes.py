@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from analyzer.api.adjustments import adjustment_routes
 from analyzer.api.costs import cost_routes
+from analyzer.api.decisions import decision_routes
 from analyzer.api.desk import Desk
 from analyzer.api.faults import BusyError
 from analyzer.api.finding_words import finding_word_routes
@@ -19,6 +20,7 @@ from analyzer.api.openapi import document
 from analyzer.api.profiles import profile_routes
 from analyzer.api.recommendations import advice_routes
 from analyzer.api.runs import one_run_routes, run_routes
+from analyzer.api.savings import savings_routes
 from analyzer.api.series import series_routes
 from analyzer.api.traffic import traffic_routes
 from analyzer.errors import ConfigError, LedgerError
@@ -71,7 +73,8 @@ def api_routes(desk: Desk) -> APIRouter:
     router = APIRouter()
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
-        finding_word_routes, advice_routes, notice_routes, adjustment_routes, hour_routes, one_run_routes,
+        finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
+        hour_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -13,6 +13,7 @@ from collector.store.literal import literal
 if TYPE_CHECKING:
     from analyzer.findings import Finding
     from analyzer.notices.notice import Notice
+    from analyzer.placement.life.prediction import Prediction
     from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
 
@@ -34,7 +35,7 @@ class Scope:
         teams = getattr(principal, "teams", None)
         return cls() if teams is None else cls(tuple(sorted(teams)))
 
-    def sees(self, item: "Finding | Notice | Recommendation") -> bool:
+    def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:
         """Return whether a finding, notice or recommendation may be shown; what has no team is the site's alone."""
         return self.teams is None or item.team in self.teams
 

@@ -1,6 +1,6 @@
 """Two recordings of one command side by side: did the change work, by how much, and what is the next limit."""
 
-from analyzer.report.readings import Breakdown
+from analyzer.report.moved import largest_move
 from analyzer.report.recording import RecordingReport
 from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.words import clock, duration, percent, plain
@@ -17,26 +17,10 @@ def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
     told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= 1_000_000 else "As fast."
     if before.run is None or now.run is None:
         return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
-    moved = _largest_move(before.run.breakdown, now.run.breakdown)
+    moved = largest_move(before.run.breakdown, now.run.breakdown)
     lost = max(now.run.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
     still = f" Still the largest loss: {lost.label}." if lost else " Nothing avoidable is left."
     return f"{told} {moved}{still}"
-
-
-def _largest_move(before: Breakdown, now: Breakdown) -> str:
-    then, today = _shares(before), _shares(now)
-    avoidable = {entry.label for entry in (*before.of("avoidable").entries, *now.of("avoidable").entries)}
-    if not avoidable:
-        return ""
-    label = max(avoidable, key=lambda each: (abs(today.get(each, 0) - then.get(each, 0)), each))
-    old, new = then.get(label, 0), today.get(label, 0)
-    word = "fell" if new < old else "rose" if new > old else "stayed"
-    return f"{label.capitalize()} {word} from {percent(old, 1000)} to {percent(new, 1000)}."
-
-
-def _shares(breakdown: Breakdown) -> dict[str, int]:
-    whole = max(1, breakdown.milliseconds)
-    return {entry.label: nearest(entry.milliseconds * 1000, whole) for entry in breakdown.entries}
 
 
 def against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:

@@ -1,4 +1,4 @@
-"""The reading commands: report, findings, explain, recommend and show."""
+"""The reading commands: report, findings, explain, recommend, show, savings and compare."""
 
 import argparse
 import json
@@ -16,6 +16,7 @@ from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader, Request, What, formatted
 from analyzer.report.as_json import as_json
+from analyzer.report.compare import checked_kind
 from analyzer.report.finding_text import check_words
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
@@ -117,6 +118,43 @@ def show(argv: list[str]) -> int:
     return _one("show", "recommendation", show.__doc__, argv, forms=("slurm", "kubernetes"))
 
 
+def savings(argv: list[str]) -> int:
+    """What came of what was recommended: predicted against realised, and how good the predictions were."""
+    parser = _parser("savings", savings.__doc__)
+    _add_paper(parser)
+    _add_ledger(parser, spans=False)
+    return _read("savings", parser.parse_args(argv))
+
+
+def compare(argv: list[str]) -> int:
+    """Two runs, two recordings, or the runs of a name before and after a date, side by side."""
+    parser = _parser("compare", compare.__doc__)
+    about = "a run's id, any unique end of it, or a file of gpuledger run; with --at the name of runs"
+    parser.add_argument("subject", metavar="A", help=about)
+    parser.add_argument("other", nargs="?", metavar="B", help="the other run or file; A counts as before")
+    parser.add_argument("--at", metavar="WHEN", help="2026-11-12 or 2026-11-12T08:00: the runs before it, and after it")
+    parser.add_argument("--price", metavar="P", help="of files: dollars per GPU-hour; none is guessed")
+    _add_paper(parser)
+    _add_ledger(parser, spans=False)
+    options = parser.parse_args(argv)
+    checked_kind(options.other, options.at)
+    if options.other is not None and all(Path(each).is_file() for each in (options.subject, options.other)):
+        return _recordings(Path(options.subject), Path(options.other), options)
+    if options.price is not None:
+        raise ConfigError("--price is of recordings: the ledger has its prices from the price file")
+    return _read("compare", options)
+
+
+def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
+    before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
+    if options.format == "json":
+        _write(as_json("compare_recordings", {"before": before, "after": now}), options)
+        return OK
+    text = recording_text(now, Paper(_width(options.width), _is_ascii(options)), before)
+    _write(formatted(text, options.format, f"{first.name} and {second.name}"), options)
+    return OK
+
+
 def _one(
     what: What, noun: str, about: str | None, argv: list[str], name: str | None = None, forms: tuple[str, ...] = ()
 ) -> int:
@@ -148,9 +186,10 @@ def _add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
 
 
-def _add_ledger(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
-    parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
+def _add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
+    if spans:
+        parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
+        parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
@@ -172,8 +211,8 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
     request = Request(
         what,
         getattr(options, "subject", None),
-        options.since,
-        options.until,
+        getattr(options, "since", None),
+        getattr(options, "until", None),
         options.format,
         _width(options.width),
         _is_ascii(options),
@@ -182,6 +221,8 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "traffic", False),
         getattr(options, "sure", None),
         getattr(options, "unjudged", False),
+        getattr(options, "other", None),
+        getattr(options, "at", None),
     )
     check = getattr(options, "check", False)
     if options.server:

@@ -7,6 +7,7 @@ from analyzer.casebook.kept import judgements
 from analyzer.casebook.record import Record, record_of
 from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
+from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
@@ -33,6 +34,7 @@ class WeekReport:
     not_judged: tuple[NotJudged, ...]
     corrections: tuple[Entry, ...]
     record: Record | None = None
+    checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
 
     @property
     def avoidable(self) -> Breakdown:

@@ -7,6 +7,7 @@ from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import all_priced, bill_words, saving_column
+from analyzer.report.savings_text import checked_lines
 from analyzer.report.sentences import first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
 from analyzer.report.team_table import team_lines
@@ -29,6 +30,7 @@ from analyzer.report.words import (
 
 WORTH_DOING_SHOWN = 5
 NOT_JUDGED_SHOWN = 4
+CHECKED_SHOWN = 3
 
 
 def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) -> str:
@@ -41,6 +43,7 @@ def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) ->
         went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
         _teams(report, paper),
         _worth_doing(report, paper, top),
+        checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
         _corrections(report, paper),
         _how_sure(report, paper),
     )

@@ -17,7 +17,7 @@ class Right(Enum):
     BATCHES = "batches"  # telemetry as agents send it
     REMOTE_WRITE = "remote write"  # telemetry as Prometheus sends it
     READ = "read"  # money, names, runs
-    JUDGE = "judge"  # say of a finding whether it is right, or mute it
+    JUDGE = "judge"  # say of a finding whether it is right, mute it, or decide on a recommendation
     CHANGE = "change"  # prices, gates, keys
 
 
@@ -25,7 +25,7 @@ ROLES: Final[Mapping[Role, frozenset[Right]]] = {
     "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_node.py
     "writer": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE}),
     "read": frozenset({Right.LEARN, Right.READ}),  # of all teams, or of those that its key names
-    "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE}),  # the same, and judges the findings that it sees
+    "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE}),  # the same, and judges what it sees
     "admin": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.CHANGE}),
     # The tokens of the settings, with which a site begins.
     "site": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE, Right.READ}),

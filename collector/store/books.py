@@ -41,9 +41,17 @@ DATED: dict[str, str | None] = {
 }
 # Small tables that are made whole by each pass: replaced where they differ.
 WHOLE = ("finding_book",)
-# What people said, and what the rules were, by its key: rows are only ever added, so that neither side loses what the
-# other has.
-SAID = {"finding_judgements": "judgement_id", "finding_mutes": "mute_id", "rule_versions": "rules_version"}
+# What people said, what was recommended, and what the rules were, by its key: rows are only ever added, so that neither
+# side loses what the other has.
+SAID = {
+    "finding_judgements": "judgement_id",
+    "finding_mutes": "mute_id",
+    "rule_versions": "rules_version",
+    "recommendation_predictions": "prediction_id",
+    "recommendation_turns": "turn",
+    "recommendation_applied": "recommendation_id",
+    "recommendation_words": "word_id",
+}
 _MIRRORED = (*DATED, *WHOLE, *SAID)
 DAY_US = 86_400_000_000
 _DIFFERENT = """

@@ -1,0 +1,1 @@
+"""What became of each recommendation: proposed, accepted or rejected, applied, verified."""

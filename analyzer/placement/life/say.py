@@ -1,0 +1,87 @@
+"""Decide on a recommendation: the command line and the API do it here, and so keep and refuse the same."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.casebook.judgement import reason_of
+from analyzer.ids import by_id
+from analyzer.placement.life.kept import add_predictions, add_word, new_word_id, predictions
+from analyzer.placement.life.predict import predicted
+from analyzer.placement.life.word import Decision, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from analyzer.casebook.kept import Said
+    from analyzer.findings import Finding
+    from analyzer.period import Period
+    from analyzer.placement.life.prediction import Prediction
+    from analyzer.placement.recommendation import Recommendation
+    from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class _InBook:
+    """An id of the book, to be found by how it begins."""
+
+    id: str
+
+
+def decide(
+    session: "Session",
+    seen: "tuple[Sequence[Recommendation], Sequence[Finding], Period]",
+    sees: "Callable[[Prediction], bool]",
+    recommendation_id: str,
+    decision: Decision,
+    said: "Said",
+    applied_at: int | None = None,
+) -> Word:
+    """Keep one decision, with what the recommendation predicted when it was made.
+
+    `seen` are what is recommended in a period, to whom decides, against which findings; one that is recommended no more
+    is taken from the book, where `sees` says that it may be. What is not in the book yet is written down with it.
+
+    Raises:
+        ConfigError: a rejection has no reason.
+        LedgerError: there is no such recommendation.
+    """
+    because = reason_of(said.because) if decision == "rejected" or said.because else None
+    prediction = _of_period(session, seen, recommendation_id, said.recorded_at)
+    if prediction is None:
+        book = {one.recommendation_id: one for one in predictions(session) if sees(one)}
+        absent = (
+            f"{seen[2].label} has no recommendation {recommendation_id!r}, and the book knows none: "
+            "gpuledger recommend lists them; --since names another period"
+        )
+        prediction = book[by_id([_InBook(one) for one in book], recommendation_id, absent).id]
+    word = Word(
+        new_word_id(),
+        prediction.recommendation_id,
+        prediction.id,
+        decision,
+        because,
+        applied_at,
+        said.who,
+        said.recorded_at,
+        prediction.team,
+    )
+    add_word(session, word)
+    return word
+
+
+def _of_period(
+    session: "Session",
+    seen: "tuple[Sequence[Recommendation], Sequence[Finding], Period]",
+    typed: str,
+    now_us: int,
+) -> "Prediction | None":
+    """Return what is predicted of the recommendation that is meant, written down; None where the period has none."""
+    advice, found, period = seen
+    begin = [one for one in advice if one.id.startswith(typed)]
+    if not begin:
+        return None
+    one = by_id(begin, typed, f"{typed!r} is too short an id: type one more letter")
+    (prediction,) = predicted(session, [one], found, period, now_us)
+    add_predictions(session, [prediction])
+    kept = {each.id: each for each in predictions(session)}
+    return kept[prediction.id]

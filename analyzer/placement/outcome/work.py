@@ -1,0 +1,106 @@
+"""What a run did on one side of a change, and what a unit of its work cost. Pure.
+
+A unit is what the run itself says: tokens, else samples, else steps. Tokens come first, since a step is another amount
+of work where the batch or the number of GPUs has changed. Where no run says anything it is a whole run of that name
+that has completed, in GPU-hours and money.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Literal, get_args
+
+Unit = Literal["tokens", "samples", "steps", "run"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+COMPLETED = "completed"
+_COUNTED = (None, COMPLETED)  # of what failed or was cancelled nobody knows which of its work was of use
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """GPU time of one kind of GPU, and what it cost; None where some of it has no price."""
+
+    sku: str | None
+    milliseconds: int
+    micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One run on one side of a change: `is_whole` where it has ended and all of it lies there.
+
+    `is_cut` says that it went on through the change, and has work on the other side as well.
+    """
+
+    run_id: str
+    name: str
+    team: str | None
+    started_at: int
+    is_after: bool
+    is_whole: bool
+    is_cut: bool
+    exit_status: str | None
+    spent: tuple[Spent, ...]
+    tokens: int | None = None
+    samples: int | None = None
+    steps: int | None = None
+
+    @property
+    def milliseconds(self) -> int:
+        """Its GPU time."""
+        return sum(one.milliseconds for one in self.spent)
+
+    def units(self, unit: Unit) -> int | None:
+        """Return how much of a unit it did; None where it does not say, or did not complete."""
+        if unit == "run":
+            return 1 if self.is_whole and self.exit_status == COMPLETED else None
+        told: int | None = getattr(self, unit)
+        return told if told and self.exit_status in _COUNTED else None
+
+
+Rates = Mapping[str | None, float]  # millionths of the currency for a GPU-millisecond, by kind of GPU
+
+
+def rates_of(works: Sequence[Work]) -> Rates:
+    """Return what a GPU-millisecond of each kind cost these runs; kinds of which some time has no price are left out.
+
+    Both sides of a comparison are priced by the same rates: a new price is no saving.
+    """
+    sums: dict[str | None, tuple[int, int]] = {}
+    unpriced: set[str | None] = set()
+    for one in (spent for work in works for spent in work.spent):
+        if one.micros is None:
+            unpriced.add(one.sku)
+            continue
+        time, money = sums.get(one.sku, (0, 0))
+        sums[one.sku] = (time + one.milliseconds, money + one.micros)
+    return {sku: money / time for sku, (time, money) in sums.items() if time and money and sku not in unpriced}
+
+
+def unit_of(works: Sequence[Work]) -> Unit | None:
+    """Return the unit that most of the runs of either side have, the first in order; None where there is none."""
+    sides = [[work for work in works if work.is_after is after and work.milliseconds] for after in (False, True)]
+    sides = [side for side in sides if side]
+    for unit in UNITS:
+        if sides and all(2 * sum(work.units(unit) is not None for work in side) >= len(side) for side in sides):
+            return unit
+    for unit in reversed(UNITS):  # most have none: what at least some have on either side
+        if sides and all(any(work.units(unit) is not None for work in side) for side in sides):
+            return unit
+    return None
+
+
+def log_costs(works: Sequence[Work], unit: Unit, rates: Rates) -> dict[str, float]:
+    """Return the logarithm of what a unit cost, by run: in money where all has a rate, else in GPU time."""
+    is_priced = all(spent.sku in rates for work in works for spent in work.spent if spent.milliseconds)
+    found = {}
+    for work in works:
+        units = work.units(unit)
+        cost = (
+            sum(one.milliseconds * rates[one.sku] for one in work.spent if one.milliseconds)
+            if is_priced
+            else work.milliseconds
+        )
+        if units and cost > 0:
+            found[work.run_id] = log(cost / units)
+    return found
