@@ -16,6 +16,7 @@ from analyzer.judges import Judges
 from analyzer.notices.book import Looked, look
 from analyzer.period import Calendar, Period
 from analyzer.placement.guards import Moment, guarded
+from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
@@ -217,7 +218,8 @@ class Reader:
         priced = by_saving(self.judges.recommendations(self.session, found, period.start, period.end))
         gpus = sum(sku.gpus for sku in fleet(self.session, period))
         now = newest_hour_end(self.session) or period.end
-        return guarded(priced, Moment(period.end, now, self.clock(), gpus), self.settings.guards)
+        moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
+        return guarded(priced, moment, self.settings.guards)
 
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
