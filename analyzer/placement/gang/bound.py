@@ -1,4 +1,4 @@
-"""What no plan can cost less than: by HiGHS where it is installed, in processes of its own; else each run for itself."""
+"""What no plan can cost less than: by HiGHS in processes of its own where it is installed, else each run alone."""
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass

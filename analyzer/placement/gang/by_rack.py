@@ -68,7 +68,7 @@ class Tree:
         """Find a node's bound, and keep it where a better plan could be in it."""
         master = self.master
         master.limit(limits)
-        best, first = -float("inf"), True
+        best = -float("inf")
         while not self.is_over():
             value, duals = master.solved()
             asked = (
@@ -85,7 +85,6 @@ class Tree:
                 told(best * master.scale)
             if best >= self.known or value - best <= CLOSE * abs(best) or not added:
                 break
-            first = False
         bound = max(bound, best)
         if bound >= self.known:
             return
@@ -111,7 +110,7 @@ def bins_from(told: dict[str, Any]) -> Bins:
     return Bins(**{**told, **lists, "gangs": tuple(gangs)})
 
 
-def _paired(value: Any) -> Any:
+def _paired(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 

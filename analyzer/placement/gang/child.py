@@ -22,7 +22,7 @@ class Child:
         self._answer: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         json.dump(question, self._question)
         self._question.seek(0)
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 (our own modules)
             [sys.executable, "-m", module], stdin=self._question, stdout=self._answer, stderr=subprocess.DEVNULL
         )
 

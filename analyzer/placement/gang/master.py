@@ -50,7 +50,7 @@ class Master:
         self._bins.append(rows.row(gang.fewest if gang.held else 0, gang.most))
         self._rounded.append([rows.row(0, rows.infinity) for _ in gang.rounded])
         self._one.append(rows.row(1 if gang.held else 0, 1) if gang.ways else None)
-        stays = {}
+        stays: dict[int, int] = {}
         if gang.held:
             self.constant += gang.move_cost * gang.units - gang.span_cost
             for pool, units in gang.held:
@@ -73,7 +73,7 @@ class Master:
         for unit in self._unit[run]:
             entries = {unit: -gang.units, **({} if one is None else {one: 1})}
             for row, capacity in zip(self._rounded[run], gang.rounded, strict=True):
-                entries[row] = -(-(-gang.units // capacity))
+                entries[row] = -gang.units // capacity
             rows.column(cost / self.scale, rows.infinity, entries)
         if self._stays[run]:
             rows.column(gang.restart_cost / self.scale, 1, dict(self._stays[run]))

@@ -13,7 +13,7 @@ from analyzer.placement.gang.insertion import best_place
 from analyzer.placement.gang.state import State
 
 OUT_MAX = 14  # runs taken out at once
-# Temperature, as a share of the mean cost of runs and open pools that cost anything, at the first and at the last iteration.
+# Temperature, as a share of the mean cost of runs and open pools that cost anything, at the first and last iteration.
 HOT, COLD = 0.1, 0.001
 
 

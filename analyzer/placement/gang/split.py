@@ -33,13 +33,26 @@ def parts_of(index: Index) -> list[Part]:
     """Return the parts, those of most runs first; a limit on what moves keeps all in one."""
     if index.problem.limits.moved_gpus_max is not None:
         return [Part(index, tuple(range(len(index.capacity))), tuple(range(len(index.held))))]
-    sets = _Sets(len(index.held) + len(index.capacity) + len(index.rack_pools))
+    sets = _joined(index)
+    pool_0 = len(index.held)
+    runs: dict[int, list[int]] = {}
+    for run in range(len(index.held)):
+        runs.setdefault(sets.of(run), []).append(run)
+    pools: dict[int, list[int]] = {name: [] for name in runs}
+    for pool in range(len(index.capacity)):
+        if (name := sets.of(pool_0 + pool)) in pools:
+            pools[name].append(pool)
+    found = [_part(index, pools[name], own) for name, own in runs.items()]
+    return sorted(found, key=lambda part: -len(part.runs))
+
+
+def _joined(index: Index) -> "_Sets":
+    """Return runs, then pools, then classes, joined where one could use the other."""
     pool_0, class_0 = len(index.held), len(index.held) + len(index.capacity)
+    sets = _Sets(class_0 + len(index.rack_pools))
     asked: set[int] = set()
     for run, place in enumerate(index.held):
-        for pool in place:
-            sets.join(run, pool_0 + pool)
-        for other in index.apart[run]:
+        for other in (*index.apart[run], *(pool_0 + pool for pool in place)):
             sets.join(run, other)
         if not index.fixed[run]:
             asked.update(index.choices[run])
@@ -48,17 +61,7 @@ def parts_of(index: Index) -> list[Part]:
     for pool, classes in enumerate(index.classes_of):
         for number in asked.intersection(classes):
             sets.join(pool_0 + pool, class_0 + number)
-    runs: dict[int, list[int]] = {}
-    for run in range(len(index.held)):
-        runs.setdefault(sets.of(run), []).append(run)
-    pools: dict[int, list[int]] = {name: [] for name in runs}
-    for pool in range(len(index.capacity)):
-        if (name := sets.of(pool_0 + pool)) in pools:
-            pools[name].append(pool)
-    if len(runs) == 1 and len(next(iter(pools.values()))) == len(index.capacity):
-        return [Part(index, tuple(range(len(index.capacity))), tuple(range(len(index.held))))]
-    found = [_part(index, pools[name], own) for name, own in runs.items()]
-    return sorted(found, key=lambda part: -len(part.runs))
+    return sets
 
 
 def _part(index: Index, pools: list[int], runs: list[int]) -> Part:
