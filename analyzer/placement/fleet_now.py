@@ -18,6 +18,7 @@ class Loss:
     micros: int | None
     crossing_milliseconds: int
     crossing_micros: int | None
+    age_us: int  # since it began
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def read_now(session: "Session", start_us: int, end_us: int) -> Now:
         if holders > 1:
             entangled.add(node)
     free = {node for (node,) in session.rows(_FREE, [end_us])} - {node for nodes in held.values() for node in nodes}
-    losses = {row[0]: Loss(*row[1:]) for row in session.rows(_LOSSES, [start_us, end_us])}
+    losses = {row[0]: Loss(*row[1:]) for row in session.rows(_LOSSES, [end_us, start_us, end_us])}
     ((total, spare),) = session.rows(_SPARE, [start_us, end_us])
     return Now(dict(held), frozenset(free), frozenset(entangled), losses, 1 - spare / total if total else 0.0)
 
@@ -72,7 +73,8 @@ _LOSSES = """
         CASE WHEN count(*) = count(cost_micros) THEN sum(cost_micros)::BIGINT END,
         coalesce(sum(milliseconds) FILTER (state = 'communicating' AND cause = 'cross_rack'), 0)::BIGINT,
         CASE WHEN count(*) = count(cost_micros)
-            THEN coalesce(sum(cost_micros) FILTER (state = 'communicating' AND cause = 'cross_rack'), 0)::BIGINT END
+            THEN coalesce(sum(cost_micros) FILTER (state = 'communicating' AND cause = 'cross_rack'), 0)::BIGINT END,
+        greatest(0, coalesce(? - min(r.started_at), 0))::BIGINT
     FROM ledger l LEFT JOIN runs r USING (run_id)
     WHERE hour >= ? AND hour < ? AND l.run_id IS NOT NULL GROUP BY l.run_id
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from analyzer.placement.artefact import slurm
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.fleet_now import Loss, Now, read_now
-from analyzer.placement.fleet_problem import WEEK_MS, FleetProblem, fleet_problem
+from analyzer.placement.fleet_problem import FleetProblem, emptied_ms, fleet_problem, lasts_us
 from analyzer.placement.gang.plan import Plan
 from analyzer.placement.gang.solve import Budget, solve
 from analyzer.placement.gang.validate import broken
@@ -19,7 +19,7 @@ from analyzer.placement.grounds import Grounds
 from analyzer.placement.move import Move, Place
 from analyzer.placement.proposal import Proposal, Saved, restart
 from analyzer.placement.recommendation import Range
-from analyzer.placement.saving import Share, weekly
+from analyzer.placement.saving import WEEK_US, Share, weekly
 from analyzer.placement.site import Site, read_site
 
 if TYPE_CHECKING:
@@ -146,16 +146,21 @@ class _Placed:
         arriving = {node for run in runs for node in self.targets[run].nodes}
         for node, movers in sorted(leaving.items()):
             stay = [run for run, nodes in self.now.held.items() if node in nodes and run not in movers]
-            if not stay and node not in arriving:
+            if not stay and node not in arriving and self._is_shorter(node, movers, runs):
                 found.append(self._emptied(node, movers))
         return found
+
+    def _is_shorter(self, node: str, movers: list[str], moving: list[str]) -> bool:
+        """Whether a run that stays keeps each target open as long: else one node is freed by holding another longer."""
+        lasts = lasts_us(self.now, node)
+        return all(lasts_us(self.now, self.targets[run].nodes[0], moving) >= lasts for run in movers)
 
     def _emptied(self, node: str, runs: list[str]) -> tuple[Grounds, Proposal]:
         host, moves = self.site.hosts[node], [self._move(run) for run in runs]
         gpus = sum(self.now.held[run][node] for run in runs)
         words, moving = restart(gpus)
         losses = [self.now.losses[run] for run in runs if run in self.now.losses]
-        freed = int(host.gpus * WEEK_MS * self.now.held_ratio)
+        freed = emptied_ms(self.site, self.now, node)
         targets = tuple(dict.fromkeys(name for run in runs for name in self.targets[run].nodes))
         teams = {loss.team for loss in losses}
         grounds = Grounds(
@@ -167,7 +172,7 @@ class _Placed:
             from_=f"{gpus} of {host.gpus} GPUs of {node}",
             to=f"free GPUs of {', '.join(targets)}",
             why=f"a gang needs whole nodes; {node} would be one, free or to be shut down",
-            saves=Saved(weekly(freed, WEEK_MS * 1000, EMPTIED), _priced(freed, losses)),
+            saves=Saved(weekly(freed, WEEK_US, EMPTIED), _priced(freed, losses)),
             artefacts=(
                 slurm("\n".join(f"#SBATCH --nodelist={self.targets[run].nodes[0]}     # {run}" for run in runs)),
             ),
@@ -188,7 +193,7 @@ class _Placed:
         limit = self.fleet.problem.limits.moved_gpus_max
         return [
             Constraint("kind of node", True, f"{next(iter(about.needs.skus))}, as now: {', '.join(target)}"),
-            Constraint("gang", True, f"{run}: all {sum(self.now.held[run].values())} GPUs at once"),
+            Constraint("gang", True, f"{run}: whole, its GPUs now are {sum(self.now.held[run].values())}"),
             Constraint("moves at once", True, f"{self.plan.moved_gpus} GPUs move in this plan, {limit} may"),
             Constraint("partition", None, f"whether {run} may be given {', '.join(target)} is the scheduler's to say"),
         ]
@@ -219,7 +224,7 @@ def _priced(milliseconds: int, losses: list[Loss]) -> Range | None:
     time = sum(loss.milliseconds for loss in losses)
     if time == 0:
         return None
-    return weekly(milliseconds * sum(loss.micros or 0 for loss in losses) // time, WEEK_MS * 1000, EMPTIED)
+    return weekly(milliseconds * sum(loss.micros or 0 for loss in losses) // time, WEEK_US, EMPTIED)
 
 
 def _together(moves: list[Move]) -> Move:

@@ -2,13 +2,14 @@
 
 A run that lost time to exchanges across racks may move, for that is what it gains; so may small runs on nodes that they
 do not fill. Everyone else stays: a move that helps somebody else is not proposed to them here. Costs are
-GPU-milliseconds a week. Nodes are exchanged for their like only: GPUs, cores and local NVMe as they are now.
+GPU-milliseconds over what is left of a run. Nodes are exchanged for their like only: GPUs, cores and local NVMe as they are now.
 
 A shared node that a plan empties is not used as a whole one in the same plan: whoever came would have to wait for those
 who leave, so it is two changes, and the next plan finds the node free.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.placement.fleet_now import Now
@@ -18,8 +19,7 @@ from analyzer.placement.saving import WEEK_US
 from analyzer.placement.site import Site
 
 WEEK_MS = WEEK_US // 1000
-# At most so much of the fleet moves at once, and two nodes of eight where that is less (algorithms 4.1: 5 %).
-MOVED_SHARE_MAX, MOVED_GPUS_LEAST = 20, 16
+MOVED_SHARE_MAX = 20  # a twentieth of the fleet moves at once (as the guards say), or one gang where that is more
 SMALL_GPUS = 4  # a run of more fills most of a node
 TIDY_MS = 1  # of each GPU that moves: of two plans as good, the one that moves fewer
 
@@ -55,14 +55,41 @@ def fleet_problem(site: Site, now: Now, period_us: int) -> FleetProblem:
         for node, gpus in nodes.items():
             used[node] += gpus if run not in included else 0
     shared = {node for run in included if not is_whole[run] for node in now.held[run]}
+    # One worth for all: were that of a node its own runs', the plan would empty the one whose runs last the longest.
+    lasts = sorted(lasts_us(now, node) for node in shared)
+    usual_us = lasts[len(lasts) // 2] if lasts else 0
     for node in sorted(shared):
-        pools.add_shared(node, site.hosts[node].gpus - used[node], used[node] == 0, now.held_ratio)
+        gpus = site.hosts[node].gpus
+        worth = int(gpus * usual_us // 1000 * now.held_ratio) if used[node] == 0 else 0
+        pools.add_shared(node, gpus - used[node], worth)
     runs = tuple(_run(site, now, pools, run, is_whole[run], period_us) for run in sorted(included))
     gpus = sum(host.gpus for host in site.hosts.values())
-    limits = Limits(max(gpus // MOVED_SHARE_MAX, MOVED_GPUS_LEAST))
+    largest = max((run.units * run.needs.gpus_per_unit for run in runs if not run.pinned), default=0)
+    limits = Limits(max(gpus // MOVED_SHARE_MAX, largest))
     return FleetProblem(
         Problem(pools.made(), runs, limits), {name: tuple(nodes) for name, nodes in pools.nodes.items()}
     )
+
+
+def remaining_us(now: Now, run: str) -> int:
+    """Return how much longer a run is taken to go on: as long as it has, a week at most.
+
+    The median of what remains is about the age: Harchol-Balter and Downey, Exploiting Process Lifetime Distributions
+    for Dynamic Load Balancing, 1997.
+    """
+    return min(WEEK_US, now.losses[run].age_us) if run in now.losses else 0
+
+
+def lasts_us(now: Now, node: str, without: Sequence[str] = ()) -> int:
+    """Return how long until the last run of a node is taken to end."""
+    return max(
+        (remaining_us(now, run) for run, nodes in now.held.items() if node in nodes and run not in without), default=0
+    )
+
+
+def emptied_ms(site: Site, now: Now, node: str) -> int:
+    """Return what an emptied node gives: its GPU time until its last run had ended, as far as the fleet is held."""
+    return int(site.hosts[node].gpus * lasts_us(now, node) // 1000 * now.held_ratio)
 
 
 def _is_one_kind(site: Site, nodes: dict[str, int]) -> bool:
@@ -90,11 +117,9 @@ class _Pools:
         host, sku = self.site.hosts[node], _sku(self.site, node)
         self._add(f"{host.rack}: {sku}", node, Kind(sku, host.gpus), 1, 0)
 
-    def add_shared(self, node: str, gpus: int, is_ours: bool, held_ratio: float) -> None:
-        """Add a node whose GPUs are given singly. Empty it could be given whole, as much of the time as others are."""
-        host, sku = self.site.hosts[node], _sku(self.site, node)
-        worth = int(host.gpus * WEEK_MS * held_ratio) if is_ours else 0
-        self._add(f"node {node}", node, Kind(sku, 1, shared=True), gpus, worth)
+    def add_shared(self, node: str, gpus: int, worth: int) -> None:
+        """Add a node whose GPUs are given singly, and what it is worth when it is empty."""
+        self._add(f"node {node}", node, Kind(_sku(self.site, node), 1, shared=True), gpus, worth)
 
     def _add(self, name: str, node: str, kind: Kind, units: int, open_cost: int) -> None:
         host = self.site.hosts[node]
@@ -117,7 +142,7 @@ def _run(site: Site, now: Now, pools: _Pools, run: str, is_whole: bool, period_u
     for node, n in nodes.items():
         held[pools.of_node[node]] += 1 if is_whole else n
     racks = len({site.hosts[node].rack for node in nodes})
-    crossing = loss.crossing_milliseconds * WEEK_US // period_us if loss and racks > 1 else 0
+    crossing = loss.crossing_milliseconds * remaining_us(now, run) // period_us if loss and racks > 1 else 0
     is_small = not is_whole and gpus <= SMALL_GPUS
     per_unit = site.hosts[next(iter(nodes))].gpus if is_whole else 1
     return Run(

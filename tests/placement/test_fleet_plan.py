@@ -63,7 +63,9 @@ def _site(nodes: dict[str, str], gpus: int = 8, **more: Host) -> Site:
 
 
 def _loss(crossing_hours: int = 0, is_serving: bool = False) -> Loss:
-    return Loss("ml", is_serving, 100 * HOUR_MS, 250_000_000, crossing_hours * HOUR_MS, crossing_hours * 2_500_000)
+    return Loss(
+        "ml", is_serving, 100 * HOUR_MS, 250_000_000, crossing_hours * HOUR_MS, crossing_hours * 2_500_000, WEEK_US
+    )
 
 
 SPREAD = _site({"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c", "c2": "c"})
@@ -124,7 +126,7 @@ SMALL = Now(
 
 
 def test_a_node_is_emptied_where_its_small_runs_fit_beside_others() -> None:
-    """Of three half-filled nodes one is enough less: 168 h of 8 GPUs, as much of it as the fleet is held."""
+    """Three half-filled nodes can be two: 168 h of 8 GPUs, as much of it as the fleet is held."""
     found = planned(SPREAD, SMALL, WEEK_US)
     (proposal,) = [p for _, p in found if p.kind == "consolidate"]
     assert proposal.move is not None
@@ -136,12 +138,31 @@ def test_a_node_is_emptied_where_its_small_runs_fit_beside_others() -> None:
     assert proposal.saves.micros is not None
 
 
+def test_a_node_is_not_emptied_into_one_that_would_be_free_sooner() -> None:
+    """Long runs beside a short one: a node is free, and another is held for as long instead."""
+    losses = {"one": _loss(), "two": replace(_loss(), age_us=WEEK_US // 2), "large": replace(_loss(), age_us=1)}
+    found = [p.move.from_ for _, p in planned(SPREAD, replace(SMALL, losses=losses), WEEK_US) if p.move]
+    assert all(place is not None and place.nodes != ("a1",) for place in found)
+
+
 def test_what_shares_a_gpu_or_spans_parts_of_nodes_is_left_out() -> None:
     """A plan that cannot say who holds which GPU does not touch it, nor count its GPUs as free."""
     now = replace(SMALL, held={**SMALL.held, "odd": {"a1": 3, "a2": 3}}, entangled=frozenset({"b1"}))
     problem = fleet_problem(SPREAD, now, WEEK_US).problem
     assert {run.id for run in problem.runs} == {"one", "two"}
     assert {pool.id: pool.units for pool in problem.pools if pool.kind.shared} == {"node a1": 5, "node a2": 5}
+
+
+def test_a_run_that_has_just_begun_is_left_alone() -> None:
+    """It may be over before it has earned its restart: what remains is taken to be as long as what has been."""
+    losses = {run: replace(loss, age_us=WEEK_US // 168) for run, loss in TWO.losses.items()}
+    assert planned(SPREAD, replace(TWO, losses=losses), WEEK_US) == []
+
+
+def test_a_gang_may_move_though_the_fleet_is_small() -> None:
+    """A twentieth of 48 GPUs is less than one node; then one gang is what moves at once, and no more."""
+    fleet = fleet_problem(SPREAD, TWO, WEEK_US)
+    assert fleet.problem.limits.moved_gpus_max == 16
 
 
 def test_the_same_fleet_gives_the_same_plan() -> None:
