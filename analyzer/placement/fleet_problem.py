@@ -4,8 +4,8 @@ A run that lost time to exchanges across racks may move, for that is what it gai
 do not fill. Everyone else stays: a move that helps somebody else is not proposed to them here. Costs are
 GPU-milliseconds over what is left of a run. Nodes are exchanged for their like only: GPUs, cores and local NVMe as they are now.
 
-A shared node that a plan empties is not used as a whole one in the same plan: whoever came would have to wait for those
-who leave, so it is two changes, and the next plan finds the node free.
+A shared node that a plan empties is not used as a whole one in the same plan (see gang/problem.py): the next plan finds
+it free.
 """
 
 from collections import defaultdict
