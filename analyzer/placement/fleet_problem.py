@@ -2,7 +2,8 @@
 
 A run that lost time to exchanges across racks may move, for that is what it gains; so may small runs on nodes that they
 do not fill. Everyone else stays: a move that helps somebody else is not proposed to them here. Costs are
-GPU-milliseconds over what is left of a run. Nodes are exchanged for their like only: GPUs, cores and local NVMe as they are now.
+GPU-milliseconds over what is left of a run. Nodes are exchanged for their like only: GPUs, cores and local NVMe as they
+are now.
 
 A shared node that a plan empties is not used as a whole one in the same plan (see gang/problem.py): the next plan finds
 it free.
