@@ -1,19 +1,16 @@
-"""What no plan can cost less than: by HiGHS where it is installed, else each run for itself."""
+"""What no plan can cost less than: by HiGHS in processes of its own where it is installed, else each run alone."""
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from math import ceil, gcd
-from typing import IO
 
+from analyzer.placement.gang.bins import bins_of
+from analyzer.placement.gang.child import Child
 from analyzer.placement.gang.index import Index, Place
+from analyzer.placement.gang.model import fixed_cost
 from analyzer.placement.gang.programme import Programme
 
-GRACE_SECONDS = 2.0  # HiGHS looks at its clock between steps; after that it is killed
 SCALE = 10_000.0  # of the largest cost that HiGHS is given: its tolerances are absolute
 # HiGHS takes a value within 1e-6 of an integer as one (mip_feasibility_tolerance), and counts in floating point: its
 # bound is lowered by this share before it is called one.
@@ -30,7 +27,6 @@ class Solved:
     """What HiGHS said: an integer no plan costs less than (None: it got to none), and its columns where it has any."""
 
     bound: int | None
-    is_optimal: bool
     values: tuple[float, ...] | None
 
 
@@ -42,58 +38,54 @@ class Solving:
         self._step = gcd(*programme.cost, programme.constant) or 1
         largest = max((abs(cost) for cost in programme.cost), default=1) or 1
         self._scale = largest / SCALE
-        self._seconds = seconds
-        rows = [[list(row), list(row.values()), low, high] for row, low, high in programme.rows]
-        asked = {
+        asked: dict[str, object] = {
             "cost": [cost / self._scale for cost in programme.cost],
             "upper": programme.upper,
             "start": programme.start if has_start else None,
-            "rows": rows,
+            "rows": [[list(row), list(row.values()), low, high] for row, low, high in programme.rows],
             "seconds": seconds,
         }
-        # Files, not pipes: neither side then waits for the other to read.
-        self._question: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the answer)
-        self._answer: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        json.dump(asked, self._question)
-        self._question.seek(0)
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "analyzer.placement.gang.highs"],
-            stdin=self._question,
-            stdout=self._answer,
-            stderr=subprocess.DEVNULL,
-        )
+        self._child = Child("analyzer.placement.gang.highs", asked, seconds)
 
     def result(self) -> Solved:
         """Wait for the answer, until its time is over; what dies or is killed has found nothing."""
-        try:
-            self._child.wait(self._seconds + GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.stop()
-        self._answer.seek(0)
-        told = self._answer.read()
-        self._answer.close()
-        self._question.close()
-        if not told.endswith("\n"):
-            return Solved(None, False, None)
-        found = json.loads(told)
-        values = found["values"]
-        return Solved(
-            self._integer(found["bound"]), bool(found["is_optimal"]), None if values is None else tuple(values)
-        )
+        found = self._child.answer()
+        if found is None:
+            return Solved(None, None)
+        bound, values = found["bound"], found["values"]
+        real = None if bound is None else lowered(bound * self._scale + self._constant, self._step)
+        return Solved(real, None if values is None else tuple(values))
 
     def stop(self) -> None:
         """End the child, if it is still there."""
-        if self._child.poll() is None:
-            self._child.kill()
-            self._child.wait()
+        self._child.stop()
 
-    def _integer(self, bound: float | None) -> int | None:
-        """Return the least cost that a plan can have, given the bound: all costs are multiples of one step."""
-        if bound is None:
-            return None
-        real = bound * self._scale + self._constant
-        lowered = real - TOLERANCE * max(abs(real), self._step)
-        return max(0, self._step * ceil(lowered / self._step))
+
+class Racking:
+    """The bound by the patterns of whole racks in a child process, from the moment it is made."""
+
+    def __init__(self, index: Index, places: list[Place], known: int, seconds: float) -> None:
+        constant = sum(fixed_cost(index, run) for run, fixed in enumerate(index.fixed) if fixed)
+        bins = bins_of(index, places, constant)
+        self._child = None
+        if bins is not None and bins.gangs:
+            asked: dict[str, object] = {"bins": asdict(bins), "known": known, "seconds": seconds}
+            self._child = Child("analyzer.placement.gang.by_rack", asked, seconds)
+
+    def bound(self) -> int | None:
+        """Wait for the best bound, until its time is over; None where there is none."""
+        found = None if self._child is None else self._child.answer()
+        return None if found is None else lowered(found["bound"], 1)
+
+    def stop(self) -> None:
+        """End the child, if it is still there."""
+        if self._child is not None:
+            self._child.stop()
+
+
+def lowered(bound: float, step: int) -> int:
+    """Return the least cost that a plan can have, given a bound in floating point: a multiple of the step."""
+    return max(0, step * ceil((bound - TOLERANCE * max(abs(bound), step)) / step))
 
 
 def each_alone(index: Index) -> int:

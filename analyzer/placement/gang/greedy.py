@@ -15,9 +15,15 @@ def greedy(index: Index) -> State:
     anew = _anew(index)
     if anew is not None:
         _settle(anew)
-    kept = State.unchanged(index)
-    _settle(kept)
+    kept = settled(index)
     return anew if anew is not None and anew.cost < kept.cost else kept
+
+
+def settled(index: Index) -> State:
+    """Return today's state with each run set right where that pays."""
+    state = State.unchanged(index)
+    _settle(state)
+    return state
 
 
 def _anew(index: Index) -> State | None:

@@ -54,5 +54,43 @@ def solve(programme: dict[str, Any]) -> dict[str, object]:
     }
 
 
+class Rows:
+    """A linear programme that grows by rows and columns and is solved again and again; columns are 0 or more."""
+
+    def __init__(self) -> None:
+        highspy: Any = import_module("highspy")
+        self.infinity: float = highspy.kHighsInf
+        self.columns = 0
+        self._rows = 0
+        self._highs = highspy.Highs()
+        for name, setting in {"output_flag": False, "threads": 1}.items():
+            self._highs.setOptionValue(name, setting)
+
+    def row(self, lower: float, upper: float) -> int:
+        """Add an empty row; return its number."""
+        self._highs.addRow(lower, upper, 0, [], [])
+        self._rows += 1
+        return self._rows - 1
+
+    def bounds(self, row: int, lower: float, upper: float) -> None:
+        """Change a row's bounds."""
+        self._highs.changeRowBounds(row, lower, upper)
+
+    def column(self, cost: float, upper: float, entries: dict[int, int]) -> None:
+        """Add a column with its coefficients by row."""
+        values = [float(value) for value in entries.values()]
+        self._highs.addCol(cost, 0.0, upper, len(entries), list(entries), values)
+        self.columns += 1
+
+    def solved(self) -> tuple[float, list[float]]:
+        """Solve from where the last solution was; return the value and the rows' duals."""
+        self._highs.run()
+        return self._highs.getInfo().objective_function_value, list(self._highs.getSolution().row_dual)
+
+    def values(self) -> list[float]:
+        """Return the columns of the last solution."""
+        return list(self._highs.getSolution().col_value)
+
+
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(solve(json.load(sys.stdin))) + "\n")

@@ -301,13 +301,14 @@ def programme_of(index: Index, places: list[Place], is_lumped: bool) -> Programm
     builder = _Builder(index, places, is_lumped)
     for run, fixed in enumerate(index.fixed):
         if fixed:
-            builder.programme.constant += _fixed_cost(index, run)
+            builder.programme.constant += fixed_cost(index, run)
         else:
             builder.add(run)
     return builder.finish()
 
 
-def _fixed_cost(index: Index, run: int) -> int:
+def fixed_cost(index: Index, run: int) -> int:
+    """Return what a run costs that cannot move: it is where it is."""
     about, held = index.problem.runs[run], index.held[run]
     if not held:
         return about.waiting_cost

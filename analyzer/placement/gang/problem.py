@@ -7,6 +7,10 @@ all (micro-dollars or GPU-milliseconds) over one horizon, a week by default; not
 Nothing that is so today is made illegal by asking: a run may keep units of a pool that no longer suits it (at
 `unfit_cost`), as many racks as it has now, and a rack that it already shares with a run that it should be apart from.
 So "change nothing" is always a valid plan.
+
+A pool is whole or shared for the length of a plan: that a shared node which is emptied is given whole to another run is
+two plans. It would need capacities that depend on who has left, in every solver and bound, for a move that has to wait
+for others anyway; what an emptied node is worth is its `open_cost`.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from analyzer.placement.gang.insertion import best_place
 from analyzer.placement.gang.state import State
 
 OUT_MAX = 14  # runs taken out at once
-# Temperature, as a share of the mean cost of a run that costs anything, at the first and at the last iteration.
+# Temperature, as a share of the mean cost of runs and open pools that cost anything, at the first and last iteration.
 HOT, COLD = 0.1, 0.001
 
 
@@ -27,7 +27,9 @@ class Recreation:
         self.best: list[Place] = [place or {} for place in state.place]
         self.best_cost = state.cost
         self._dirty: set[int] = set()  # runs whose place differs from the best
+        index = state.index
         costs = [cost for cost in state.own_cost if cost > 0]
+        costs += [cost for pool, cost in enumerate(index.open_cost) if cost and state.runs_in[pool]]
         self.scale = sum(costs) / len(costs) if costs else 1.0
 
     def search(self, iterations: int, is_over: Callable[[], bool]) -> int:

@@ -1,19 +1,27 @@
 """What the solvers promise: never invalid, never worse than today, repeatable, and the optimum where it is known."""
 
+import json
+from collections.abc import Callable
+from dataclasses import asdict
 from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analyzer.placement.gang.bins import bins_of
 from analyzer.placement.gang.bound import each_alone, has_highs
+from analyzer.placement.gang.by_rack import Tree, bins_from
 from analyzer.placement.gang.errors import ProblemError
 from analyzer.placement.gang.index import Place, index_of
+from analyzer.placement.gang.model import fixed_cost
 from analyzer.placement.gang.plan import Plan
 from analyzer.placement.gang.problem import Kind, Limits, Needs, Pool, Problem, Run
 from analyzer.placement.gang.recreate import restored
+from analyzer.placement.gang.search import joined
 from analyzer.placement.gang.solve import Budget, solve
-from analyzer.placement.gang.state import plan_of
+from analyzer.placement.gang.split import parts_of
+from analyzer.placement.gang.state import State, plan_of
 from analyzer.placement.gang.validate import broken
 from bench.placement_fleet import fleet, tiny
 
@@ -66,8 +74,60 @@ def test_no_bound_is_above_the_optimum_and_no_plan_below_it(seed: int) -> None:
     """Every plan of a tiny problem can be tried: the bound must lie below the best, what is found not below."""
     problem = _small(seed)
     best = _cheapest(problem)
-    assert each_alone(index_of(problem)) <= best
+    index = index_of(problem)
+    assert each_alone(index) <= best
+    assert sum(each_alone(part.index) for part in parts_of(index)) <= best
     assert solve(problem, Budget(iterations=100, seed=seed)).cost >= best
+
+
+@pytest.mark.skipif(not has_highs(), reason="highspy is not installed (the extra placement)")
+@given(SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_no_bound_by_racks_is_above_the_optimum(seed: int) -> None:
+    """Said at any time on the way: a bound that is too high would call a poor plan proven."""
+    problem = _small(seed)
+    best, told = _cheapest(problem), list[float]()
+    index = index_of(problem)
+    constant = sum(fixed_cost(index, run) for run, fixed in enumerate(index.fixed) if fixed)
+    bins = bins_of(index, index.held, constant)
+    assert bins is not None
+    assert bins_from(json.loads(json.dumps(asdict(bins)))) == bins
+    Tree(bins, restored(index, index.held).cost, _after(200)).bound(told.append)
+    assert max(told, default=0.0) <= best * (1 + 1e-6) + 1e-6
+
+
+def _after(asked: int) -> Callable[[], bool]:
+    """Return what says that the time is over when it has been asked so often."""
+    left = iter(range(asked))
+    return lambda: next(left, None) is None
+
+
+@given(SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_parts_have_nothing_in_common_and_lose_nothing(seed: int) -> None:
+    """Their plans are put together without another look: a pool in two parts would be given twice."""
+    problem = tiny(seed, racks_max=6, runs_max=12)
+    index = index_of(Problem(problem.pools, problem.runs))
+    parts = parts_of(index)
+    runs = [run for part in parts for run in part.runs]
+    pools = [pool for part in parts for pool in part.pools]
+    assert sorted(runs) == list(range(len(problem.runs)))
+    assert len(pools) == len(set(pools))
+    states = [State.unchanged(part.index) for part in parts]
+    assert joined(index, parts, states).cost == State.unchanged(index).cost == sum(s.cost for s in states)
+
+
+def test_a_limit_is_spent_on_what_saves_most_for_each_gpu() -> None:
+    """One move of 8 GPUs saves 1,000, one of 16 saves 1,500, and 16 may move: by hand, the first and its like go."""
+    pools = tuple(Pool(name, name, Kind("H100", 8), 4) for name in "abcdef")
+    runs = (
+        Run("large", 4, H100, (("a", 2), ("b", 2)), span_cost=1_500),
+        Run("one", 2, H100, (("c", 1), ("d", 1)), span_cost=1_000),
+        Run("two", 2, H100, (("e", 1), ("f", 1)), span_cost=1_000),
+    )
+    plan = solve(Problem(pools, runs, Limits(16)), Budget(iterations=200))
+    assert {move.run_id for move in plan.moves} == {"one", "two"}
+    assert plan.cost == 1_500
 
 
 @pytest.mark.skipif(not has_highs(), reason="highspy is not installed (the extra placement)")
