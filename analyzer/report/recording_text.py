@@ -14,7 +14,7 @@ from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.run import RunReport
 from analyzer.report.run_text import large, run_sentence, sparks
 from analyzer.report.table import Line, lines
-from analyzer.report.words import bytes_words, clock, counted, duration, gpu_hours, money, plain
+from analyzer.report.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
 
 TRY_SHOWN = 3
 SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
@@ -117,7 +117,7 @@ def _faster(advice: Recommendation, run: RunReport, report: RecordingReport) -> 
     left = [
         clock(max(0, wall - part // max(1, report.header.gpus)) // 1000) for part in (saved.p20, saved.p50, saved.p80)
     ]
-    price = f"cost of moving: {plain(advice.cost_to_move)}"
+    price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
     return f"{clock(wall // 1000)} -> about {left[1]} (P20 {left[0]}, P80 {left[2]}); {price}"
 
 
