@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.simulated.batches import batches
 from agent.simulated.fleet import Fleet
 from agent.simulated.send import encode_batch
-from agent.simulated.site import alpha_site
+from agent.simulated.site import HOUR, alpha_site
 from collector.decoding.batch import Batch, decode
 from collector.landing import Landing
 from collector.store.database import Store
@@ -15,18 +15,18 @@ from collector.store.database import Store
 GROUP = 64  # batches in one commit
 
 
-def fill(store: Store, fleet: Fleet) -> int:
-    """Land every batch of the fleet and return how many rows of gpu_samples there were."""
+def fill(store: Store, fleet: Fleet, every: int = HOUR) -> int:
+    """Land every batch of the fleet, of so many milliseconds each; return how many rows of gpu_samples there were."""
     with Landing(store) as landing, store.session() as session:
-        arriving = _decoded(fleet)
+        arriving = _decoded(fleet, every)
         while group := list(islice(arriving, GROUP)):
             landing.land(group)
         store.checkpoint()
         return int(session.row("SELECT count(*) FROM gpu_samples")[0])
 
 
-def _decoded(fleet: Fleet) -> Iterator[Batch]:
-    for batch in batches(fleet):
+def _decoded(fleet: Fleet, every: int) -> Iterator[Batch]:
+    for batch in batches(fleet, every=every):
         yield decode(encode_batch(batch), batch.sent_at)
 
 

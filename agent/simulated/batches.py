@@ -32,14 +32,17 @@ class Batch:
         return len(self.tables.get("gpu_samples", {}).get("node", ()))
 
 
-def batches(fleet: Fleet, hosts: tuple[str, ...] | None = None) -> Iterator[Batch]:
-    """Yield the scheduler's batch, then the span day by day and host by host; `hosts` picks some hosts only."""
+def batches(fleet: Fleet, hosts: tuple[str, ...] | None = None, every: int = HOUR) -> Iterator[Batch]:
+    """Yield the scheduler's batch, then the span day by day and host by host; `hosts` picks some hosts only.
+
+    A batch holds `every` milliseconds: whole hours, of which a day's are a multiple.
+    """
     if hosts is None:
         yield scheduler_batch(fleet)
     for chunk in fleet.site.chunks():
         for host in fleet.site.hosts:
             if hosts is None or host.name in hosts:
-                yield from host_batches(fleet, host, chunk)
+                yield from host_batches(fleet, host, chunk, every)
 
 
 def batch_count(fleet: Fleet) -> int:
@@ -57,12 +60,12 @@ def scheduler_batch(fleet: Fleet) -> Batch:
     return Batch(agent, site.stream(agent), 0, sent_at, {name: of_rows(name, listed) for name, listed in rows.items()})
 
 
-def host_batches(fleet: Fleet, host: Host, chunk: Chunk) -> Iterator[Batch]:
-    """Yield a batch for every hour of a chunk in which the host's agent was heard."""
+def host_batches(fleet: Fleet, host: Host, chunk: Chunk, every: int = HOUR) -> Iterator[Batch]:
+    """Yield a batch for every hour (or so many milliseconds) of a chunk in which the host's agent was heard."""
     site = fleet.site
     blocks = host_blocks(fleet, host, chunk)
-    for start in range(chunk.start, chunk.end, HOUR):
-        end = min(start + HOUR, chunk.end)
+    for start in range(chunk.start, chunk.end, every):
+        end = min(start + every, chunk.end)
         parts = {table: block.between(start, end) for table, block in blocks}
         tables = {table: of_wire(site, table, host.name, part) for table, part in parts.items() if len(part.starts)}
         if not tables:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from agent.simulated.activity import NOTHING, BoolArray, IntArray
+from agent.simulated.changes.apply import changed
 from agent.simulated.outages import Outage
 from agent.simulated.plan import Plan, Run
 from agent.simulated.schedule import outages, pending, plans
@@ -31,10 +32,11 @@ class Fleet:
         self.site = site
         self.outages: tuple[Outage, ...] = outages(site)
         self.pending: tuple[Plan, ...] = pending(site)
-        self.runs: tuple[Run, ...] = tuple(
+        made = (
             archetype(plan, site.span, site.generator("run", _share(plan), plan.attempt))
             for plan, archetype in plans(site)
         )
+        self.runs: tuple[Run, ...] = changed(tuple(made), site.changes, site)
 
         self._timelines: dict[tuple[str, int], Timeline] = {}
 
