@@ -2,8 +2,7 @@
 
 Work is what is done between checkpoints. The failure comes when it came; what it takes is the work since the last
 checkpoint before it, and the next attempt has that much less, or more, to do again. A run that is not tried again
-within the span gains nothing: what its failure threw away is not done again, with or without a checkpoint. A run
-that is still going on when the span ends cannot be seen to lose by it.
+within the span gains nothing: what its failure threw away is not done again, with or without a checkpoint.
 """
 
 from dataclasses import replace
@@ -38,9 +37,19 @@ def _attempts(attempts: list[Run], interval: int) -> list[Run]:
     work = timeline.end - timeline.start - _saving(timeline)
     saves = max(0, work - gained) // interval
     end = timeline.start + max(0, work - gained) + saves * _longest_save(timeline)
-    end = min(end, timeline.end)
-    cut = tuple(each.between(each.start, end) for each in last.timelines)
-    return [*made, replace(last, plan=ending(last.plan, end), timelines=cut)]
+    if end == timeline.end:
+        return [*made, last]
+    return [
+        *made,
+        replace(last, plan=ending(last.plan, end), timelines=tuple(_until(each, end) for each in last.timelines)),
+    ]
+
+
+def _until(timeline: Timeline, end: int) -> Timeline:
+    """Return the timeline ended earlier, or its last phase for longer."""
+    if end <= timeline.end:
+        return timeline.between(timeline.start, end)
+    return Timeline(np.append(timeline.edges[:-1], end), timeline.index, timeline.repertoire)
 
 
 def _kept(length: int, interval: int, saving: int) -> int:

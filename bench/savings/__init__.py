@@ -1,0 +1,1 @@
+"""What recommendations save when they are applied on the simulated site, beside what they said they would."""

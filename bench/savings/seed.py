@@ -1,0 +1,150 @@
+"""One seed: the week, what is recommended for it, and what each recommendation saves when it is applied."""
+
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.simulated.changes.apply import changed
+from agent.simulated.changes.change import Change
+from agent.simulated.fleet import Fleet
+from agent.simulated.site import DAY, alpha_site
+from analyzer.analysis import analyze
+from analyzer.config import Settings
+from analyzer.finding_book import findings
+from analyzer.findings import Finding
+from analyzer.placement.advise import recommendations
+from analyzer.placement.recommendation import Range, Recommendation
+from analyzer.placement.saving import WEEK_US
+from bench.demo_store import fill, prices_beside
+from bench.savings.applied import change_of
+from bench.savings.measured import held_ms
+from collector.store.database import Store
+from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from agent.simulated.plan import Run
+
+SMALLEST_MS = 5 * 3_600_000  # a week, at P50: below it nobody would be asked to do anything
+# Two on one GPU: a simulated GPU shows one of its holders, and pairs may outlast what the plan left of their GPUs.
+NOT_SHOWN = ("pack", "slice")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One recommendation of one seed, followed. GPU-milliseconds a week."""
+
+    seed: int
+    kind: str
+    subject: str
+    cause: str
+    change: str | None  # what was done on the site; None where the simulator cannot do it
+    booked_ms: int  # the loss of its finding
+    predicted: dict[str, int | None]  # p5 to p95
+    realised_ms: int | None  # by what is true
+    second_ledger_ms: int | None = None  # by the ledgers of both weeks
+    second_booked_ms: int | None = None  # what the second week's ledger still books of the finding
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """What a ledger says of a week: GPU time by run, and by run, state and cause; and what is recommended."""
+
+    held: dict[str, int]
+    lost: dict[tuple[str, str, str], int]
+    findings: tuple[Finding, ...]
+    advice: tuple[Recommendation, ...]
+
+
+def run_seed(seed: int, every: int = 60, *, second: bool = False) -> tuple[list[Trial], float]:
+    """Return the trials of a seed and how many seconds it took; with `second` the changed week is analysed too."""
+    began = time.monotonic()
+    site = alpha_site(seed, every)
+    fleet = Fleet(site)
+    week = analysed(fleet)
+    runs: dict[str, tuple[Run, ...]] = defaultdict(tuple)
+    for run in fleet.runs:
+        runs[run.plan.number] += (run,)
+    known = {finding.id: finding for finding in week.findings}
+    asked = [(advice, known[advice.finding_ids[0]]) for advice in week.advice if advice.finding_ids]
+    pairs = [(a, f, change_of(a, f, runs)) for a, f in asked if a.saves_milliseconds.p50 >= SMALLEST_MS]
+    trials = [_trial(fleet, advice, finding, change) for advice, finding, change in pairs]
+    if second:
+        trials = _with_second(fleet, week, [(f, change) for _, f, change in pairs], trials)
+    return trials, time.monotonic() - began
+
+
+def analysed(fleet: Fleet) -> Week:
+    """Return what the ledger says of a fleet's week, by the whole path: encoded, landed, analysed."""
+    start, end = fleet.site.started_at, fleet.site.started_at + fleet.site.span * 1_000
+    with tempfile.TemporaryDirectory() as directory, Store.open(None) as store:
+        fill(store, fleet, DAY)
+        analyze(store, Settings(prices=prices_beside(Path(directory))), now_us=end)
+        with store.session() as session:
+            found = findings(session, start, end)
+            return Week(*_booked(session), tuple(found), tuple(recommendations(session, found, start, end)))
+
+
+def _booked(session: Session) -> tuple[dict[str, int], dict[tuple[str, str, str], int]]:
+    rows = session.rows(
+        "SELECT run_id, state, coalesce(cause, ''), sum(milliseconds)::BIGINT FROM ledger "
+        "WHERE run_id IS NOT NULL GROUP BY ALL"
+    )
+    held: dict[str, int] = defaultdict(int)
+    lost: dict[tuple[str, str, str], int] = {}
+    for run_id, state, cause, ms in rows:
+        held[run_id] += ms
+        lost[run_id, state, cause] = ms
+    return dict(held), lost
+
+
+def _trial(fleet: Fleet, advice: Recommendation, finding: Finding, change: Change | None) -> Trial:
+    site = fleet.site
+    realised = None
+    if change is not None:
+        before = tuple(run for run in fleet.runs if run.plan.number in change.runs)
+        realised = held_ms(before) - held_ms(changed(before, [change], site))
+        realised = realised * WEEK_US // (site.span * 1_000)
+    return Trial(
+        fleet.site.seed,
+        advice.kind,
+        finding.subject.partition(" (")[0],
+        finding.cause,
+        change.kind if change else None,
+        finding.milliseconds,
+        quantiles(advice.saves_milliseconds),
+        realised,
+    )
+
+
+def quantiles(predicted: Range) -> dict[str, int | None]:
+    """Return a prediction from P5 to P95; None where it says no such quantile."""
+    return {name: getattr(predicted, name, None) for name in ("p5", "p20", "p50", "p80", "p95")}
+
+
+def _with_second(
+    fleet: Fleet, week: Week, pairs: Sequence[tuple[Finding, Change | None]], trials: list[Trial]
+) -> list[Trial]:
+    """Return the trials with the second week's ledger beside: as many changes as touch different runs, at once."""
+    chosen: dict[int, Change] = {}
+    touched: set[str] = set()
+    for at, (_, change) in enumerate(pairs):
+        if change is not None and change.kind not in NOT_SHOWN and not touched & set(change.runs):
+            touched |= set(change.runs)
+            chosen[at] = change
+    after = analysed(Fleet(replace(fleet.site, changes=tuple(chosen.values()))))
+    made = list(trials)
+    for at in chosen:
+        finding = pairs[at][0]
+        saved = sum(week.held.get(run, 0) - after.held.get(run, 0) for run in finding.run_ids)
+        left = sum(after.lost.get((run, finding.state, finding.cause), 0) for run in finding.run_ids)
+        made[at] = replace(trials[at], second_ledger_ms=saved, second_booked_ms=left)
+    return made
+
+
+def as_row(trial: Trial) -> dict[str, Any]:
+    """Return a trial as it is kept."""
+    return asdict(trial)
