@@ -16,3 +16,6 @@ def small() -> Fleet:
 def week() -> Fleet:
     """Cluster alpha; its rows are made only where a test asks for them."""
     return Fleet(alpha_site())
+
+
+SMALL_KERNELS = tuple(f"80911_{trial}" for trial in (0, 4, 8, 12, 16, 20))  # trials of one kind of the sweep
