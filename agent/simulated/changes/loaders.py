@@ -93,7 +93,7 @@ def pin_memory(run: Run, rng: np.random.Generator, change: Change) -> Run:
         made = rarer(phase, labels.HOST_TO_DEVICE, 1 - (1 - share) / whole)
         return made.but(pcie_in=phase.pcie_in / whole)
 
-    return retimed(run, _whole(lengths_of(reference) * times), rewrite, change.since)
+    return retimed(run, _whole(lengths_of(reference).astype(np.float64) * times), rewrite, change.since)
 
 
 def _whole(lengths: FloatArray) -> IntArray:
