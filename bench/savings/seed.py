@@ -69,7 +69,7 @@ def run_seed(seed: int, every: int = 60, *, second: bool = False) -> tuple[list[
     for run in fleet.runs:
         runs[run.plan.number] += (run,)
     known = {finding.id: finding for finding in week.findings}
-    asked = [(advice, known[advice.finding_ids[0]]) for advice in week.advice if advice.finding_ids]
+    asked = [(advice, known[advice.finding_ids[0]]) for advice in week.advice if advice.finding_ids and stands(advice)]
     pairs = [(a, f, change_of(a, f, runs)) for a, f in asked if a.saves_milliseconds.p50 >= SMALLEST_MS]
     trials = [_trial(fleet, advice, finding, change) for advice, finding, change in pairs]
     if second:
@@ -118,6 +118,13 @@ def _trial(fleet: Fleet, advice: Recommendation, finding: Finding, change: Chang
         quantiles(advice.saves_milliseconds),
         realised,
     )
+
+
+def stands(advice: Recommendation) -> bool:
+    """Return whether nothing speaks against following it: no check of its own fails, and no better one replaces it."""
+    checks = getattr(advice, "constraints", ())
+    held = getattr(advice, "held_back", None) or getattr(advice, "instead_of", None)
+    return held is None and all(check.holds is not False for check in checks)
 
 
 def quantiles(predicted: Range) -> dict[str, int | None]:
