@@ -1,4 +1,8 @@
-"""The same phases in another time: what a change does to a run whose ranks go in lockstep."""
+"""The same phases in another time: what a change does to a run whose ranks go in lockstep.
+
+Every draw of the unchanged run is kept: the same steps, saves and pauses in the same order, each at its old length but
+for those that the change is about. What hung on the hour (heat at noon) stays with the steps that it met.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
