@@ -5,12 +5,15 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.simulated.batches import batch_count, batches
+from agent.simulated.changes.apply import KINDS
+from agent.simulated.changes.change import Change
 from agent.simulated.fleet import Fleet
 from agent.simulated.send import DeliveryError, encode_batch, send
-from agent.simulated.site import Site, alpha_site, small_site
+from agent.simulated.site import HOUR, Site, alpha_site, small_site
 from agent.simulated.truth import write_truth
 
 PROGRESS_SECONDS = 0.2  # at most so often
@@ -46,14 +49,39 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--last-day-every", type=int, metavar="SECONDS", help="beat of the last day; else as --every")
     parser.add_argument("--truth", type=Path, metavar="FILE", help="write what is true to FILE (.npz); never sent")
     parser.add_argument("--site", choices=("week", "small"), default="week", help="24 hosts a week, or 2 for 2 hours")
+    parser.add_argument(
+        "--change",
+        type=_change,
+        action="append",
+        default=[],
+        metavar="KIND:RUN,RUN[@HOURS]",
+        help="change these runs, from so many hours of the span on: " + ", ".join(sorted(KINDS)),
+    )
     parser.add_argument("--progress", action="store_true", help='lines of {"done": n, "of": m} on stdout')
     return parser
 
 
+def _change(text: str) -> Change:
+    """Return a change as it is typed, such as more_workers:81234@72."""
+    kind, _, rest = text.partition(":")
+    runs, _, hours = rest.partition("@")
+    if kind not in KINDS:
+        raise argparse.ArgumentTypeError(f"no change is called {kind}: there are {', '.join(sorted(KINDS))}")
+    if not runs:
+        raise argparse.ArgumentTypeError(f"{text} names no run: {kind}:81234")
+    try:
+        since = round(float(hours or 0) * HOUR)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{hours} is no number of hours") from error
+    return Change(kind, tuple(runs.split(",")), since)
+
+
 def _site(asked: argparse.Namespace) -> Site:
     if asked.site == "small":
-        return small_site(asked.seed, asked.every)
-    return alpha_site(asked.seed, asked.every, asked.last_day_every)
+        site = small_site(asked.seed, asked.every)
+    else:
+        site = alpha_site(asked.seed, asked.every, asked.last_day_every)
+    return replace(site, changes=tuple(asked.change))
 
 
 def _encode_all(fleet: Fleet, report: Callable[[int], None]) -> str:

@@ -16,6 +16,7 @@ from agent.simulated.changes.change import Change
 from agent.simulated.changes.holding import CANCELLED_AFTER, LOOKS_EVERY
 from agent.simulated.changes.pace import share_of, where
 from agent.simulated.changes.sharing import SLICES, slice_gpus
+from agent.simulated.cli import main
 from agent.simulated.fleet import Fleet
 from agent.simulated.plan import Plan, Run, seats
 from agent.simulated.site import DAY, GIBIBYTE, HOUR, MINUTE, Host
@@ -271,3 +272,12 @@ def test_an_unknown_change_is_our_own_mistake(week: Fleet) -> None:
     with pytest.raises(KeyError):
         after(week, "hope", SFT)
     assert "hope" not in KINDS
+
+
+def test_a_change_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two weeks of one site, with and without a change, are made by hand as well; what is misspelt is refused."""
+    assert main(["--site", "small", "--change", "more_workers:1@0.5"]) == 0
+    for wrong in ("faith:1", "release", "release:1@soon"):
+        with pytest.raises(SystemExit):
+            main(["--site", "small", "--change", wrong])
+    assert "no change is called faith" in capsys.readouterr().err
