@@ -27,8 +27,16 @@ SAMPLES = {
     "gauges": ("gpu_samples", "run_samples"),
     "checkpoints": ("node_states", "progress"),
     "idle_power": ("gpu_samples",),
-    "notices": ("gpu_samples", "run_samples", "network_samples", "process_samples", "service_samples", "agent_samples")
-    + ("node_states", "progress"),
+    "notices": (
+        "gpu_samples",
+        "run_samples",
+        "network_samples",
+        "process_samples",
+        "service_samples",
+        "agent_samples",
+        "node_states",
+        "progress",
+    ),
 }
 
 
