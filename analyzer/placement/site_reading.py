@@ -18,6 +18,40 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
+# What each reading looks at beside the ledger and the facts. Where it is gone, what it tells is not known.
+SAMPLES = {
+    "states": ("node_states",),
+    "services": ("service_samples",),
+    "feeds": ("flow_samples",),
+    "power": ("gpu_samples",),
+    "gauges": ("gpu_samples", "run_samples"),
+    "checkpoints": ("node_states", "progress"),
+    "idle_power": ("gpu_samples",),
+    "notices": (
+        "gpu_samples",
+        "run_samples",
+        "network_samples",
+        "process_samples",
+        "service_samples",
+        "agent_samples",
+        "node_states",
+        "progress",
+    ),
+}
+
+
+def is_there(session: "Session", what: str) -> bool:
+    """Return whether the tables of samples that a reading needs are there; a store may have given them up.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    wanted = SAMPLES.get(what, ())
+    found = session.rows(
+        "SELECT DISTINCT table_name FROM information_schema.tables WHERE table_name IN (SELECT unnest(?))",
+        [list(wanted)],
+    )
+    return len(found) == len(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +67,10 @@ class Reading:
         found = {}
         for node, rack, sku, cores, nvme, gpus, free_ms, hours, *more in self._rows("hosts"):
             found[node] = Host(node, rack, sku, cores, nvme, gpus, free_ms / (hours * HOUR_MS), *more)
+        for node, state, reason in self._rows("states"):
+            if node in found:
+                free = found[node].gpus_free_now if state == "up" else 0
+                found[node] = replace(found[node], state=state, reason=reason, gpus_free_now=free)
         return found
 
     def runs(self) -> dict[str, Placed]:
@@ -93,12 +131,16 @@ class Reading:
 
     def checkpoints(self) -> dict[str, Checkpoints]:
         """Return what is known of the checkpoints of runs that train, by run."""
+        if not is_there(self.session, "checkpoints"):
+            return {}
         savings = readings.savings(self.session, self.start_us, self.end_us)
         failures = readings.failures(self.session, self.end_us) if savings else Failures(0, 0)
         known = {saving.run_id: checkpoints(saving, failures) for saving in savings}
         return {run_id: found for run_id, found in known.items() if found is not None}
 
     def _gauges(self) -> tuple[dict[str, int], dict[str, int]]:
+        if not is_there(self.session, "gauges"):
+            return {}, {}
         gpu_hours, gpus, run_hours, runs = statements("placement/gauges.sql")
         return self._peaks("gpu_samples", gpu_hours, gpus), self._peaks("run_samples", run_hours, runs)
 
@@ -112,6 +154,8 @@ class Reading:
         return found
 
     def _rows(self, name: str) -> list[tuple[Any, ...]]:
+        if not is_there(self.session, name):
+            return []
         (select,) = statements(f"placement/{name}.sql")
         period: dict[str, object] = {"start": self.start_us, "end": self.end_us}
         return self.session.rows(select, {key: value for key, value in period.items() if f"${key}" in select})

@@ -187,6 +187,15 @@ def test_gpus_that_never_worked_are_counted() -> None:
     assert found.move.to.gpus == 6
 
 
+def test_work_for_processors_leaves_the_hosts_with_gpus() -> None:
+    """All of them by name; a run that holds GPUs and leaves them alone has a finding of its own."""
+    where = site([host("n1"), host("n2")], [run()])
+    found = sound(idle.without_gpus(notice("fleet/cpu_only", "slurm/alpha/5", node="n1"), where))
+    assert "#SBATCH --exclude=n1,n2" in text_of(found, "slurm")
+    assert "train" in found.winners
+    assert idle.without_gpus(notice("fleet/cpu_only", node="n1"), where) is None
+
+
 def test_sessions_share_slices_that_hold_what_they_use() -> None:
     """9 GiB fit into 10; a gauge at 50 is no proof that they do not, and only a trial says."""
     small = [
@@ -201,6 +210,13 @@ def test_sessions_share_slices_that_hold_what_they_use() -> None:
     large = [run(one.run_id, each=1, gpu_bytes=50 * GIB, gpu_uuids=one.gpu_uuids) for one in small]
     found = sound(sharing.share_slices(finding("held_idle", "held_memory", *ids), site([host("n1")], large)))
     assert held(found)["memory of a slice"] is None
+
+
+def test_a_slice_takes_the_place_of_the_whole_gpu() -> None:
+    """A pod that asked for both would wait for both."""
+    pod = run(POD, each=1, gpu_bytes=9 * GIB)
+    found = sound(sharing.share_slices(finding("held_idle", "held_memory", POD), site([host("n1")], [pod])))
+    assert "--limits=nvidia.com/mig-1g.10gb=1,nvidia.com/gpu=0" in text_of(found, "kubernetes")
 
 
 def test_ranks_are_never_put_on_slices() -> None:

@@ -13,6 +13,7 @@ from analyzer.placement.places import Feed
 from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.rules import NOTICES
 from analyzer.placement.site import Site, read_site
+from analyzer.placement.site_reading import SAMPLES, is_there
 from analyzer.pricing.book import PriceBook
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.notices.fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
@@ -292,3 +293,19 @@ def test_fragments_need_a_notice_that_names_the_run() -> None:
         (notice,) = [n for n in look(session, MONDAY, UNTIL).notices if n.rule == "fleet/fragmentation/pieces"]
     assert fragments.consolidate(notice, read(fleet)) is not None
     assert fragments.consolidate(replace(notice, run_ids=("slurm/alpha/8",)), read(fleet)) is None
+
+
+def test_without_samples_the_site_is_still_known() -> None:
+    """What they tell is not known then; what the ledger and the facts tell is, and nothing fails."""
+    fleet = well()
+    fleet.analyze(now=UNTIL)
+    before = read(fleet)
+    with fleet.store.session() as session:
+        for tables in SAMPLES.values():
+            for table in tables:
+                session.execute(f"DROP TABLE IF EXISTS {table}")
+        assert not is_there(session, "notices")
+    after = read(fleet)
+    assert (after.hosts.keys(), after.racks(NODES)) == (before.hosts.keys(), before.racks(NODES))
+    assert before.runs[TRAINING].gpu_bytes == 40 * GB
+    assert (after.runs[TRAINING].gpu_bytes, after.runs[TRAINING].hosts) == (None, before.runs[TRAINING].hosts)

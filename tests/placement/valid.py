@@ -18,8 +18,6 @@ from analyzer.placement.proposal import Proposal
 
 yaml: Any = importlib.import_module("yaml")  # uvicorn brings it along; it has no types
 GAP = re.compile(r"<[a-z_ ]+>|TODO|FIXME")
-# Options of sbatch that are compiled in only where the cluster has them, or newer than the release on this machine.
-ALSO = frozenset({"gpu-bind", "gpus", "gpus-per-node", "cpus-per-gpu"})
 
 
 @cache
@@ -33,7 +31,7 @@ def sbatch_options() -> frozenset[str]:
         said = subprocess.run(
             ["sbatch", "--help"], env=os.environ | {"SLURM_CONF": str(conf)}, capture_output=True, text=True, check=True
         )
-    return frozenset(re.findall(r"--([a-z][a-z-]+)", said.stdout)) | ALSO
+    return frozenset(re.findall(r"--([a-z][a-z-]+)", said.stdout))
 
 
 def check(proposal: Proposal) -> None:

@@ -74,6 +74,11 @@ def resources(placed: Placed, requests: Mapping[str, str], limits: Mapping[str, 
     )
 
 
+def one_slice(profile: str) -> dict[str, str]:
+    """Return what a container asks for that has one MIG slice in place of a whole GPU (strategy: mixed)."""
+    return {f"nvidia.com/mig-{profile}": "1", "nvidia.com/gpu": "0"}
+
+
 def on_nodes(nodes: Sequence[str], operator: str = "In") -> dict[str, Yaml]:
     """Return the affinity of pods to hosts by name; "NotIn" keeps them away."""
     return _affinity(HOSTNAME, nodes, operator)

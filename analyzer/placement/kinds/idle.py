@@ -107,21 +107,27 @@ def _fewer_of(runs: Sequence[Placed], left: int) -> tuple[Artefact, ...]:
 
 
 def without_gpus(notice: Notice, site: Site) -> Proposal | None:
-    """Give work for processors to hosts without GPUs; what it holds and leaves alone is in a finding already."""
-    placed = site.first_run(notice.run_ids)
-    if placed is None:
+    """Give work for processors that holds no GPU to hosts without any; what holds some has a finding of its own."""
+    node = notice.node
+    if node is None or any(run_id in site.runs for run_id in notice.run_ids) or not notice.run_ids:
         return None
+    run = Placed(notice.run_ids[0], (node,), 0, None, name=notice.subject)
+    beside = sorted({one.called for one in site.beside(node)})
     return Proposal(
         kind="right_size",
         title="run it on hosts without GPUs",
-        from_=f"{counted(placed.gpus, 'GPU')} on {some(list(placed.hosts))}: {notice.sentence}",
+        from_=f"{node}: {notice.sentence}",
         to="a host without GPUs",
         why="it computes on processors alone",
         saves=NOTHING,
-        artefacts=_fewer(placed, 0),
+        artefacts=for_scheduler(
+            run,
+            lambda: slurm.options(f"exclude={','.join(sorted(site.hosts))}", note="all hosts with GPUs"),
+            lambda: kubernetes.patch(run, kubernetes.without_label("nvidia.com/gpu.present")),
+        ),
         losers="nobody",
-        winners="runs that need the GPUs, and the cores beside them",
-        move=Move(site.place(placed), None),
+        winners=f"the cores of {node}, for {some(beside)}" if beside else f"the cores of {node}, for runs with GPUs",
+        move=Move(site.place_on([node], 0), None),
         constraints=(Constraint("host without GPUs", None, "whether the site has any is not known here"),),
     )
 

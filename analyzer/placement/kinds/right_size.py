@@ -111,7 +111,7 @@ def _lines(placed: Placed, to: Place, slice_: mig.Profile | None) -> tuple[Artef
                 f"gpus={placed.gpus}",
                 note=f"the trial; {then}--gres=gpu:{slice_.name}:1 (or what gres.conf calls it)",
             ),
-            lambda: kubernetes.resources(placed, *[{f"nvidia.com/mig-{slice_.name}": "1"}] * 2),
+            lambda: kubernetes.resources(placed, *[kubernetes.one_slice(slice_.name)] * 2),
         )
         return (*own, cut)
     return for_scheduler(

@@ -54,7 +54,7 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Pr
                     f"gres=gpu:{slice_.name}:1",
                     note="the type as the site's gres.conf calls the slice; its own name here",
                 ),
-                lambda: kubernetes.resources(runs[0], *[{f"nvidia.com/mig-{slice_.name}": "1"}] * 2),
+                lambda: kubernetes.resources(runs[0], *[kubernetes.one_slice(slice_.name)] * 2),
             ),
         ),
         losers="sessions that need a whole GPU for a while",

@@ -20,13 +20,8 @@ WITH latest AS (
         SELECT node, gpu_uuid FROM ledger
         WHERE hour = (SELECT max(hour) FROM ledger WHERE hour >= $start AND hour < $end)
         GROUP BY ALL HAVING bool_and(state = 'unallocated' AND cause = 'free')) GROUP BY node
-), states AS (
-    SELECT node, arg_max(state, (ended_at, batch)) AS state, arg_max(reason, (ended_at, batch)) AS reason
-    FROM node_states WHERE started_at < $end AND ended_at > $start GROUP BY node
 )
 SELECT h.node, i.rack, h.sku, i.cpu_cores, i.local_nvme_bytes, h.gpus, h.free_ms, h.hours, i.memory_bytes, i.block, i.zone,
     i.node_group, i.topology_source, c.gpu_memory_bytes, c.power_limit_watts, h.purchase_option,
-    CASE WHEN s.state IS NULL OR s.state = 'up' THEN coalesce(n.free, 0) ELSE 0 END AS free_now,
-    s.state, s.reason, h.free_ms = h.ms AND h.hours >= 24 AS always_free, h.micros, h.free_ms
-FROM hours h LEFT JOIN latest i USING (node) LEFT JOIN chips c USING (node) LEFT JOIN now n USING (node)
-LEFT JOIN states s USING (node) ORDER BY h.node
+    coalesce(n.free, 0), NULL, NULL, h.free_ms = h.ms AND h.hours >= 24 AS always_free, h.micros, h.free_ms
+FROM hours h LEFT JOIN latest i USING (node) LEFT JOIN chips c USING (node) LEFT JOIN now n USING (node) ORDER BY h.node
