@@ -42,7 +42,7 @@ class ReadAsked(Spanned):
 
     what: What
     subject: Text | SkipJsonSchema[None] = Field(
-        None, description="Of run, explain and show; of traffic and recommend a team."
+        None, description="Of run, explain, show, compare; of traffic and recommend a team."
     )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
@@ -52,6 +52,8 @@ class ReadAsked(Spanned):
     traffic: bool = Field(False, description="Of a run: the whole matrix of who sent how much to whom.")
     sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
     unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
+    other: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the second run.")
+    at: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the moment, where the subject is a name.")
 
 
 def reading_routes(read: Callable[[], Reader]) -> APIRouter:

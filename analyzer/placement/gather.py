@@ -9,6 +9,7 @@ from analyzer.placement.grounds import Grounds, of_finding, of_notice
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.rules import FINDINGS, FLEET, NOTICES
 from analyzer.placement.site import Site
+from analyzer.placement.site_reading import is_there
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -19,7 +20,7 @@ def gather(
 ) -> Iterator[tuple[Grounds, Proposal]]:
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none."""
     yield from _of_findings(found, site)
-    if NOTICES:
+    if is_there(session, "notices"):
         for notice in look(session, start_us, end_us).notices:
             for noticed in NOTICES:
                 if noticed.rule == notice.rule and (proposal := noticed.propose(notice, site)) is not None:

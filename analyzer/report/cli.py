@@ -27,6 +27,7 @@ from collector.store.database import Store
 
 OK, CHECK_FAILED = 0, 1
 COLUMNS = 80
+RECORDED = ".json"  # what gpuledger run calls its recordings
 
 
 def report(argv: list[str]) -> int:
@@ -138,8 +139,13 @@ def compare(argv: list[str]) -> int:
     _add_ledger(parser, spans=False)
     options = parser.parse_args(argv)
     checked_kind(options.other, options.at)
-    if options.other is not None and all(Path(each).is_file() for each in (options.subject, options.other)):
-        return _recordings(Path(options.subject), Path(options.other), options)
+    files = [Path(each) for each in (options.subject, options.other) if each and Path(each).is_file()]
+    if len(files) == 2:
+        return _recordings(files[0], files[1], options)
+    meant = [each for each in (options.subject, options.other) if each and each.endswith(RECORDED)]
+    if files or meant:
+        absent = next(each for each in (options.subject, options.other or "") if not Path(each).is_file())
+        raise ConfigError(f"{absent or 'the second'} is no file: compare two recordings, or two runs of the ledger")
     if options.price is not None:
         raise ConfigError("--price is of recordings: the ledger has its prices from the price file")
     return _read("compare", options)

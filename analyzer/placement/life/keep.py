@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
 from analyzer.placement.life.detect import Applied, applied
-from analyzer.placement.life.kept import add_applied, add_predictions, begin_turn, book
+from analyzer.placement.life.kept import add_applied, add_predictions, begin_turn, book, predictions
 from analyzer.placement.life.predict import predicted
 from analyzer.placement.life.shapes import first_drained, first_given_back, shapes
 from analyzer.placement.life.standing import Seen, Standing
@@ -70,8 +70,9 @@ def _is_whole(reader: Reader, week: "Period") -> bool:
 def look_for_applied(session: "Session", until_us: int, now_us: int) -> int:
     """Write down which changes that nobody rejected were made by then; return how many."""
     new = 0
+    last_made = {one.recommendation_id: one.span.end for one in predictions(session)}  # in order of their periods
     for one in book(session):
-        if one.stage in ("proposed", "accepted") and until_us - one.prediction.span.end <= LOOK_ON_US:
+        if one.stage in ("proposed", "accepted") and until_us - last_made[one.id] <= LOOK_ON_US:
             found = find_applied(session, one, until_us)
             if found is not None:
                 add_applied(session, one.id, Seen(found.applied_at, found.by_run, found.seen), now_us)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analyzer.placement.life.prediction import Prediction
-from analyzer.placement.life.word import Word, last_words, said_applied
+from analyzer.placement.life.word import Decision, Word, last_words, said_applied
 
 Stage = Literal["proposed", "accepted", "rejected", "applied"]
 
@@ -20,11 +20,20 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """The decision that counts, as reports tell it: who said it is for the audit."""
+
+    word: Decision
+    because: str | None
+    recorded_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """One recommendation of the book: what it is held to, and how far it has come."""
 
     prediction: Prediction  # what it said when it was decided, else before it was applied, else first
-    word: Word | None
+    word: Decided | None
     applied_at: int | None
     by: str | None  # how it is known that it was applied: "said", or what was seen
 
@@ -61,4 +70,5 @@ def _standing(own: Sequence[Prediction], word: Word | None, said: int | None, se
     decided = [one for one in own if word is not None and one.id == word.prediction_id]
     earlier = [one for one in own if applied_at is not None and one.span.end <= applied_at]
     chosen = decided or earlier[-1:] or own
-    return Standing(chosen[0], word, applied_at, by)
+    told = Decided(word.word, word.because, word.recorded_at) if word is not None else None
+    return Standing(chosen[0], told, applied_at, by)

@@ -13,6 +13,7 @@ from tests.access.conftest import add_key
 from tests.analyzer.small_site import small_site
 from tests.api.sites import site
 from tests.ledger.fleet import Fleet
+from tests.report.example_recording import write_recording
 
 PLAIN = ["--since", "2025-W46"]
 
@@ -114,6 +115,26 @@ def test_a_comparison_needs_two_things(store: Path) -> None:
         compare(["nothing", "--at", "2025-11-10", "--store", str(store)])
     with pytest.raises(LedgerError, match="wholly before"):
         compare(["notebook", "--at", "2025-11-10", "--store", str(store)])
+
+
+def test_a_recording_that_is_not_there_is_named(store: Path) -> None:
+    """Instead of a run that nobody meant, or of a store."""
+    for words in (["a.json", "b.json"], [str(store), "b"], [str(store), "--at", "2025-11-10"]):
+        with pytest.raises(ConfigError, match="is no file"):
+            compare(words)
+
+
+def test_two_recordings_side_by_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What gpuledger run leaves behind, without any store."""
+    monkeypatch.chdir(tmp_path)
+    write_recording(tmp_path / "before.json", 45, waiting=True)
+    write_recording(tmp_path / "now.json", 30, waiting=False)
+    assert compare(["before.json", "now.json"]) == 0
+    assert "AGAINST before" in capsys.readouterr().out
+    assert compare(["before.json", "now.json", "--json"]) == 0
+    assert '"schema": "gpuledger/compare_recordings"' in capsys.readouterr().out
 
 
 def test_two_runs_side_by_side(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
