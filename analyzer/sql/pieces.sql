@@ -4,17 +4,27 @@ SELECT uid * (($until_us - $from_us) // 3600000000 + 3) + hour_ms // 3600000 - $
 FROM slices WHERE until_ms - from_ms = 3600000 AND NOT is_shared
 QUALIFY count(*) OVER (PARTITION BY uid, hour_ms) = 1;
 
--- What needs cutting: samples of other hours, and those that cross the end of one, which are listed for each; few do.
+-- The hours of units in which samples need cutting, or may cross the end of the hour.
+CREATE OR REPLACE TEMP TABLE odd_hours AS
+WITH hours AS (
+    SELECT unit_hour, min(from_ms) AS from_ms, max(until_ms) AS until_ms, max(from_ms) // 3600000 * 3600000 + 3600000 AS end_ms FROM halves GROUP BY unit_hour
+    UNION ALL
+    SELECT unit_hour, min(from_ms), max(until_ms), max(from_ms) // 3600000 * 3600000 + 3600000 FROM narrow SEMI JOIN overlapping USING (uid) GROUP BY unit_hour
+)
+SELECT h.unit_hour, max(h.end_ms) AS end_ms, w.unit_hour IS NULL AS is_cut
+FROM hours h LEFT JOIN whole_hours w USING (unit_hour)
+WHERE h.until_ms > $first_ms AND h.from_ms < $last_ms AND (h.until_ms > h.end_ms OR w.unit_hour IS NULL) GROUP BY ALL;
+
+-- A sample that crosses the end of an hour is listed for each.
 CREATE OR REPLACE TEMP TABLE cut_pieces AS
 WITH crossing AS (
-    SELECT * FROM narrow WHERE (until_ms - 1) // 3600000 > from_ms // 3600000
+    SELECT n.*, o.is_cut FROM narrow n JOIN odd_hours o USING (unit_hour) WHERE n.until_ms > o.end_ms
 ), hourly AS (
-    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow ANTI JOIN whole_hours USING (unit_hour)
-    WHERE until_ms > greatest(from_ms, $first_ms) AND from_ms < $last_ms
+    SELECT *, from_ms // 3600000 * 3600000 AS hour_ms FROM narrow SEMI JOIN (FROM odd_hours WHERE is_cut) USING (unit_hour) WHERE until_ms > from_ms
     UNION ALL
-    SELECT *, from_ms // 3600000 * 3600000 FROM crossing SEMI JOIN whole_hours USING (unit_hour)
+    SELECT * EXCLUDE is_cut, from_ms // 3600000 * 3600000 FROM crossing WHERE NOT is_cut
     UNION ALL
-    SELECT *, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)) FROM crossing
+    SELECT * EXCLUDE is_cut, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)) FROM crossing
 )
 SELECT s.sid, s.rid, s.nid, s.fixed IS NOT NULL AS is_fixed, greatest(n.from_ms, s.from_ms) AS from_ms,
     (least(n.until_ms, s.until_ms) - greatest(n.from_ms, s.from_ms))::INTEGER AS ms,

@@ -31,7 +31,7 @@ WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 
 -- What each unit's samples come to in half the time that makes a quiet span: one that is long enough covers an even half whole.
 CREATE OR REPLACE TEMP TABLE halves AS
-SELECT uid, from_ms // ($quiet_ms // 2) AS half, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(sample_ms)::BIGINT AS ms, min(sample_ms) AS least_ms,
+SELECT uid, unit_hour, from_ms // ($quiet_ms // 2) AS half, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(sample_ms)::BIGINT AS ms, min(sample_ms) AS least_ms,
     max(sample_ms) AS most_ms, sum(hash(from_ms) >> 2) - sum(hash(until_ms) >> 2) AS unmatched, bool_and(coalesce(up AND activity <= $quiet_permille, false)) AS rests
 FROM narrow GROUP BY ALL;
 
