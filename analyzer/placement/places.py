@@ -70,6 +70,8 @@ class Placed:
     held_micros: int | None = None
     productive_ms: int = 0
     productive_micros: int | None = None
+    never_used_ms: int | None = None  # of GPUs on which it never worked, in the period
+    exit_status: str | None = None
     gpu_bytes: int | None = None
     host_bytes: int | None = None
 

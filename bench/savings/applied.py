@@ -17,7 +17,8 @@ CHANGES: dict[tuple[str, str], str] = {
     ("loader_settings", "loader_software"): "more_workers",
     ("loader_settings", "host_to_device"): "pin_memory",
     ("local_nvme", "network_storage"): "stage_input",
-    ("local_nvme", "storage"): "cache_input",
+    ("cache_input", "storage"): "cache_input",
+    ("local_nvme", "storage"): "move_to_same_drives",
     ("release", "abandoned"): "release",
     ("right_size", "never_used"): "ask_for_fewer",
     ("share_mig", "held_memory"): "slice",
@@ -28,6 +29,7 @@ CHANGES: dict[tuple[str, str], str] = {
     ("checkpoint", "preempted"): "save_more_often",
     ("checkpoint", "node_failed"): "save_more_often",
 }
+EVERY = re.compile(r"every (?:(\d+) h )?(\d+) min")
 NODE = re.compile(r"\bn\d\d\b")
 SAVE_SECONDS = {"pretrain-7b": 190.0, "vit-large": 60.0}  # of one checkpoint: what a report of the run tells its owner
 DEFAULT_SAVE_SECONDS = 60.0
@@ -42,14 +44,18 @@ def change_of(advice: Recommendation, finding: Finding, runs: Mapping[str, tuple
     if kind is None:
         return None
     numbers = tuple(run_id.rsplit("/", 1)[-1] for run_id in finding.run_ids)
-    if kind == "cache_input" and "memory" not in advice.to:
-        kind = "move_to_same_drives"
     return Change(
         kind,
         numbers,
         nodes=tuple(sorted(set(NODE.findall(f"{advice.title} {advice.from_}")))) if kind in ("cool", "exclude") else (),
-        interval_seconds=_interval_seconds(numbers, runs) if kind == "save_more_often" else 0.0,
+        interval_seconds=_told(advice) or _interval_seconds(numbers, runs) if kind == "save_more_often" else 0.0,
     )
+
+
+def _told(advice: Recommendation) -> float | None:
+    """Return the interval that its title names, in seconds; None where it names none."""
+    found = EVERY.search(advice.title)
+    return None if found is None else 3_600.0 * int(found[1] or 0) + 60.0 * int(found[2])
 
 
 def _interval_seconds(numbers: tuple[str, ...], runs: Mapping[str, tuple[Run, ...]]) -> float:

@@ -16,9 +16,10 @@ from analyzer.analysis import analyze
 from analyzer.config import Settings
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
-from analyzer.placement.advise import recommendations
+from analyzer.period import Period
 from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.placement.saving import WEEK_US
+from analyzer.reading import Reader
 from bench.demo_store import fill, prices_beside
 from bench.savings.applied import change_of
 from bench.savings.measured import held_ms
@@ -82,10 +83,14 @@ def analysed(fleet: Fleet) -> Week:
     start, end = fleet.site.started_at, fleet.site.started_at + fleet.site.span * 1_000
     with tempfile.TemporaryDirectory() as directory, Store.open(None) as store:
         fill(store, fleet, DAY)
-        analyze(store, Settings(prices=prices_beside(Path(directory))), now_us=end)
+        settings = Settings(prices=prices_beside(Path(directory)))
+        analyze(store, settings, now_us=end)
         with store.session() as session:
             found = findings(session, start, end)
-            return Week(*_booked(session), tuple(found), tuple(recommendations(session, found, start, end)))
+            reader = Reader(session, settings)
+            return Week(
+                *_booked(session), tuple(found), tuple(reader.advice(found, Period(start, end, "the week", "UTC")))
+            )
 
 
 def _booked(session: Session) -> tuple[dict[str, int], dict[tuple[str, str, str], int]]:

@@ -13,7 +13,7 @@ from analyzer.findings import Finding
 from analyzer.placement.advise import recommendations
 from analyzer.placement.kinds.links import order_ranks
 from analyzer.placement.recommendation import Recommendation
-from analyzer.placement.saving import ASSUMED, WEEK_US, Share, reordering, weekly
+from analyzer.placement.saving import ASSUMED, BEYOND, WEEK_US, Share, reordering, weekly
 from analyzer.placement.site import Host, Placed, Site, read_site
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site
@@ -95,7 +95,7 @@ def test_ordering_ranks_by_rack_leaves_two_of_eight_crossings(
     assert change.from_ == "ranks by host: rack- 1 2 1 2 1 2 1 2"
     assert change.to == "ranks by host: rack- 1 1 1 1 2 2 2 2"
     assert change.why == "the ring changes rack 8 times; ordered by rack it does so 2 times"
-    assert change.saves_milliseconds.p50 == finding.milliseconds * 750 // 1000
+    assert change.saves_milliseconds.p50 == finding.milliseconds * 875 // 1000
     hosts = " ".join([*CROSSING_HOSTS[0::2], *CROSSING_HOSTS[1::2]])
     assert f"for host in {hosts}; do\n" in change.artefact
     assert "slots=" not in change.artefact, "Slurm wants the name of a host once for each of its tasks"
@@ -107,10 +107,10 @@ def test_of_two_slow_gpus_the_slowest_is_the_one_to_replace(advised: list[Recomm
     assert "s0g1" in change.from_
 
 
-def test_a_full_disk_sends_the_run_to_the_host_that_is_free(advised: list[Recommendation]) -> None:
-    """A place is named, with its rack, and not merely wished for."""
+def test_a_run_that_fills_its_disk_alone_keeps_its_input_in_memory(advised: list[Recommendation]) -> None:
+    """Another host of the same kind has the same disk, and would be as full."""
     (change,) = [one for one in advised if one.subject == "slurm/alpha/storage"]
-    assert change.to.startswith("z0 (rack-3)")
+    assert (change.kind, change.to) == ("cache_input", "the memory of its hosts, read from disk once")
 
 
 def test_ids_are_the_same_in_another_store(tmp_path: Path, advised: list[Recommendation]) -> None:
@@ -219,14 +219,15 @@ def test_a_run_that_left_no_trace_gets_no_proposal(crossing: Finding) -> None:
 def test_reordering_recovers_what_it_avoids(crossings: int, racks: int) -> None:
     """The ring must still cross once a rack: that part is not saved, and careful is below lucky."""
     share = reordering(crossings, racks)
-    assert share.p50 == (1000 * (crossings - racks) // crossings if crossings > racks else 0)
-    assert 0 <= share.p20 <= share.p50 <= share.p80 <= 1000
+    assert share.p20 == (1000 * (crossings - racks) // crossings if crossings > racks else 0)
+    assert 0 <= share.p5 <= share.p20 <= share.p50 <= share.p80 <= share.p95 <= 1000
 
 
 @pytest.mark.parametrize("share", ASSUMED.values(), ids=ASSUMED)
 def test_no_assumption_promises_more_than_all(share: Share) -> None:
-    """Over one week a change gives back at most what was lost in it."""
-    assert 0 < share.p20 <= share.p50 <= share.p80 <= 1000
+    """A change likely gives back at most what was lost; with luck a run that never begins spares its starting too."""
+    assert 0 < share.p5 <= share.p20 <= share.p50 <= share.p80 <= share.p95 <= BEYOND
+    assert share.p50 <= 1000
 
 
 def test_a_period_without_length_is_no_failure(crossing: Finding) -> None:

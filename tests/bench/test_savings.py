@@ -64,7 +64,7 @@ def test_what_was_not_applied_is_not_counted() -> None:
 @pytest.mark.parametrize(
     ("kind", "cause", "to", "expected"),
     [
-        ("local_nvme", "storage", "the same hosts with the data set cached in memory", "cache_input"),
+        ("cache_input", "storage", "the memory of its hosts", "cache_input"),
         ("local_nvme", "storage", "n24 (rack-3), where 6 GPUs stood free", "move_to_same_drives"),
         ("drain_slow_gpu", "straggler", "another host", "exclude"),
         ("batch", "unbatched", "dynamic batches", None),

@@ -10,6 +10,7 @@ from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import for_scheduler
 from analyzer.placement.constraint import Constraint
+from analyzer.placement.kinds.failure_odds import week_of
 from analyzer.placement.move import Move
 from analyzer.placement.places import Placed
 from analyzer.placement.proposal import Proposal, Saved
@@ -22,13 +23,20 @@ OF_STAKE = Share(500, 800, 1000)
 
 
 def checkpoint(finding: Finding, site: Site) -> Proposal | None:
-    """Save state more often, at the cadence that the cost of saving and the rate of failures give."""
-    runs = site.placed(finding.run_ids)
+    """Save state more often, at the cadence that the cost of saving and the rate of failures give.
+
+    None where it was memory that ran out: what dies so dies again, however often it saves. None also where saving more
+    often costs more than failures would, in most weeks.
+    """
+    runs = [one for one in site.placed(finding.run_ids) if one.exit_status != "out_of_memory"]
     if not runs:
         return None
     gpus = sum(one.gpus for one in runs)
     known = next((site.checkpoints[one.run_id] for one in runs if one.run_id in site.checkpoints), None)
     best = _better(known)
+    saves = _saves(finding, runs, known, site)
+    if isinstance(saves, Saved) and saves.milliseconds.p50 <= 0:
+        return None
     lost = f"{finding.milliseconds / 3_600_000:,.1f} GPU-hours since the last checkpoint seen"
     return Proposal(
         kind="checkpoint",
@@ -38,12 +46,22 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
         if best
         else "checkpoints at all: every sqrt(2 x time between failures x time to save), once both are seen",
         why=f"what is saved is not lost{_sum(known)}",
-        saves=ASSUMED["checkpoint_more"],
+        saves=saves,
         artefacts=_lines(runs[0], known, finding.cause),
         losers="each step, by the time that saving takes",
         move=_stays(site, runs[0]),
         constraints=(_rests_on(known),),
     )
+
+
+def _saves(finding: Finding, runs: list[Placed], known: Checkpoints | None, site: Site) -> Share | Saved:
+    """Return what the best cadence saves a week where it is known, at the finding's rate; else a share of the loss."""
+    found = [week_of(known, _better(known), one, site.end_us - site.start_us) for one in runs[:1] if known is not None]
+    if len(runs) > 1 or not found or found[0] is None:
+        return ASSUMED["checkpoint_more"]
+    if finding.at_stake_micros is None:
+        return Saved(found[0], None)
+    return Saved(found[0], found[0].part(finding.at_stake_micros, max(1, finding.milliseconds)))
 
 
 def less_often(notice: Notice, site: Site) -> Proposal | None:

@@ -18,15 +18,63 @@ from analyzer.placement.site import Site
 
 
 def other_disk(finding: Finding, site: Site) -> Proposal | None:
-    """Move the run to free hosts of its kind, whose local disks nobody reads."""
+    """Move the run to free hosts of its kind, whose local disks nobody reads; one that fills its disks alone stays."""
     placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
+    if not any(site.beside(node, *finding.run_ids) for node in placed.hosts):
+        return _in_memory(placed, site)
     hosts = site.free_hosts(site.sku_of(placed), placed.gpus_per_host, placed.hosts)[-len(placed.hosts) :]
     beside = sorted({one.called for node in placed.hosts for one in site.beside(node, placed.run_id)})
     why = "its readers wait for the disk, not for the cores"
     why += f"; beside it run {some(beside)}" if beside else ""
     return moved_to(placed, site, hosts, _nearer("read from a disk that has room", why))
+
+
+def _in_memory(placed: Placed, site: Site) -> Proposal:
+    """Keep input in the memory of the run's own hosts: other disks of the same kind would be as full."""
+    place = site.place(placed)
+    return Proposal(
+        kind="cache_input",
+        title="keep its input in memory",
+        from_=f"local disks of {some(list(placed.hosts))}, which it fills alone",
+        to="the memory of its hosts, read from disk once",
+        why="its readers wait for the disk, not for the cores; nobody else runs on its hosts, so the same disks"
+        " elsewhere would be as full",
+        saves=ASSUMED["cached_input"],
+        artefacts=_to_memory(placed),
+        losers="nobody, while its hosts have memory to spare",
+        move=Move(place, place),
+        constraints=(_room_in_memory(placed, site.of_run(placed)),),
+        cost_to_move="from the next start on: one reading of its input on each host",
+    )
+
+
+def _room_in_memory(placed: Placed, hosts: Sequence[Host]) -> Constraint:
+    known = [host.memory_bytes for host in hosts if host.memory_bytes is not None]
+    if not known or len(known) < len(hosts) or placed.host_bytes is None:
+        return Constraint("memory", None, "how much its hosts have to spare is not known, nor how large its input is")
+    spare = max(0, min(known) - placed.host_bytes)
+    return Constraint(
+        "memory", None, f"{gib(spare)} and more to spare on each host; how large its input is, is not known"
+    )
+
+
+def _to_memory(placed: Placed) -> tuple[Artefact, ...]:
+    return for_scheduler(
+        placed,
+        lambda: slurm.commands(
+            "# in the batch script, before training, with --mem raised by as much. Which directory it reads is not",
+            "# known to the store: DATA says so, and without it the script ends here",
+            ': "${DATA:?the directory that it reads}"',
+            f'srun --nodes={len(placed.hosts)} --ntasks-per-node=1 rsync -a "$DATA/" "/dev/shm/input/"',
+        ),
+        lambda: kubernetes.text(
+            "# a volume in memory, for an init container of the run's image to copy its input to; it counts against",
+            "# the pod's memory limit. Image and directory are not known to the store",
+            kubernetes.patch(placed, {"volumes": [{"name": "input-in-memory", "emptyDir": {"medium": "Memory"}}]}).text,
+        ),
+    )
 
 
 def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:
@@ -55,7 +103,7 @@ def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:
         from_=f"network mount, read by {some(list(placed.hosts))}",
         to="their own NVMe, filled once before the first epoch",
         why="its workers wait for a network mount; what is read again each epoch crosses the network once",
-        saves=ASSUMED["faster_storage"],
+        saves=ASSUMED["nearer_input"],
         artefacts=_copy(placed),
         losers="nobody",
         move=Move(place, place),

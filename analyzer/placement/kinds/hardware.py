@@ -36,30 +36,36 @@ REMEDIES = {
 
 
 def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
-    """Take the host of the slowest GPU out of the run."""
+    """Take the host of the slowest GPU out of the run, and those below their clock: any that stays slows all."""
     placed = site.first_run(finding.run_ids)
     if placed is None or finding.caused_by is None:
         return None
-    slow = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
-    on = dict(zip(placed.hosts, placed.gpus_on, strict=False)).get(slow, placed.gpus_per_host)
-    others = site.free_hosts(site.sku_of(placed), on, placed.hosts)
-    rack = site.hosts[slow].rack if slow in site.hosts else None
-    instead = min(others, key=lambda host: host.rack != rack, default=None)  # in its rack, if there is one
-    hosts = [instead.node if node == slow and instead else node for node in placed.hosts]
+    slowest = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
+    below = [node for node in site.slow_hosts.get(placed.run_id, ()) if node in placed.hosts and node != slowest]
+    out = [slowest, *below]
+    slow = ",".join(out)
+    on = max(dict(zip(placed.hosts, placed.gpus_on, strict=False)).get(node, placed.gpus_per_host) for node in out)
+    instead = _free_instead(site, placed, out, on)
+    taken = dict(zip(out, instead, strict=False)) if instead else {}
+    hosts = [taken[node].node if node in taken else node for node in placed.hosts]
     cost, moving = restart(placed.gpus)
     return Proposal(
         kind="drain_slow_gpu",
         title=f"restart without {slow}",
-        from_=f"a rank on {slow}, on {finding.caused_by}",
-        to=f"{instead.node} ({instead.rack or 'rack unknown'})" if instead else "another host of the same kind",
+        from_=f"a rank on {slowest}, on {finding.caused_by}" + (f"; {some(below)} below their clock" if below else ""),
+        to=some([f"{host.node} ({host.rack or 'rack unknown'})" for host in instead])
+        if instead
+        else f"{'other hosts' if below else 'another host'} of the same kind",
         why="its peers wait for the slowest GPU at every step",
         saves=ASSUMED["repair"],
         artefacts=for_scheduler(
             placed,
             lambda: slurm.options(f"exclude={slow}"),
-            lambda: kubernetes.patch(placed, kubernetes.on_nodes([slow], "NotIn")),
+            lambda: kubernetes.patch(placed, kubernetes.on_nodes(out, "NotIn")),
         ),
-        losers=f"whoever would take {instead.node} next" if instead else "the run itself, while it waits for a host",
+        losers=f"whoever would take {some([host.node for host in instead])} next"
+        if instead
+        else "the run itself, while it waits for a host",
         winners="the run itself: all its ranks",
         move=Move(site.place(placed), site.place_on(hosts, placed.gpus, site.sku_of(placed)) if instead else None),
         constraints=_instead(site, placed, instead, on),
@@ -69,11 +75,18 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
     )
 
 
-def _instead(site: Site, placed: Placed, instead: Host | None, gpus: int) -> tuple[Constraint, ...]:
-    if instead is None:
+def _free_instead(site: Site, placed: Placed, out: list[str], gpus: int) -> list[Host]:
+    """Return a free host for each that is taken out, those in its rack first; none where they are too few."""
+    others = site.free_hosts(site.sku_of(placed), gpus, placed.hosts)
+    racks = set(site.racks(out))
+    chosen = sorted(others, key=lambda host: host.rack not in racks)[: len(out)]
+    return chosen if len(chosen) == len(out) else []
+
+
+def _instead(site: Site, placed: Placed, hosts: list[Host], gpus: int) -> tuple[Constraint, ...]:
+    if not hosts:
         told = f"no host of its kind has {counted(gpus, 'GPU')} free as the period ends: it would wait for one"
         return (Constraint("free GPUs", None, told), checks.UNTOLD)
-    hosts = [instead]
     return (
         checks.room(gpus, hosts),
         checks.same_kind(site, placed, hosts),

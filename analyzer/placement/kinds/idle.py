@@ -15,9 +15,10 @@ from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.move import Move, Place
 from analyzer.placement.places import Placed, distinct
 from analyzer.placement.proposal import Proposal
-from analyzer.placement.saving import ASSUMED
+from analyzer.placement.saving import ASSUMED, part
 from analyzer.placement.site import Site
 
+LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
 MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
 
 
@@ -70,11 +71,17 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
     )
 
 
-def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
-    """Do not ask for GPUs on which no kernel ever ran: by how many, the ledger knows."""
+def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
+    """Do not ask for GPUs on which no kernel ever ran: by how many, the ledger knows.
+
+    None where those that waited worked later on: a session that begins in the afternoon needs its GPU.
+    """
     runs = site.placed(finding.run_ids)
+    lost_ms = _never_used(finding, runs)
+    if lost_ms * LEAST_OF_LOSS < finding.milliseconds:
+        return None
     held = sum(one.gpus for one in runs)
-    unused = min(held, _unused(finding, runs))
+    unused = min(held, _gpus_of(lost_ms, runs))
     left = held - unused
     each = "" if len(runs) == 1 else f" by {counted(len(runs), 'run')}"
     return Proposal(
@@ -83,7 +90,7 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal:
         from_=f"{counted(held, 'GPU')} asked for by {finding.subject}; never used: {unused}",
         to=f"{counted(left, 'GPU')} asked for{each}" if left else "hosts without GPUs",
         why="no kernel ran on them",
-        saves=ASSUMED["release"],
+        saves=part(ASSUMED["never_used"], lost_ms, finding.milliseconds),
         artefacts=_fewer_of(runs, left) if runs else (),
         losers="nobody",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
@@ -142,11 +149,17 @@ def _nodes(runs: Sequence[Placed]) -> list[str]:
     return sorted({node for one in runs for node in one.hosts})
 
 
-def _unused(finding: Finding, runs: Sequence[Placed]) -> int:
-    """Return how many GPUs' time the finding is, of what these runs held: all of them where that is not known."""
+def _never_used(finding: Finding, runs: Sequence[Placed]) -> int:
+    """Return how much of the finding's time is of GPUs that never worked: all of it where that is not known."""
+    known = [one.never_used_ms for one in runs]
+    return finding.milliseconds if None in known else min(finding.milliseconds, sum(each or 0 for each in known))
+
+
+def _gpus_of(lost_ms: int, runs: Sequence[Placed]) -> int:
+    """Return how many GPUs' time this is, of what these runs held: all of them where that is not known."""
     held_ms = sum(one.held_ms or 0 for one in runs)
     gpus = sum(one.gpus for one in runs)
-    return max(1, round(gpus * finding.milliseconds / held_ms)) if held_ms else gpus
+    return max(1, round(gpus * lost_ms / held_ms)) if held_ms else gpus
 
 
 def _smaller(site: Site, runs: Sequence[Placed], left: int) -> Place | None:

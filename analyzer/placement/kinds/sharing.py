@@ -135,7 +135,7 @@ def pack(finding: Finding, site: Site) -> Proposal | None:
         if gpus > 1
         else "half of one, beside another under MPS",
         why="each uses little of the chip",
-        saves=ASSUMED["share"],
+        saves=ASSUMED["packed"],
         artefacts=_mps(runs[0]),
         losers="each trial, a little",
         winners=_winners(gpus - half, "the other half"),

@@ -29,11 +29,18 @@ WITH latest AS (
         coalesce(sum(milliseconds) FILTER (state = 'productive'), 0)::BIGINT AS productive_ms,
         coalesce(sum(cost_micros) FILTER (state = 'productive'), 0)::BIGINT AS productive_micros
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY run_id
+), by_gpu AS (
+    SELECT run_id, gpu_uuid, sum(milliseconds) FILTER (cause = 'never_used') AS unused_ms,
+        bool_or(state NOT IN ('held_idle', 'starting', 'unobserved', 'broken')) AS has_worked
+    FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY ALL
+), unused AS (
+    SELECT run_id, coalesce(sum(unused_ms) FILTER (NOT has_worked), 0)::BIGINT AS never_used_ms FROM by_gpu GROUP BY run_id
 )
 SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores),
     list(h.gpus ORDER BY h.first_rank, h.node), flatten(list(h.uuids ORDER BY h.first_rank, h.node)),
     any_value(r.ended_at) IS NULL, any_value(r.name), any_value(r.team), any_value(r.stage), any_value(r.queue),
     any_value(s.account), any_value(s.labels->>'$.kind'), any_value(s.members), min(c.workers), any_value(p.held_ms),
-    any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros)
+    any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros),
+    any_value(u.never_used_ms), any_value(r.exit_status)
 FROM held h LEFT JOIN cores c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
-LEFT JOIN spent p USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
+LEFT JOIN spent p USING (run_id) LEFT JOIN unused u USING (run_id) GROUP BY h.run_id ORDER BY h.run_id
