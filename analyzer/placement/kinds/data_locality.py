@@ -47,6 +47,7 @@ def _in_memory(placed: Placed, site: Site) -> Proposal:
         move=Move(place, place),
         constraints=(_room_in_memory(placed, site.of_run(placed)),),
         cost_to_move="from the next start on: one reading of its input on each host",
+        actor="run",
     )
 
 
