@@ -9,7 +9,7 @@ from analyzer.pending import HOUR_MS, Chunk
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-GPU_HOURS = 8_500  # in one chunk of several hours: three million samples at one in ten seconds
+GPU_HOURS = 11_000  # in one chunk of several hours: four million samples at one in ten seconds
 GPUS = 12_000  # in one chunk of one hour: each part of an hour reads that hour's samples anew
 
 
