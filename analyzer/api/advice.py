@@ -106,7 +106,7 @@ class LatencyItem(Model):
 
 
 class Advice(Model):
-    """One concrete change. What it saves is predicted, and is never more than is at stake."""
+    """One concrete change. What it saves is predicted: likely no more than is at stake, with luck a twentieth more."""
 
     id: str
     finding_ids: list[str]

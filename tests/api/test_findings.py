@@ -56,7 +56,9 @@ def test_a_recommendation_leads_to_its_findings(small: Site) -> None:
 
 
 def test_no_recommendation_saves_more_than_is_at_stake(small: Site) -> None:
-    """A week's saving of a week's loss, at the luckiest."""
+    """A week's saving of a week's loss; with luck a twentieth more, as what never begins spares its starting."""
     at_stake = {finding["id"]: finding["milliseconds"] for finding in small.items("/v1/findings")}
     for one in small.items("/v1/recommendations"):
-        assert one["saves_milliseconds"]["p80"] <= sum(at_stake[each] for each in one["finding_ids"])
+        lost = sum(at_stake[each] for each in one["finding_ids"])
+        assert one["saves_milliseconds"]["p50"] <= lost
+        assert one["saves_milliseconds"]["p95"] * 20 <= lost * 21
