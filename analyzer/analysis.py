@@ -222,11 +222,11 @@ def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds
 
 def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
     """Fill `slices` and `pieces`: owned time cut by what is known beforehand, samples cut by that."""
+    around = {"from_us": (from_ms - MARGIN_MS) * 1000, "until_us": (until_ms + MARGIN_MS) * 1000}
     run_sql(
         session,
         "samples.sql",
-        from_us=(from_ms - MARGIN_MS) * 1000,
-        until_us=(until_ms + MARGIN_MS) * 1000,
+        **around,
         quiet_permille=limits.quiet_permille,
         quiet_ms=limits.quiet_ms,
     )
@@ -234,8 +234,7 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         run_sql(
             session,
             "first_work.sql",
-            from_us=(from_ms - MARGIN_MS) * 1000,
-            until_us=(until_ms + MARGIN_MS) * 1000,
+            **around,
             active_permille=limits.active_permille,
             begun_permille=limits.begun_permille,
             warm_up_ms=limits.warm_up_ms,
@@ -260,14 +259,7 @@ def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Threshol
         held_mb=limits.held_mb,
         abandoned_ms=limits.abandoned_ms,
     )
-    run_sql(
-        session,
-        "pieces.sql",
-        from_us=(from_ms - MARGIN_MS) * 1000,
-        until_us=(until_ms + MARGIN_MS) * 1000,
-        first_ms=from_ms,
-        last_ms=until_ms,
-    )
+    run_sql(session, "pieces.sql", **around, first_ms=from_ms, last_ms=until_ms)
     session.execute("DROP TABLE ordered")
     _tell_sharers_apart(session, from_ms, until_ms, limits)
 

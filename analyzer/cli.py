@@ -7,8 +7,9 @@ from pathlib import Path
 
 from analyzer.analysis import Analysis
 from analyzer.analysis import analyze as bring_up_to_date
+from analyzer.casebook.by_command import where
 from analyzer.casebook.cli import judge, mute
-from analyzer.config import BESIDE, Settings
+from analyzer.config import BESIDE
 from analyzer.doctor.cli import doctor
 from analyzer.errors import ConfigError
 from analyzer.placement.life.cli import accept, reject
@@ -42,7 +43,7 @@ def analyze(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger analyze", description=analyze.__doc__)
     _add_store(parser)
     options = parser.parse_args(argv)
-    path, settings = _where(options)
+    path, settings = where(options)
     _refuse_shared_lake(path, options.config)
     began = time.monotonic()
     now_us = time.time_ns() // 1000
@@ -70,11 +71,6 @@ def _refuse_shared_lake(store: Path, config: Path | None) -> None:
 def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
-
-
-def _where(options: argparse.Namespace) -> tuple[Path, Settings]:
-    path: Path = options.store or load(options.config, os.environ).store
-    return path, Settings.read(options.config) if options.config else Settings.beside(path)
 
 
 def _done(done: Analysis, seconds: float) -> str:

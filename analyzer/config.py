@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
 from analyzer.placement.guard_settings import TABLE, guards_of
 from analyzer.placement.guards import DEFAULT, Guards
@@ -125,25 +125,12 @@ def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
 
 
 def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    known = _own_keys()
-    given: dict[str, Any] = {}
-    for variable in sorted(name for name in environ if name.startswith(ENVIRONMENT)):
-        name = variable.removeprefix(ENVIRONMENT).lower()
-        if name not in known:
-            raise ConfigError(f"{variable} is no setting; {_nearest(name, known)}")
-        given[name] = _from_text(name, environ[variable])
+    told = of_environment(environ, ENVIRONMENT, _own_keys())
+    given: dict[str, Any] = {name: _from_text(name, text) for name, text in told.items()}
     return replace(settings, **given)
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
-    shown = close or known
-    return ("the nearest is " if close else "known are ") + ", ".join(ENVIRONMENT + key.upper() for key in shown)
 
 
 def _from_text(name: str, text: str) -> str | int | Path:
     if name != "threads":
         return Path(text) if name in PATHS else text
-    if not text.isdecimal():
-        raise ConfigError(f"{ENVIRONMENT}THREADS must be a whole number, not {text!r}")
-    return int(text)
+    return whole(f"{ENVIRONMENT}THREADS", text)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 
+from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
 from analyzer.placement.guards import HUNDRED, Guards
 from analyzer.toml_entry import Entry
@@ -22,23 +22,9 @@ def guards_of(content: Entry, environ: Mapping[str, str]) -> Guards:
     """
     table = content.table(TABLE, KEYS)
     given = {name: table.count(name) for name in KEYS if table.has(name)}
-    return _checked(replace(Guards(), **(given | _of_environment(environ))))
-
-
-def _of_environment(environ: Mapping[str, str]) -> dict[str, int]:
-    given = {}
-    for variable in sorted(name for name in environ if name.startswith(ENVIRONMENT)):
-        name = variable.removeprefix(ENVIRONMENT).lower()
-        if name not in KEYS:
-            near = get_close_matches(name, KEYS, n=1, cutoff=0.5)
-            hint = ("the nearest is " if near else "known are ") + ", ".join(
-                ENVIRONMENT + key.upper() for key in near or KEYS
-            )
-            raise ConfigError(f"{variable} is no setting; {hint}")
-        if not environ[variable].isdecimal():
-            raise ConfigError(f"{variable} must be a whole number, not {environ[variable]!r}")
-        given[name] = int(environ[variable])
-    return given
+    told = of_environment(environ, ENVIRONMENT, KEYS)
+    given |= {name: whole(ENVIRONMENT + name.upper(), text) for name, text in told.items()}
+    return _checked(replace(Guards(), **given))
 
 
 def _checked(guards: Guards) -> Guards:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from analyzer.placement.move import Move
+from analyzer.placement.proposal import RESTART_MS
 from analyzer.placement.recommendation import Moving, Part
 from analyzer.placement.standing import HOUR_US, SECOND_US, Life, Standing
 
@@ -11,7 +12,7 @@ MINUTE = 60
 # What is assumed where nothing was measured, each ours. Checkpoints: half of an hour between two; published intervals
 # go from half an hour (Check-N-Run, NSDI 2022) to three hours (BLOOM, in Gemini, SOSP 2023).
 AGE_SECONDS = 30 * MINUTE
-RELOAD_SECONDS = 12 * MINUTE  # image, model load and warm-up, as proposal.RESTART_MS
+RELOAD_SECONDS = RESTART_MS // 1000  # image, model load and warm-up
 QUEUE_SECONDS = 10 * MINUTE
 
 

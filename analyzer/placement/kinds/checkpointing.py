@@ -56,12 +56,13 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
 
 def _saves(finding: Finding, runs: list[Placed], known: Checkpoints | None, site: Site) -> Share | Saved:
     """Return what the best cadence saves a week where it is known, at the finding's rate; else a share of the loss."""
-    found = [week_of(known, _better(known), one, site.end_us - site.start_us) for one in runs[:1] if known is not None]
-    if len(runs) > 1 or not found or found[0] is None:
+    if known is None or len(runs) > 1:  # of several, one cadence would be judged by another's failures
         return ASSUMED["checkpoint_more"]
-    if finding.at_stake_micros is None:
-        return Saved(found[0], None)
-    return Saved(found[0], found[0].part(finding.at_stake_micros, max(1, finding.milliseconds)))
+    week = week_of(known, _better(known), runs[0], site.end_us - site.start_us)
+    if week is None:
+        return ASSUMED["checkpoint_more"]
+    stake = finding.at_stake_micros
+    return Saved(week, None if stake is None else week.part(stake, max(1, finding.milliseconds)))
 
 
 def less_often(notice: Notice, site: Site) -> Proposal | None:

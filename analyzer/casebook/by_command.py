@@ -1,0 +1,57 @@
+"""What people say by command, of findings and of recommendations: the arguments, who says it, and where it is kept."""
+
+import argparse
+import os
+import pwd
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from analyzer.config import Settings
+from analyzer.reading import Reader
+from collector.config import load
+from collector.store.books import mirror_findings
+from collector.store.database import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from analyzer.period import Period
+
+T = TypeVar("T")
+
+
+def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
+    """Return the parser of a command that says something of one thing, on a store or to a running server."""
+    parser = argparse.ArgumentParser(prog=f"gpuledger {command}", description=about)
+    parser.add_argument("id", metavar="ID", help=of)
+    parser.add_argument("--since", metavar="WHEN", help="the period it is of, where it is not the last complete week")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store; no server may run on it")
+    where.add_argument("--server", metavar="URL", help="tell a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    return parser
+
+
+def where(options: argparse.Namespace) -> tuple[Path, Settings]:
+    """Return the store that `--store` or the settings name, and the settings of `--config` or beside that store."""
+    path: Path = options.store or load(options.config, os.environ).store
+    return path, Settings.read(options.config) if options.config else Settings.beside(path)
+
+
+def on_store(path: Path, settings: Settings, since: str | None, tell: "Callable[[Reader, Period], T]") -> T:
+    """Return what `tell` keeps of a period, in one transaction; the lake's books say it too."""
+    with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
+        with store.session() as session:
+            reader = Reader(session, settings)
+            with session.transaction():
+                answer = tell(reader, reader.period(since))
+        mirror_findings(store)
+    return answer
+
+
+def who() -> str:
+    """Return who says it: the user of this machine."""
+    try:
+        return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:
+        return f"cli:{os.getuid()}"
