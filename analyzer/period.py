@@ -4,6 +4,7 @@ Ledger rows are UTC hours, so a period must begin and end on one: zones whose of
 """
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,7 +13,7 @@ from analyzer.errors import ConfigError
 
 HOUR = 3_600_000_000
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-EXAMPLES = "2026-W46, 7d, 12h, monday, today, 2026-11-09, 2026-11-09T08:00"
+EXAMPLES = "2026-W46, 2026-11, 7d, 12h, monday, today, 2026-11-09, 2026-11-09T08:00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -69,6 +70,19 @@ class Calendar:
         first = monday - timedelta(days=-self.first_weekday % 7)
         return self._days(first, 7, f"{year}-W{number:02d}")
 
+    def month(self, year: int, number: int) -> Period:
+        """Return a calendar month of the site's clock."""
+        try:
+            first = date(year, number, 1)
+        except ValueError as error:
+            raise ConfigError(f"there is no month {year}-{number:02d}") from error
+        return self._days(first, monthrange(year, number)[1], f"{year}-{number:02d}")
+
+    def month_of(self, instant: int) -> Period:
+        """Return the calendar month that a microsecond lies in."""
+        day = local(instant, self.timezone).date()
+        return self.month(day.year, day.month)
+
     def week_of(self, instant: int) -> Period:
         """Return the week that a microsecond lies in."""
         day = local(instant, self.timezone).date()
@@ -81,9 +95,11 @@ class Calendar:
         return self.week_of(self.week_of(known_until).start - HOUR)
 
     def before(self, period: Period) -> Period:
-        """Return the period of the same kind before this one: the week before a week, else the same length."""
+        """Return the period of the same kind before this one: a week's, a month's, else one of the same length."""
         if re.fullmatch(r"\d{4}-W\d{2}", period.label):
             return self.week_of(period.start - HOUR)
+        if re.fullmatch(r"\d{4}-\d{2}", period.label):
+            return self.month_of(period.start - HOUR)
         return Period(2 * period.start - period.end, period.start, f"before {period.label}", self.timezone)
 
     def parse(self, text: str, now: int) -> Period:
@@ -95,6 +111,8 @@ class Calendar:
         words = text.strip().lower()
         if match := re.fullmatch(r"(\d{4})-?w(\d{1,2})", words):
             return self.week(int(match[1]), int(match[2]))
+        if match := re.fullmatch(r"(\d{4})-(\d{2})", words):
+            return self.month(int(match[1]), int(match[2]))
         if match := re.fullmatch(r"(\d{1,4})([hdw])", words):
             return self._back(int(match[1]), match[2], words, now)
         if words in ("today", "yesterday"):

@@ -21,6 +21,7 @@ def utc(*parts: int) -> int:
     [
         ("2026-W46", utc(2026, 11, 8, 23), utc(2026, 11, 15, 23)),
         ("2026w46", utc(2026, 11, 8, 23), utc(2026, 11, 15, 23)),
+        ("2026-10", utc(2026, 9, 30, 22), utc(2026, 10, 31, 23)),
         ("7d", utc(2026, 11, 11, 11), utc(2026, 11, 18, 11)),
         ("12h", utc(2026, 11, 17, 23), utc(2026, 11, 18, 11)),
         ("monday", utc(2026, 11, 15, 23), utc(2026, 11, 18, 11)),
@@ -53,6 +54,17 @@ def test_weeks_abut_through_a_year() -> None:
         week = following
 
 
+def test_months_abut_through_two_years() -> None:
+    """Finance adds months: they have 28 to 31 days, and an hour more or less where the clock changes."""
+    month = BERLIN.parse("2026-01", NOW)
+    for _ in range(24):
+        following = BERLIN.month_of(month.end)
+        assert following.start == month.end
+        assert BERLIN.before(following) == month
+        month = following
+    assert BERLIN.parse("2026-10", NOW).hours == 31 * 24 + 1
+
+
 def test_the_default_is_the_last_complete_week() -> None:
     """A half week looks cheap; the report speaks of a whole one unless asked otherwise."""
     assert BERLIN.last_complete_week(NOW).label == "2026-W46"
@@ -74,7 +86,7 @@ def test_zones_off_the_hour_are_refused(zone: str) -> None:
         Calendar(zone).parse("2026-W46", NOW)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2026-W54", "0d", "2026-13-01", "2027-01-01T00:00"])
+@pytest.mark.parametrize("text", ["", "soon", "2026-W54", "2026-13", "0d", "2026-13-01", "2027-01-01T00:00"])
 def test_what_names_no_period_is_refused_in_a_sentence(text: str) -> None:
     """A misread period is a wrong report; the message says what can be said instead."""
     with pytest.raises(ConfigError):
