@@ -14,13 +14,14 @@ from analyzer.doctor.cli import doctor
 from analyzer.errors import ConfigError
 from analyzer.placement.life.cli import accept, reject
 from analyzer.placement.life.keep import keep_recommendations
-from analyzer.report.cli import compare, explain, findings, findings_explain, recommend, report, savings, show
+from analyzer.report.cli import budgets, compare, explain, findings, findings_explain, recommend, report, savings, show
 from collector.config import load
 from collector.store.database import Store
 
 __all__ = [
     "accept",
     "analyze",
+    "budgets",
     "compare",
     "doctor",
     "explain",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from analyzer.budgets.book import BudgetBook
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
 from analyzer.placement.guard_settings import TABLE, guards_of
@@ -20,7 +21,7 @@ from analyzer.traffic.tariff import TariffBook
 TABLES = ("agent", "collector", "analyzer", TABLE)
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
-PATHS = ("prices", "teams", "tariffs", "services")  # beside the settings that name them
+PATHS = ("prices", "teams", "tariffs", "services", "budgets")  # beside the settings that name them
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -42,6 +43,7 @@ class Settings:
     services: Path | None = field(
         default=None, metadata=_about("the services file; without it every reserve of a service is declared")
     )
+    budgets: Path | None = field(default=None, metadata=_about("the budgets file; without it nothing is over budget"))
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
     guards: Guards = field(default=DEFAULT, metadata=_about("the table [placement]"))
@@ -81,6 +83,10 @@ class Settings:
                 f"{self.tariffs} counts in {book.currency}, the ledger in {self.currency}; make them agree"
             )
         return book
+
+    def budget_book(self) -> BudgetBook:
+        """Read the budgets file, in the ledger's currency; without one, nobody has a budget."""
+        return BudgetBook() if self.budgets is None else BudgetBook.read(self.budgets, self.currency)
 
     def policy_book(self) -> PolicyBook:
         """Read the services file; without one, no service has a policy."""

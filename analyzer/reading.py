@@ -6,6 +6,9 @@ from time import time_ns
 from typing import Literal, get_args
 
 from analyzer.argument.argue import argue
+from analyzer.budgets.month import MonthReport
+from analyzer.budgets.reading import read_month
+from analyzer.budgets.text import budgets_text
 from analyzer.casebook.case import Case, read_case
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
@@ -46,7 +49,7 @@ from analyzer.traffic.run_traffic import RunTraffic
 from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
-What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show", "savings", "compare"]
+What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show", "savings", "compare", "budgets"]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
 OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
 
@@ -155,7 +158,7 @@ class Reader:
             return self._run(request, paper)
         if request.what == "explain" and request.format == "html":
             return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
-        if request.what in ("savings", "compare"):
+        if request.what in ("savings", "compare", "budgets"):
             title, text, data = self._afterwards(request, paper)
         else:
             title, text, data = self._lists(request, paper)
@@ -220,6 +223,10 @@ class Reader:
         now = newest_hour_end(self.session) or period.end
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
         return guarded(priced, moment, self.settings.guards)
+
+    def budgets(self, month: str | None) -> MonthReport:
+        """Return a month against its budgets; without a word, the month of the newest hour. Raises as read_month()."""
+        return read_month(self.session, self.calendar, self.settings, month)
 
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
@@ -291,6 +298,9 @@ class Reader:
         return formatted(text, request.format, report.facts.subject)
 
     def _afterwards(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        if request.what == "budgets":
+            month = self.budgets(request.since)
+            return f"budgets of {month.period.label}", budgets_text(month, paper, request.top), month
         site = (self.session, self.settings.timezone, self.settings.currency)
         if request.what == "savings":
             report = savings_report(*site)

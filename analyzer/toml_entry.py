@@ -11,6 +11,7 @@ from analyzer.errors import ConfigError
 
 HOUR_US = 3_600_000_000
 MICROS = Decimal(1_000_000)
+MICROS_MOST = 10**18  # a trillion: sums of more would not fit the ledger's integers
 
 
 def read_toml(path: Path, known: Collection[str]) -> "Entry":
@@ -107,6 +108,8 @@ class Entry:
         micros = value * MICROS
         if not micros.is_finite() or micros < 0 or micros != micros.to_integral_value():
             raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals, not {value}")
+        if micros > MICROS_MOST:
+            raise ConfigError(f"{self.where}: {key!r} is {value:.3g}: more than a trillion; is it per month, per hour?")
         return int(micros)
 
     def day(self, key: str) -> date:

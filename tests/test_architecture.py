@@ -25,7 +25,8 @@ DOORS = {
     "duckdb": ("collector/store/",),
     "sqlalchemy": ("collector/registry/",),
     "psycopg": ("collector/registry/",),
-    "numpy": ("agent/simulated/",),
+    "statsforecast": ("analyzer/forecast/fitted.py",),
+    "numpy": ("agent/simulated/", "analyzer/forecast/fitted.py"),  # what is fitted takes its arrays
     "agent.simulated": ("agent/simulated/",),  # nothing else of the agent may come to need it
     "fastapi": ("collector/", "dashboards/", "analyzer/api/"),  # the API is readings, typed: it lives with them
     "jinja2": ("analyzer/report/", "dashboards/"),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, is_dataclass
+from datetime import date
 from typing import Any
 
 VERSION = 1  # raised when a field changes its meaning or goes; new fields do not raise it
@@ -18,6 +19,8 @@ def plain_data(value: object) -> Any:  # noqa: ANN401 - whatever JSON can say
     """Return dataclasses as objects, tuples as lists; None stays null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {_NAMES.get(field.name, field.name): plain_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, list | tuple):
         return [plain_data(item) for item in value]
     if isinstance(value, dict):

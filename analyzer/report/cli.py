@@ -7,9 +7,11 @@ import shutil
 import sys
 import urllib.parse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analyzer.asking import asked
+from analyzer.budgets.text import over_check
 from analyzer.config import Settings
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
@@ -127,6 +129,16 @@ def savings(argv: list[str]) -> int:
     return _read("savings", parser.parse_args(argv))
 
 
+def budgets(argv: list[str]) -> int:
+    """Who may spend how much in a month, what is spent, and where the month will end."""
+    parser = _parser("budgets", budgets.__doc__)
+    parser.add_argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)")
+    parser.add_argument("--check", action="store_true", help="exit 1 where somebody is over budget, or likely to be")
+    _add_paper(parser)
+    _add_ledger(parser, spans=False)
+    return _read("budgets", parser.parse_args(argv))
+
+
 def compare(argv: list[str]) -> int:
     """Two runs, two recordings, or the runs of a name before and after a date, side by side."""
     parser = _parser("compare", compare.__doc__)
@@ -233,23 +245,30 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
     check = getattr(options, "check", False)
     if options.server:
         _write(ask(options.server, request), options)
-        return _checked(_alarming(options.server, request)) if check else OK
+        return _checked(what, _told(options.server, request)) if check else OK
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(options.config) if options.config else Settings.beside(path)
     with Store.open(path, read_only=True) as store, store.session() as session:
         reader = Reader(session, settings, step_log=step_log)
         _write(reader.answer(request), options)
-        return _checked(reader.list_findings(reader.period(request.since, request.until)).alarming) if check else OK
+        return _checked(what, _alarms(reader, request)) if check else OK
 
 
-def _alarming(server: str, request: Request) -> list[str]:
-    listed = Request("findings", since=request.since, until=request.until, format="json")
-    return list(json.loads(ask(server, listed))["report"]["alarming"])
+def _alarms(reader: Reader, request: Request) -> Sequence[str]:
+    if request.what == "budgets":
+        return reader.budgets(request.since).over
+    return reader.list_findings(reader.period(request.since, request.until)).alarming
 
 
-def _checked(alarming: Sequence[str]) -> int:
-    print(check_words(alarming), file=sys.stderr)
-    return CHECK_FAILED if alarming else OK
+def _told(server: str, request: Request) -> list[str]:
+    """Ask what there is to be alarmed about, by the names that the documents give it."""
+    report = json.loads(ask(server, replace(request, format="json", top=None)))["report"]
+    return list(report["over" if request.what == "budgets" else "alarming"])
+
+
+def _checked(what: What, alarms: Sequence[str]) -> int:
+    print(over_check(alarms) if what == "budgets" else check_words(alarms), file=sys.stderr)
+    return CHECK_FAILED if alarms else OK
 
 
 def ask(server: str, request: Request) -> str:

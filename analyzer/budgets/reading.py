@@ -1,0 +1,32 @@
+"""The month that a person means, from the ledger and the budgets file that the settings name."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.budgets.month import MonthReport, month_report
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.period import Calendar, local
+from analyzer.report.coverage import newest_hour_end
+
+if TYPE_CHECKING:
+    from analyzer.config import Settings
+    from collector.store.session import Session
+
+
+def read_month(session: "Session", calendar: Calendar, settings: "Settings", month: str | None) -> MonthReport:
+    """Return a month against its budgets; without a word, the month of the newest hour.
+
+    Raises:
+        ConfigError: the word names no month.
+        LedgerError: the ledger is empty, or has nothing of it.
+    """
+    now = newest_hour_end(session)
+    if now is None:
+        raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+    period = calendar.month_of(now - 1) if month is None else calendar.parse(month, now)
+    if calendar.month_of(period.start) != period:
+        raise ConfigError(f"{month} is no month: write one such as {local(now - 1, period.timezone):%Y-%m}")
+    allowed = settings.budget_book().of(period.first_day)
+    found = month_report(session, period, now, settings.currency, allowed)
+    if found is None:
+        raise LedgerError(f"the ledger has nothing of {period.label}")
+    return found

@@ -1,0 +1,162 @@
+"""A month against its budgets, as text: one line a team, the sentence that matters first."""
+
+from collections.abc import Sequence
+
+from analyzer.budgets.book import FLEET
+from analyzer.budgets.month import Line, MonthReport
+from analyzer.period import local
+from analyzer.report.paper import Paper
+from analyzer.report.rounding import nearest
+from analyzer.report.table import column_like
+from analyzer.report.words import (
+    MICROS,
+    UNKNOWN,
+    amount,
+    counted,
+    day,
+    decimal,
+    gpu_hours,
+    moment,
+    money,
+    money_decimals,
+    percent,
+    plain,
+    symbol,
+)
+
+
+def budgets_text(report: MonthReport, paper: Paper, top: int | None = None) -> str:
+    """Return a month as text; the columns of spent and expected add up."""
+    zone = report.period.timezone
+    known = f"known until {moment(report.known_until, zone)}"
+    if report.known_until >= report.period.end:
+        known = "over"
+    head = f"month {report.period.label}   {zone}"
+    lines = [head + known.rjust(max(2 + len(known), paper.width - 2 - len(head))), ""]
+    lines += [*paper.wrap(first_sentence(report)), ""]
+    lines += _table(report, paper, top)
+    lines += _notes(report, paper)
+    return paper.page([*lines, "next: gpuledger report week      gpuledger findings"])
+
+
+def first_sentence(report: MonthReport) -> str:
+    """Return who is over budget, or will be; else how the fleet will end."""
+    if report.over:
+        return "; ".join(over_words(line, report.currency) for line in report.every if line.is_over) + "."
+    bound = [line for line in report.every if line.budget]
+    ending = _ending_words(report.fleet, report.currency)
+    if not bound:
+        return f"No budget is known: name a budgets file in the settings. The fleet {ending}."
+    unknown = [line for line in bound if line.verdict is None]
+    if unknown:
+        return f"Where {counted(len(unknown), 'budget')} will end is not known yet. The fleet {ending}."
+    return f"All {counted(len(bound), 'budget')} will hold. The fleet {ending}."
+
+
+def over_check(over: Sequence[str]) -> str:
+    """Return what `budgets --check` says."""
+    if not over:
+        return "nobody is over budget, or likely to be"
+    return f"over budget, or likely to be: {', '.join(map(plain, over))}"
+
+
+def over_words(line: Line, currency: str) -> str:
+    """Return "team-vision will likely cost $60,200 of its $55,000 (57,000 to 64,000)"."""
+    if line.budget is None:
+        raise AssertionError("BUG: what has no budget is not over it")
+    name, allowed = plain(line.name), _money(line.budget.micros_per_month, currency)
+    if line.verdict == "over":
+        return f"{name} has spent {_money(line.spent_micros, currency)} of its {allowed}"
+    expected = line.ending.expected_micros if line.ending else line.spent_micros
+    return f"{name} will likely cost {_money(expected, currency)} of its {allowed}{between(line)}"
+
+
+def between(line: Line) -> str:
+    """Return " (57,000 to 64,000)", or nothing where no interval is known."""
+    ending = line.ending
+    if ending is None or ending.low_micros is None or ending.high_micros is None or ending.model is None:
+        return ""
+    decimals = money_decimals(ending.expected_micros)
+    return f" ({amount(ending.low_micros, decimals)} to {amount(ending.high_micros, decimals)})"
+
+
+def _ending_words(line: Line, currency: str) -> str:
+    if line.ending is None:
+        return f"has cost {_money(line.spent_micros, currency)}; less than a week is known, so nothing is forecast"
+    if line.ending.model is None:
+        return f"cost {_money(line.spent_micros, currency)}"
+    return f"will cost about {_money(line.ending.expected_micros, currency)}{between(line)}"
+
+
+def _money(micros: int, currency: str) -> str:
+    return money(micros, currency, money_decimals(micros))
+
+
+def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
+    lines = [*report.lines]
+    spent = _column([line.spent_micros for line in lines], report.fleet.spent_micros)
+    expected = _expected(lines, report.fleet)
+    width = 22 + paper.extra
+    head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>10}{'used':>9}"
+    found = [f"{head}{'month-end':>11}{'80 % between':>17}"]
+    for place, line in enumerate(lines):
+        if top is None or place < top:
+            found.append(_row(line, spent[place], expected[place], width, paper))
+    found.append(_row(report.fleet, spent[-1], expected[-1], width, paper))
+    if report.projects:
+        found += ["", "PROJECTS (part of the above)"]
+        for line in report.projects:
+            own = (
+                decimal(nearest(line.spent_micros * 100, MICROS), 2)
+                if money_decimals(line.spent_micros)
+                else amount(line.spent_micros, 0)
+            )
+            ending = (
+                UNKNOWN
+                if line.ending is None
+                else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
+            )
+            found.append(_row(line, own, ending, width, paper))
+    return [*found, ""]
+
+
+def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str:
+    budget = line.budget
+    allowed = UNKNOWN if budget is None else amount(budget.micros_per_month, 0)
+    used = UNKNOWN if budget is None else percent(line.spent_micros, budget.micros_per_month)
+    mark = " !" if line.is_over else "  "
+    span = between(line).strip(" ()") or UNKNOWN
+    name = paper.cut("total" if line.name == FLEET else line.name, width - 4)
+    return f"  {name:<{width - 2}}{spent:>11}{allowed:>10}{used:>9}{expected:>11}{mark}{span:>15}"
+
+
+def _column(exact: Sequence[int], total: int) -> list[str]:
+    decimals = money_decimals(total)
+    rounded = nearest(total * 10**decimals, MICROS)
+    return [*column_like(rounded, list(exact), MICROS, decimals), decimal(rounded, decimals)]
+
+
+def _expected(lines: Sequence[Line], fleet: Line) -> list[str]:
+    endings = [line.ending for line in lines]
+    if fleet.ending is None or any(ending is None for ending in endings):
+        return [UNKNOWN] * (len(lines) + 1)
+    return _column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
+
+
+def _notes(report: MonthReport, paper: Paper) -> list[str]:
+    zone, found = report.period.timezone, list[str]()
+    if report.known_since > report.period.start:
+        found.append(
+            f"The ledger begins {day(local(report.known_since, zone))}: the days of this month before are not in it."
+        )
+    ending = report.fleet.ending
+    if ending is not None and ending.model is not None:
+        if ending.low_micros is None:
+            more = counted(ending.days_missing, "more day")
+            found.append(f"Month-end: {ending.model}. How sure that is can be said after {more} of history.")
+        else:
+            found.append(f"Month-end: {ending.model}, which forecast this site's past best.")
+    unpriced = sum(line.unpriced_milliseconds for line in report.lines)
+    if unpriced:
+        found.append(f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure: gpuledger prices check.")
+    return [line for note in found for line in paper.wrap(note)] + ([""] if found else [])

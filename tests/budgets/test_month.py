@@ -1,0 +1,163 @@
+"""A month against its budgets: the columns add up, silence is not thrift, and who is over is told."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzer.budgets.book import Budget
+from analyzer.budgets.month import Line, MonthReport, judged, month_report
+from analyzer.budgets.spent import Days, Spending, Whose
+from analyzer.budgets.text import budgets_text
+from analyzer.config import Settings
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.period import Calendar
+from analyzer.reading import Reader
+from analyzer.report.paper import Paper
+from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+
+BERLIN = Calendar("Europe/Berlin")
+NOVEMBER = BERLIN.month(2026, 11)
+NLP, FREE = ("nlp", None, True), (None, None, False)
+
+
+def spent(days: int, by_day: Mapping[Whose, Sequence[int]]) -> Spending:
+    """Return what was spent on days up to some day of November, all of them wholly known."""
+    starts, start = list[int](), BERLIN.month(2026, 10).start
+    while len(starts) < days:
+        starts.append(start)
+        start += (25 if start == BERLIN.parse("2026-10-25", start).start else 24) * HOUR
+    return Spending(Days(tuple(starts), (True,) * days), by_day, {})
+
+
+def budget(micros: int, team: str | None = "nlp") -> Budget:
+    """Return a budget for good."""
+    return Budget(team, None, micros, date(2026, 1, 1), None, "test")
+
+
+def at(days: int, by_day: Mapping[Whose, Sequence[int]], *budgets: Budget) -> MonthReport:
+    """Return the month as it stands after so many days since 1 October."""
+    known = spent(days, by_day)
+    until = known.days.starts[-1] + 24 * HOUR
+    report = judged(known, NOVEMBER, until, "USD", budgets)
+    assert report is not None
+    return report
+
+
+def line(report: MonthReport, name: str) -> Line:
+    """Return the line of this name."""
+    return next(each for each in report.every if each.name == name)
+
+
+def test_a_team_that_spends_the_same_each_day_ends_at_its_days_times_that() -> None:
+    """The arithmetic a reader does in the head: 15 of 30 days, so twice as much."""
+    report = at(46, {NLP: [10_000_000] * 46, FREE: [5_000_000] * 46}, budget(290_000_000))
+    nlp = line(report, "nlp")
+    assert nlp.spent_micros == 150_000_000
+    assert nlp.ending is not None
+    assert nlp.ending.expected_micros == 300_000_000
+    assert nlp.verdict == "likely over"
+    assert report.over == ("nlp",)
+
+
+def test_over_is_told_without_any_forecast() -> None:
+    """What is spent is spent, even in the first week that is known."""
+    report = at(33, {NLP: [0] * 31 + [9_000_000, 2_000_000]}, budget(10_000_000))
+    assert line(report, "nlp").verdict == "over"
+
+
+def test_a_team_without_a_week_of_history_is_not_judged() -> None:
+    """Three days say nothing of a weekend; a guess would be an accusation."""
+    starts = spent(34, {}).days.starts[31:]
+    known = Spending(Days(starts, (True,) * 3), {NLP: [1, 1, 1]}, {})
+    report = judged(known, NOVEMBER, starts[-1] + 24 * HOUR, "USD", [budget(100)])
+    assert report is not None
+    assert line(report, "nlp").verdict is None
+    assert "not known yet" in budgets_text(report, Paper(80))
+
+
+def test_a_budget_of_who_spent_nothing_is_shown() -> None:
+    """A team that does not use what it was given is news as well."""
+    report = at(46, {FREE: [5_000_000] * 46}, budget(10_000_000, "quiet"))
+    assert line(report, "quiet").spent_micros == 0
+    assert line(report, "quiet").verdict == "within"
+
+
+amounts = st.lists(st.integers(0, 10**10), min_size=46, max_size=46)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.sampled_from([NLP, FREE, ("b", None, True), (None, "p", True)]), amounts, min_size=1))
+def test_both_columns_sum_to_the_fleet(by_day: dict[Whose, list[int]]) -> None:
+    """Finance adds them up; what nobody holds takes what is left."""
+    report = at(46, by_day)
+    assert sum(each.spent_micros for each in report.lines) == report.fleet.spent_micros
+    endings = [each.ending for each in report.lines]
+    assert report.fleet.ending is not None
+    assert sum(ending.expected_micros for ending in endings if ending) == report.fleet.ending.expected_micros
+    for each in report.every:
+        ending = each.ending
+        assert ending is not None
+        assert ending.expected_micros >= each.spent_micros
+        if ending.low_micros is not None and ending.high_micros is not None:
+            assert ending.low_micros <= ending.expected_micros <= ending.high_micros
+
+
+def test_a_month_that_is_over_forecasts_nothing() -> None:
+    """Its figures are those of the ledger."""
+    known = spent(61, {NLP: [1_000_000] * 61})
+    report = judged(known, NOVEMBER, NOVEMBER.end, "USD", [])
+    assert report is not None
+    ending = line(report, "nlp").ending
+    assert ending is not None
+    assert (ending.expected_micros, ending.model) == (30_000_000, None)
+
+
+def test_the_ledger_is_counted_by_days_of_the_sites_clock() -> None:
+    """GPU-hours of the evening belong to the local day; a day with missing hours is known to be partial."""
+    fleet = Fleet()
+    fleet.own("n1", ["g1"])
+    fleet.hold("slurm/a/1", "n1", ["g1"], MONDAY, MONDAY + 2 * DAY)
+    fleet.sample("n1", "g1", MONDAY, MONDAY + 2 * DAY)
+    fleet.analyze(MONDAY + 2 * DAY)
+    with fleet.store.session() as session:
+        (cost,) = session.row("SELECT count(*) FROM ledger WHERE cost_micros IS NOT NULL")
+        assert cost == 0
+        report = month_report(session, Calendar("UTC").month(2025, 11), MONDAY + 2 * DAY, "USD", [])
+    assert report is not None
+    assert report.fleet.spent_micros == 0
+    assert report.fleet.unpriced_milliseconds == 2 * 24 * 3_600_000
+    assert "no price" in budgets_text(report, Paper(80))
+
+
+def test_a_reader_takes_months_alone() -> None:
+    """A week has no budget: to scale one down would be to guess."""
+    fleet = Fleet()
+    fleet.own("n1", ["g1"])
+    fleet.hold("slurm/a/1", "n1", ["g1"], MONDAY, MONDAY + DAY)
+    fleet.sample("n1", "g1", MONDAY, MONDAY + DAY)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        reader = Reader(session, Settings())
+        assert reader.budgets(None).period.label == "2025-11"
+        with pytest.raises(ConfigError, match="is no month"):
+            reader.budgets("2025-W46")
+        with pytest.raises(LedgerError, match="nothing of 2025-09"):
+            reader.budgets("2025-09")
+
+
+def test_an_empty_ledger_says_what_to_do() -> None:
+    """The first command of a new site must not be a stack trace."""
+    with Fleet().store.session() as session, pytest.raises(LedgerError, match="the ledger is empty"):
+        Reader(session, Settings()).budgets(None)
+
+
+def test_hostile_names_are_plain_in_the_table() -> None:
+    """A team's name comes from a file or a label; it must not steer a terminal."""
+    hostile = cast(Whose, ("\x1b[31mred\n", None, True))
+    text = budgets_text(at(46, {hostile: [1_000_000] * 46}), Paper(80))
+    assert "\x1b" not in text
+    assert all(len(each) <= 80 for each in text.splitlines())
