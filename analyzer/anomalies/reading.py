@@ -1,0 +1,89 @@
+"""Read what was out of the ordinary in a period: teams' cost, what of it was avoidable, and which runs made it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from analyzer.anomalies.detect import WEEK_US, WEEKS_MOST, Odd, like_hours, odd, weeks_missing
+from analyzer.period import Period
+from analyzer.statements import statements
+from analyzer.states import BOOKINGS
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+What = Literal["cost", "avoidable cost"]
+FLOOR_MICROS = 50_000_000  # of difference: less is not worth a reader's minute (ours)
+NAMES_SHOWN = 3
+_AVOIDABLE = [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == "avoidable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What runs of one name cost in the odd hours, and what they did in hours like them."""
+
+    name: str
+    actual: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """A team's odd hours, with the runs that contributed most in its direction, and how many others did."""
+
+    team: str | None
+    what: What
+    odd: Odd
+    by_name: tuple[Contribution, ...]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anomalies:
+    """What was odd in a period, the largest first; `weeks_missing` more weeks of ledger are needed to judge any."""
+
+    period: Period
+    currency: str
+    found: tuple[Anomaly, ...]
+    weeks_missing: int
+
+
+def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
+    """Read a period against the weeks before it."""
+    since = period.start - WEEKS_MOST * WEEK_US
+    known = frozenset(
+        hour
+        for (hour,) in session.rows("SELECT hour FROM ledger_hours WHERE hour >= ? AND hour < ?", [since, period.end])
+    )
+    (query,) = statements("anomalies/hours.sql")
+    spans = {"start": since, "end": period.end, "avoidable": _AVOIDABLE}
+    held: dict[str | None, dict[int, int]] = {}
+    avoidable: dict[str | None, dict[int, int]] = {}
+    for team, hour, cost, lost in session.rows(query.rstrip(";"), spans):
+        held.setdefault(team, {})[hour] = cost
+        avoidable.setdefault(team, {})[hour] = lost
+    found: list[Anomaly] = []
+    every: tuple[tuple[What, dict[str | None, dict[int, int]]], ...] = (("cost", held), ("avoidable cost", avoidable))
+    for what, teams in every:
+        for team, costs in teams.items():
+            hours = odd(costs, known, period.start, period.end, FLOOR_MICROS)
+            found += [_explained(session, team, what, one, known, period) for one in hours]
+    found.sort(key=lambda each: (-abs(each.odd.impact), each.odd.start, each.what))
+    return Anomalies(period, currency, tuple(found), weeks_missing(known, period.start))
+
+
+def _explained(
+    session: "Session", team: str | None, what: What, one: Odd, known: frozenset[int], period: Period
+) -> Anomaly:
+    (query,) = statements("anomalies/names.sql")
+    like, weeks = like_hours(known, one.hours, period.start)
+    asked = {
+        "hours": list(one.hours), "like": like, "weeks": weeks, "team": team,
+        "everything": what == "cost", "avoidable": _AVOIDABLE,
+    }  # fmt: skip
+    rows = [Contribution(*row) for row in session.rows(query.rstrip(";"), asked)]
+    sign = 1 if one.impact > 0 else -1
+    along = sorted(
+        (row for row in rows if sign * (row.actual - row.expected) > 0),
+        key=lambda row: (-sign * (row.actual - row.expected), row.name),
+    )
+    return Anomaly(team, what, one, tuple(along[:NAMES_SHOWN]), len(along[NAMES_SHOWN:]))

@@ -1,0 +1,157 @@
+"""Unit economics of a period: what units of work, whole runs and waiting came to, against the time before."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.period import Calendar, Period
+from analyzer.statements import statements
+from analyzer.unit_cost.change import Changed, changed
+from analyzer.unit_cost.counted import Hour, Whose, counted
+from analyzer.unit_cost.unit import UNITS, Unit
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+BACK_US = 28 * 86_400_000_000  # four weeks before the period: what changes of level are seen against
+TOLD_LEAST = 0.5  # of the GPU time of a name must lie in hours in which it said what it did
+COMPLETED_LEAST = 2  # runs of a name and size: one has no like
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLine:
+    """What a unit of work of one name's runs cost in the period; None where it is not known.
+
+    `micros` and `milliseconds` are all that its runs took in the period, `units` all that they say they did.
+    """
+
+    name: str
+    team: str | None
+    unit: Unit
+    units: int
+    milliseconds: int
+    micros: int | None
+    units_before: int | None
+    milliseconds_before: int | None
+    micros_before: int | None
+    change: Changed | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times what it was in the period before a unit costs: in money where it is known, else in time."""
+        if not self.units_before or self.milliseconds_before is None:
+            return None
+        if self.micros is not None and self.micros_before:
+            return self.micros / self.units / (self.micros_before / self.units_before)
+        return self.milliseconds / self.units / (self.milliseconds_before / self.units_before)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """Whole runs of one name and size that completed: how many, what the middle one took, now and in weeks before."""
+
+    name: str
+    team: str | None
+    gpus: int
+    runs: int
+    runs_before: int
+    milliseconds: int
+    milliseconds_before: int | None
+    micros: int | None
+    micros_before: int | None
+    micros_together: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """From a team's requests to first work: runs that worked, that did not yet, and microseconds of it."""
+
+    team: str | None
+    runs: int
+    not_yet: int
+    queued_us_p50: int | None
+    first_work_us_p50: int | None
+    first_work_us_p90: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReport:
+    """Unit economics of one period; lines dearest first."""
+
+    period: Period
+    currency: str
+    units: tuple[UnitLine, ...]
+    runs: tuple[RunLine, ...]
+    waits: tuple[Wait, ...]
+
+    @property
+    def changes(self) -> tuple[tuple[UnitLine, Changed], ...]:
+        """Changes of level, those that cost most a week first."""
+        found = [(line, line.change) for line in self.units if line.change is not None]
+        return tuple(sorted(found, key=lambda pair: -abs(pair[1].a_week)))
+
+
+def unit_report(session: "Session", period: Period, calendar: Calendar, currency: str) -> UnitReport:
+    """Read the unit economics of a period."""
+    hours = counted(session, period.start - BACK_US, period.end)
+    return UnitReport(
+        period,
+        currency,
+        unit_lines(hours, period, calendar.before(period)),
+        _runs(session, period),
+        _waits(session, period),
+    )
+
+
+def unit_lines(hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Period) -> tuple[UnitLine, ...]:
+    """Return the lines of what each name counts, of names that said enough of what they did."""
+    found = []
+    for (name, team), every in hours.items():
+        now = [hour for hour in every if period.start <= hour.start < period.end]
+        then = [hour for hour in every if before.start <= hour.start < before.end]
+        for unit in UNITS:
+            units = sum(hour.units(unit) or 0 for hour in now)
+            if not units or not _said(now, unit):
+                continue
+            known = bool(sum(hour.units(unit) or 0 for hour in then)) and _said(then, unit)
+            found.append(
+                UnitLine(
+                    name,
+                    team,
+                    unit,
+                    units,
+                    sum(hour.milliseconds for hour in now),
+                    _priced(now),
+                    sum(hour.units(unit) or 0 for hour in then) if known else None,
+                    sum(hour.milliseconds for hour in then) if known else None,
+                    _priced(then) if known else None,
+                    changed(every, unit, period),
+                )
+            )
+    return tuple(sorted(found, key=lambda line: (-(line.micros or 0), -line.milliseconds, line.name)))
+
+
+def _said(hours: Sequence[Hour], unit: Unit) -> bool:
+    whole = sum(hour.milliseconds for hour in hours)
+    return sum(hour.milliseconds for hour in hours if hour.units(unit)) >= TOLD_LEAST * whole
+
+
+def _priced(hours: Sequence[Hour]) -> int | None:
+    costs = [hour.micros for hour in hours]
+    return None if None in costs else sum(cost or 0 for cost in costs)
+
+
+def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:
+    (query,) = statements("unit_cost/runs.sql")
+    span: dict[str, object] = {
+        "since": period.start - BACK_US,
+        "start": period.start,
+        "end": period.end,
+        "least": COMPLETED_LEAST,
+    }
+    return tuple(RunLine(*row) for row in session.rows(query.rstrip(";"), span))
+
+
+def _waits(session: "Session", period: Period) -> tuple[Wait, ...]:
+    (query,) = statements("unit_cost/waits.sql")
+    return tuple(Wait(*row) for row in session.rows(query.rstrip(";"), {"start": period.start, "end": period.end}))

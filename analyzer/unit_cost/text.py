@@ -1,0 +1,167 @@
+"""Unit economics as text: what changed first, then what units of work, whole runs and waiting came to."""
+
+from math import floor, log10
+
+from analyzer.report.paper import Paper
+from analyzer.report.words import (
+    MICROS,
+    UNKNOWN,
+    amount,
+    days,
+    duration,
+    gpu_hours,
+    moment,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
+from analyzer.unit_cost.change import MOVED_LEAST, Changed
+from analyzer.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
+
+DIGITS = 3  # of a unit's price: 0.00373
+ROWS = 12
+US = 1_000_000
+
+
+def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
+    """Return unit economics as text."""
+    head = f"units {report.period.label}   {days(report.period)}, {report.period.timezone}"
+    rows = top or ROWS
+    sections = [
+        [head],
+        _first(report, paper),
+        _units(report, paper, rows),
+        _runs(report, paper, rows),
+        _waits(report.waits, paper, rows),
+    ]
+    lines = [line for section in sections if section for line in (*section, "")]
+    return paper.page([*lines, "next: gpuledger report week      gpuledger budgets"])
+
+
+def change_words(line: UnitLine, change: Changed, currency: str, timezone: str) -> str:
+    """Return "ranker-serve: $0.041 -> $0.079 per 1,000 requests since Tue 10 Nov 14:00, $412 a week. ..."."""
+    more = "more" if change.a_week > 0 else "less"
+    a_week = f"about {_whole(change, currency)} a week {more}"
+    told = f"{_each(change.before, change, currency)} -> {_each(change.after, change, currency)}"
+    since = moment(change.at, timezone)
+    return f"{plain(line.name)}: {told} per {line.unit.words} since {since}, {a_week}. {factor_words(line, change)}"
+
+
+def factor_words(line: UnitLine, change: Changed) -> str:
+    """Return "Tokens a request rose 1.9x; GPUs, price did not change."."""
+    moved, still = [], []
+    for one in change.factors:
+        if one.ratio is None:
+            continue
+        name = f"{line.unit.noun} an hour" if one.factor == "units" else one.factor
+        if one.ratio >= MOVED_LEAST:
+            moved.append(f"{name} rose {one.ratio:.1f}x")
+        elif one.ratio <= 1 / MOVED_LEAST:
+            moved.append(f"{name} fell to {one.ratio:.2f}x")
+        else:
+            still.append(name)
+    parts = [*moved, *([f"{' and '.join(still)} did not change"] if still else [])]
+    return f"{'; '.join(parts)}." if parts else "Why is not known."
+
+
+def _first(report: UnitReport, paper: Paper) -> list[str]:
+    if not report.units and not report.runs:
+        return paper.wrap(
+            "Nothing said what it did: let runs say their steps or tokens (docs/progress.md) and services be read"
+            " (docs/services.md)."
+        )
+    if not report.changes:
+        return paper.wrap("No unit of work moved to another price for good in this period.")
+    found = []
+    for line, change in report.changes:
+        found += paper.wrap(change_words(line, change, report.currency, report.period.timezone))
+    return found
+
+
+def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
+    if not report.units:
+        return []
+    width = 20 + paper.extra
+    sign = symbol(report.currency).strip()
+    head = (
+        f"{'A UNIT OF WORK':<{width}}{'a unit is':<22}{'done':>9}{'cost ' + sign:>10}{sign + ' a unit':>10}{'+/- %':>7}"
+    )
+    found = [head]
+    for line in report.units[:rows]:
+        cost = UNKNOWN if line.micros is None else amount(line.micros, money_decimals(line.micros))
+        each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
+        name = paper.cut(line.name, width - 3)
+        change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"
+        found.append(f"  {name:<{width - 2}}{line.unit.words:<22}{short(line.units):>9}{cost:>10}{each:>10}{change:>7}")
+    more = len(report.units) - rows
+    return [*found, *([f"  and {more} more: --top {len(report.units)}"] if more > 0 else [])]
+
+
+def _runs(report: UnitReport, paper: Paper, rows: int) -> list[str]:
+    if not report.runs:
+        return []
+    width = 22 + paper.extra
+    sign = symbol(report.currency).strip()
+    found = [
+        f"{'A WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
+        *(_run_row(line, width, paper) for line in report.runs[:rows]),
+        "  the middle one of those that completed; before: of the four weeks before",
+    ]
+    more = len(report.runs) - rows
+    return [*found, *([f"  and {more} more: --top {len(report.runs)}"] if more > 0 else [])]
+
+
+def _run_row(line: RunLine, width: int, paper: Paper) -> str:
+    now, then = line.micros, line.micros_before
+    cost = UNKNOWN if now is None else amount(now)
+    before = UNKNOWN if then is None else amount(then)
+    change = f"{100 * (now / then - 1):+.1f}" if now is not None and then else UNKNOWN
+    name = paper.cut(line.name, width - 3)
+    hours = gpu_hours(line.milliseconds)
+    return f"  {name:<{width - 2}}{line.gpus:>6}{line.runs:>7}{hours:>12}{cost:>12}{before:>12}{change:>9}"
+
+
+def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
+    known = [wait for wait in waits if wait.runs]
+    if not known:
+        return []
+    width = 24 + paper.extra
+    found = [
+        f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'middle':>12}{'nine of ten':>14}"
+    ]
+    for wait in known[:rows]:
+        spans = (wait.queued_us_p50, wait.first_work_us_p50, wait.first_work_us_p90)
+        queued, middle, most = (UNKNOWN if span is None else duration(span // US) for span in spans)
+        name = paper.cut(wait.team or "unmapped", width - 3)
+        found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
+    return found
+
+
+def digits(value: float) -> str:
+    """Return an amount with three digits that count: 0.00373, 0.549, 734."""
+    if value <= 0:
+        return "0"
+    return f"{value:,.{max(0, DIGITS - 1 - floor(log10(value)))}f}"
+
+
+def short(count: int) -> str:
+    """Return a count of work in few characters: 792 M."""
+    value = float(count)
+    for unit in ("", " k", " M", " bn", " tn", " qn"):
+        if value < 1000 or unit == " qn":
+            return f"{value:.0f}{unit}" if value >= 100 or not unit else f"{value:.3g}{unit}"
+        value /= 1000
+    raise AssertionError("BUG: the loop ends with qn")
+
+
+def _each(value: float, change: Changed, currency: str) -> str:
+    if change.is_priced:
+        return f"{symbol(currency)}{digits(value / MICROS)}"
+    return f"{digits(value / 3_600_000)} GPU-hours"
+
+
+def _whole(change: Changed, currency: str) -> str:
+    if change.is_priced:
+        return money(abs(change.a_week), currency, 0)
+    return f"{gpu_hours(abs(change.a_week))} GPU-hours"
