@@ -8,10 +8,10 @@ from analyzer.report.finding_text import evidence_lines
 from analyzer.report.host_text import host_lines, no_gpu_sentence
 from analyzer.report.paper import Paper
 from analyzer.report.readings import Breakdown
-from analyzer.report.recommendation_words import in_span
 from analyzer.report.recording import RecordingReport
 from analyzer.report.rounding import apportion_tree, nearest
 from analyzer.report.run import RunReport
+from analyzer.report.run_prediction import came_out, predicted
 from analyzer.report.run_text import large, run_sentence, sparks
 from analyzer.report.table import Line, lines
 from analyzer.report.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
@@ -25,7 +25,9 @@ def recording_text(report: RecordingReport, paper: Paper, before: RecordingRepor
     """Return the report, compared with an earlier one where there is one."""
     sections = [_head(report, paper)]
     if before is not None:
-        sections += [paper.wrap(against_sentence(before, report)), against_lines(before, report)]
+        then = came_out(before, report)
+        compared = [*against_lines(before, report), *(paper.wrap(then, "  ", "    ") if then else [])]
+        sections += [paper.wrap(against_sentence(before, report)), compared]
     elif report.run is not None:
         sections += _of_run(report.run, report, paper)
     else:
@@ -106,19 +108,14 @@ def _try(run: RunReport, report: RecordingReport, paper: Paper) -> list[str]:
     for number, advice in enumerate(run.recommendations[:TRY_SHOWN], 1):
         found += paper.wrap(plain(advice.title), f"  {number}  ", "     ")
         found += [f"       {plain(line)}" for line in advice.artefact.splitlines()]
-        found += paper.wrap(_faster(advice, run, report), "     ", "     ")
+        found += paper.wrap(_faster(advice, report), "     ", "     ")
     return ["TRY", *found] if found else []
 
 
-def _faster(advice: Recommendation, run: RunReport, report: RecordingReport) -> str:
+def _faster(advice: Recommendation, report: RecordingReport) -> str:
     """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45); costs nothing": the week's saving, scaled to this run."""
-    saved = in_span(advice.saves_milliseconds, run.span.end - run.span.start)
-    wall = report.microseconds // 1000
-    left = [
-        clock(max(0, wall - part // max(1, report.header.gpus)) // 1000) for part in (saved.p20, saved.p50, saved.p80)
-    ]
     price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
-    return f"{clock(wall // 1000)} -> about {left[1]} (P20 {left[0]}, P80 {left[2]}); {price}"
+    return f"{clock(report.microseconds // 1_000_000)} -> about {predicted(advice, report).words}; {price}"
 
 
 def _not_judged(report: RecordingReport, paper: Paper) -> list[str]:

@@ -14,6 +14,7 @@ from analyzer.report.paper import Paper
 from analyzer.report.picture import picture
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
+from analyzer.report.run_prediction import came_out
 from analyzer.report.run_text import head_pairs
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import week_text
@@ -115,3 +116,16 @@ def test_a_command_that_failed_is_not_called_faster(recordings: Path) -> None:
     failed = replace(after, ended=replace(after.ended, exit_code=3))
     assert "Faster" in against_sentence(before, after)
     assert "Faster" not in against_sentence(before, failed)
+
+
+def test_a_prediction_is_held_to_what_came(tmp_path: Path) -> None:
+    """A prediction that nobody looks at again is a promise; one of a command that failed proves nothing."""
+    before = recording_report(write_recording(tmp_path / "before.json", 45, True), None)
+    for minutes, word in ((30, "inside"), (40, "slower than"), (20, "faster than")):
+        after = recording_report(write_recording(tmp_path / f"{minutes}.json", minutes, False), None)
+        told = came_out(before, after)
+        assert told is not None
+        assert f"came out {word} the range" in told
+    killed = recording_report(write_recording(tmp_path / "killed.json", 30, False, ended=False), None)
+    assert came_out(before, killed) is None
+    assert came_out(after, before) is None  # nothing was proposed
