@@ -89,7 +89,7 @@ def _mix(each: SkuMix, report: Outlook, paper: Paper) -> list[str]:
     sign = symbol(report.currency).strip()
     width = 28 + paper.extra
     found = [f"{name + ': A WEEK':<{width}}{'held':>8}{'on demand':>11}{'spot':>9}{'short':>9}{'cost ' + sign:>13}"]
-    rows: "list[tuple[str, Mix | None]]" = [("as it is", each.now), ("cheapest, likely demand", each.best)]
+    rows: list[tuple[str, Mix | None]] = [("as it is", each.now), ("cheapest, likely demand", each.best)]
     rows.append(("cheapest, high demand", each.best_high))
     for label, mix in rows:
         if mix is None:
