@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 What = Literal["cost", "avoidable cost"]
 FLOOR_MICROS = 50_000_000  # of difference: less is not worth a reader's minute (ours)
 NAMES_SHOWN = 3
+MOST = 12  # of a period: each asks for the runs that made it, and nobody reads more
 _AVOIDABLE = [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == "avoidable"]
 
 
@@ -39,11 +40,12 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Anomalies:
-    """What was odd in a period, the largest first; `weeks_missing` more weeks of ledger are needed to judge any."""
+    """What was odd in a period, the largest first, and how many `more` were; none is judged while weeks are missing."""
 
     period: Period
     currency: str
     found: tuple[Anomaly, ...]
+    more: int
     weeks_missing: int
 
 
@@ -61,14 +63,16 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
     for team, hour, cost, lost in session.rows(query.rstrip(";"), spans):
         held.setdefault(team, {})[hour] = cost
         avoidable.setdefault(team, {})[hour] = lost
-    found: list[Anomaly] = []
     every: tuple[tuple[What, dict[str | None, dict[int, int]]], ...] = (("cost", held), ("avoidable cost", avoidable))
-    for what, teams in every:
-        for team, costs in teams.items():
-            hours = odd(costs, known, period.start, period.end, FLOOR_MICROS)
-            found += [_explained(session, team, what, one, known, period) for one in hours]
-    found.sort(key=lambda each: (-abs(each.odd.impact), each.odd.start, each.what))
-    return Anomalies(period, currency, tuple(found), weeks_missing(known, period.start))
+    seen = [
+        (one, what, team)
+        for what, teams in every
+        for team, costs in teams.items()
+        for one in odd(costs, known, period.start, period.end, FLOOR_MICROS)
+    ]
+    seen.sort(key=lambda each: (-abs(each[0].impact), each[0].start, each[1], each[2] or ""))
+    found = tuple(_explained(session, team, what, one, known, period) for one, what, team in seen[:MOST])
+    return Anomalies(period, currency, found, len(seen) - len(found), weeks_missing(known, period.start))
 
 
 def _explained(

@@ -21,6 +21,8 @@ def anomalies_text(report: Anomalies, units: UnitReport, paper: Paper, top: int 
         for sentence in body:
             lines += paper.wrap(sentence, "  - ", "    ")
         lines.append("")
+    if report.more:
+        lines += [*paper.wrap(f"and {counted(report.more, 'smaller one')}"), ""]
     if report.weeks_missing:
         missing = counted(report.weeks_missing, "more week")
         lines += [*paper.wrap(f"What teams usually cost is known after {missing} of ledger before this period."), ""]
