@@ -150,6 +150,22 @@ def test_a_host_has_one_of_four_states(states: tuple[str, ...], word: str | None
 
 
 @pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("State=IDLE+CLOUD+POWERING_UP", "powering up"),
+        ("State=IDLE+POWERED_DOWN", "powered down"),
+        ("State=IDLE+POWERING_DOWN", "powering down"),
+        ("State=IDLE", None),
+        ("State=DOWN+POWERED_DOWN\n   Reason=bad fan [root@2026-11-01T00:00:00]", "bad fan"),
+    ],
+)
+def test_a_host_that_saves_power_says_so(line: str, reason: str | None) -> None:
+    """How long one takes to wake is told by the span in which it powers up, and by nothing else."""
+    (found,) = nodes.from_text(f"NodeName=n1 Arch=x86_64\n   {line}\n".encode())
+    assert found.reason == reason
+
+
+@pytest.mark.parametrize(
     ("detail", "found"),
     [
         ("gpu:h100:4(IDX:0-3)", (0, 1, 2, 3)),

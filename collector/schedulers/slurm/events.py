@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from collector.errors import SchedulerError
 from collector.schedulers.slurm.fields import microseconds, text, words
-from collector.schedulers.slurm.nodes import state_word
+from collector.schedulers.slurm.nodes import power_reason, state_word
 
 # The reason stands last: it may hold whatever separates the others.
 FIELDS = "cluster,nodename,start,end,state,reason"
@@ -54,6 +54,5 @@ def _event(record: dict[str, str]) -> Event | None:
     state = state_word(states)
     if node is None or started_at is None or state in (None, "up"):
         return None
-    return Event(
-        node, str(state), started_at, microseconds(record["timeend"]), text(record["reason"]), text(record["cluster"])
-    )
+    reason = text(record["reason"]) or power_reason(states)
+    return Event(node, str(state), started_at, microseconds(record["timeend"]), reason, text(record["cluster"]))

@@ -20,6 +20,13 @@ _WORDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("drained", frozenset({"REBOOT", "REBOOT_ISSUED"})),
     ("down", frozenset({"DOWN", "ERROR", "UNKNOWN"})),
 )
+# How long one takes to wake is told by nothing else: the span in which it is said to power up.
+POWERING_UP = "powering up"
+_POWER: tuple[tuple[str, frozenset[str]], ...] = (
+    (POWERING_UP, frozenset({"POWERING_UP", "POWER_UP"})),
+    ("powering down", frozenset({"POWERING_DOWN", "POWER_DOWN"})),
+    ("powered down", frozenset({"POWERED_DOWN"})),
+)
 _ABSENT = frozenset({"FUTURE"})  # declared for later: no host is there
 _REASON = re.compile(r"^\s*Reason=(.*?)(?: \[([^\[\]@]*)@([^\[\]]*)\])?$", re.MULTILINE)
 _TEXT_NODE = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
@@ -46,7 +53,7 @@ def from_text(said: bytes) -> list[NodeState]:
         name, state, reason = (pattern.search(paragraph) for pattern in (_TEXT_NODE, _TEXT_STATE, _REASON))
         if name and state and (word := state_word(words(state[1]))):
             says, since = (text(reason[1]), microseconds(reason[3])) if reason else (None, None)
-            found.append(NodeState(name[1], word, says, since))
+            found.append(NodeState(name[1], word, says or power_reason(words(state[1])), since))
     return found[:MOST_NODES]
 
 
@@ -60,9 +67,16 @@ def state_word(states: tuple[str, ...]) -> str | None:
     return next((word for word, signs in _WORDS if signs & set(states)), _UP)
 
 
+def power_reason(states: tuple[str, ...]) -> str | None:
+    """Return why a host that saves power is out of service, as the ledger's readers know it; None of any other."""
+    return next((reason for reason, signs in _POWER if signs & set(states)), None)
+
+
 def _from_record(record: Mapping[str, Any]) -> NodeState | None:
     name = text(record.get("name"))
-    word = state_word((*words(record.get("state")), *words(record.get("state_flags"))))
+    states = (*words(record.get("state")), *words(record.get("state_flags")))
+    word = state_word(states)
     if name is None or word is None:
         return None
-    return NodeState(name, word, text(record.get("reason")), microseconds(record.get("reason_changed_at")))
+    reason = text(record.get("reason")) or power_reason(states)
+    return NodeState(name, word, reason, microseconds(record.get("reason_changed_at")))
