@@ -6,6 +6,9 @@ run, the loss of its clocks and its peers' wait, and two changes that do so are 
 What peers wait for a GPU is what its clocks lost, and never longer: of a run on n GPUs of which the slowest lost t, all
 ranks together lost n x t, those that were slow themselves by their clocks and the others by waiting. A wait that was
 booked longer than that has another reason beside the clocks, or was measured too long, and is not promised back.
+
+Work that a failure threw away later was slow too, and is booked as lost. A failure that comes with the hour takes as many
+hours of a faster run; one that comes with the step spares them. Nobody can tell, so that only the lucky tail has them.
 """
 
 from collections import defaultdict
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING
 from analyzer.findings import Finding
 from analyzer.placement.grounds import Grounds, with_findings
 from analyzer.placement.proposal import Proposal
-from analyzer.placement.saving import Share, part
+from analyzer.placement.saving import BEYOND, Share, part
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 WAIT = ("communicating", "straggler")
 # What stays with the host. A limit of power holds back whatever works as hard, so that another host may be as slow.
 OF_THE_HOST = (("throttled", "thermal"), ("throttled", "hardware"))
+
+THROWN_AWAY = ("lost_work", "throttled")
 
 Loss = tuple[str, str]  # state and cause
 
@@ -69,6 +74,16 @@ def ended_ms(hours: Iterable[SlowHour], against: Loss, nodes: Collection[str], *
     return sum(_ended(each, against) for each in by_hour.values())
 
 
+def thrown_away_ms(hours: Iterable[SlowHour], nodes: Collection[str]) -> int:
+    """Return what runs lost by the clocks of these hosts in work that was thrown away later, in milliseconds."""
+    longest: dict[tuple[str, int], int] = defaultdict(int)
+    for hour in hours:
+        if hour.node in nodes and hour.loss == THROWN_AWAY:
+            key = (hour.run_id, hour.hour)
+            longest[key] = max(longest[key], hour.gpus * hour.longest_ms)
+    return sum(longest.values())
+
+
 def coincide(hours: Sequence[SlowHour], one: Loss, other: Loss, nodes: Collection[str]) -> bool:
     """Return whether some run had both losses by these hosts in one hour."""
     seen = [{(each.run_id, each.hour) for each in hours if each.node in nodes and each.loss == of} for of in (one, other)]
@@ -105,7 +120,9 @@ def _with_all(
     if not isinstance(proposal.saves, Share) or not ended:
         return grounds, proposal
     whole = with_findings(grounds, others)
-    return whole, replace(proposal, saves=part(proposal.saves, ended, whole.milliseconds or 0))
+    share = part(proposal.saves, ended, whole.milliseconds or 0)
+    lucky = part(proposal.saves, ended + thrown_away_ms(hours, proposal.slow_hosts), whole.milliseconds or 0)
+    return whole, replace(proposal, saves=replace(share, p95=min(BEYOND, lucky.p95)))
 
 
 def _read(session: "Session", runs: Collection[str], start_us: int, end_us: int) -> list[SlowHour]:

@@ -68,8 +68,10 @@ ASSUMED = {
     "packed": Share(270, 310, 450, 200, 600, source=SIMULATED),
     # Half the interval is half the work that a failure takes (Young, CACM 1974), less the time that saving takes: ours.
     "checkpoint_more": Share(300, 500, 700, source="Young, CACM 1974, for the likely one; the spread is ours"),
-    # One GPU or host was measured to hold up the others: ours.
-    "repair": Share(500, 800, 1000),
+    # A host is looked at and brakes less, or no more: ours. What was lost in it is measured to some per cent.
+    "repair": Share(500, 800, ALL, p95=BEYOND),
+    # A host that is out holds up nobody. The careful ones are that the next slowest is slow as well: ours.
+    "taken_out": Share(800, ALL, BEYOND, 500, BEYOND, source="first principles, for the likely one; the spread is ours"),
 }
 
 

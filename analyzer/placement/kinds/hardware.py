@@ -57,7 +57,7 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
         if instead
         else f"{'other hosts' if below else 'another host'} of the same kind",
         why="its peers wait for the slowest GPU at every step",
-        saves=ASSUMED["repair"],
+        saves=ASSUMED["taken_out"],
         artefacts=for_scheduler(
             placed,
             lambda: slurm.options(f"exclude={slow}"),
