@@ -1,11 +1,11 @@
 """What slow hosts cost a run in all: what their own clocks lose, and what every other rank waits for them meanwhile.
 
-In a synchronous run each step ends with its slowest rank. So whoever ends the slowness of a host ends two findings of its
-run, the loss of its clocks and its peers' wait, and two changes that do so are alternatives: they stand on both.
+In a synchronous run each step ends with its slowest rank. So whoever ends the slowness of a host ends two findings of
+its run, the loss of its clocks and its peers' wait, and two changes that do so are alternatives: they stand on both.
 
 What peers wait for a GPU is what its clocks lost, and never longer: of a run on n GPUs of which the slowest lost t, all
-ranks together lost n x t, those that were slow themselves by their clocks and the others by waiting. A wait that was
-booked longer than that has another reason beside the clocks, or was measured too long, and is not promised back.
+ranks together lost n x t, those that were slow themselves by their clocks and the others by waiting. What was booked as
+wait beyond that has another reason beside the clocks, or was measured too long, and is not promised back.
 
 Work that a failure threw away later was slow too, and is booked as lost. A failure that comes with the hour takes as many
 hours of a faster run; one that comes with the step spares them. Nobody can tell, so that only the lucky tail has them.
@@ -48,7 +48,11 @@ class SlowHour:
 
 
 def ended_together(
-    session: "Session", proposed: Sequence[tuple[Grounds, Proposal]], found: Sequence[Finding], start_us: int, end_us: int
+    session: "Session",
+    proposed: Sequence[tuple[Grounds, Proposal]],
+    found: Sequence[Finding],
+    start_us: int,
+    end_us: int,
 ) -> list[tuple[Grounds, Proposal]]:
     """Return what is proposed, in its order; what ends the slowness of hosts stands on all that their slowness cost."""
     runs = {run for grounds, proposal in proposed if proposal.slow_hosts for run in grounds.run_ids}
@@ -64,8 +68,8 @@ def ended_together(
 def ended_ms(hours: Iterable[SlowHour], against: Loss, nodes: Collection[str], *others: Loss) -> int:
     """Return how much of a loss, and of others beside it, ends with the slowness of these hosts, in milliseconds.
 
-    In hours in which their clocks lost time the run lost that on all its GPUs, as far as so much was booked. In hours in
-    which they did not, what was waited for them ends only where the change is against the wait.
+    In hours in which their clocks lost time the run lost that on all its GPUs, as far as so much was booked. In hours
+    in which they did not, what was waited for them ends only where the change is against the wait.
     """
     by_hour: dict[tuple[str, int], list[SlowHour]] = defaultdict(list)
     for hour in hours:
@@ -86,7 +90,9 @@ def thrown_away_ms(hours: Iterable[SlowHour], nodes: Collection[str]) -> int:
 
 def coincide(hours: Sequence[SlowHour], one: Loss, other: Loss, nodes: Collection[str]) -> bool:
     """Return whether some run had both losses by these hosts in one hour."""
-    seen = [{(each.run_id, each.hour) for each in hours if each.node in nodes and each.loss == of} for of in (one, other)]
+    seen = [
+        {(each.run_id, each.hour) for each in hours if each.node in nodes and each.loss == of} for of in (one, other)
+    ]
     return not seen[0].isdisjoint(seen[1])
 
 
@@ -106,7 +112,7 @@ def _ended(hour: Sequence[SlowHour], against: Loss) -> int:
 def _with_all(
     grounds: Grounds, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
 ) -> tuple[Grounds, Proposal]:
-    """Return a change with all that it ends: the findings of the same runs, and the share of them that is its hosts'."""
+    """Return a change with all that it ends: the findings of its runs, and the share of them that is its hosts'."""
     against = (grounds.state or "", grounds.cause)
     others = [
         finding

@@ -8,8 +8,8 @@ from analyzer.states import Confidence
 
 WEEK_US = 7 * 86_400_000_000
 ALL = 1000
-# What is spared beyond the loss, at most (ours): a run that ends sooner or never begins spares its starting too, and what
-# makes steps faster also makes those faster that a failure threw away, which are booked as lost and not as slow.
+# What is spared beyond the loss, at most (ours): a run that ends sooner or never begins spares its starting too, and
+# what makes steps faster also makes those faster that a failure threw away, which are booked as lost and not as slow.
 BEYOND = 1050
 CASES_LEAST = 20  # realised cases of one kind from which on they take an assumption's place: of fewer, P5 is the worst
 
@@ -73,7 +73,9 @@ ASSUMED = {
     # A host is looked at and brakes less, or no more: ours. What was lost in it is measured to some per cent.
     "repair": Share(500, 800, ALL, p95=BEYOND),
     # A host that is out holds up nobody. The careful ones are that the next slowest is slow as well: ours.
-    "taken_out": Share(800, ALL, BEYOND, 500, BEYOND, source="first principles, for the likely one; the spread is ours"),
+    "taken_out": Share(
+        800, ALL, BEYOND, 500, BEYOND, source="first principles, for the likely one; the spread is ours"
+    ),
 }
 
 

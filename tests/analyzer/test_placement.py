@@ -80,7 +80,7 @@ def test_the_run_within_one_rack_is_left_alone(found: list[Finding]) -> None:
 
 
 def test_savings_never_exceed_what_is_at_stake(found: list[Finding], advised: list[Recommendation]) -> None:
-    """Of what stands the sum that is likely saved is at most what is lost, and no change saves more than its findings."""
+    """What likely is saved by all that stands is at most what is lost, and no change saves more than its findings."""
     stake = {finding.id: finding.at_stake_micros or 0 for finding in found}
     standing = [change for change in without_doubles(advised) if change.stands]
     likely = [change.saves_micros.p50 for change in standing if change.saves_micros]

@@ -22,7 +22,9 @@ POWER: Loss = ("throttled", "power")
 GPUS = 64
 
 
-def slow(loss: Loss, milliseconds: int, longest: int = 0, node: str = "n1", hour: int = 0, gpus: int = GPUS) -> SlowHour:
+def slow(
+    loss: Loss, milliseconds: int, longest: int = 0, node: str = "n1", hour: int = 0, gpus: int = GPUS
+) -> SlowHour:
     """Return what a run on 64 GPUs lost in an hour by a host."""
     return SlowHour(RUN, hour, node, loss, gpus, longest, milliseconds)
 
@@ -98,5 +100,3 @@ def test_grounds_of_two_findings_are_as_sure_as_the_lesser() -> None:
     assert set(both.losses) == {HEAT, WAIT}
     assert with_findings(hot, [replace(waiting, at_stake_micros=None)]).micros is None
     assert with_findings(hot, []) == hot
-
-

@@ -32,9 +32,9 @@ class _Odds:
 def week_of(runs: Sequence[tuple[Checkpoints, Placed]], best: float | None, period_us: int) -> Range | None:
     """Return the GPU-milliseconds saved a week by saving every `best` seconds; None where too little is known for it.
 
-    Each run fails by itself, and pays for saving by itself. Where failures are too few for a mean time between them, the
-    one that is known of each run counts for the period. A quantile is below 0 where saving more often costs more than
-    failures would have.
+    Each run fails by itself, and pays for saving by itself. Where failures are too few for a mean time between them,
+    the one that is known of each run counts for the period. A quantile is below 0 where saving more often costs more
+    than failures would have.
     """
     known = [_odds(checkpoints, placed, best, period_us) for checkpoints, placed in runs]
     odds = [each for each in known if each is not None]
