@@ -7,8 +7,8 @@ What peers wait for a GPU is what its clocks lost, and never longer: of a run on
 ranks together lost n x t, those that were slow themselves by their clocks and the others by waiting. What was booked as
 wait beyond that has another reason beside the clocks, or was measured too long, and is not promised back.
 
-Work that a failure threw away later was slow too, and is booked as lost. A failure that comes with the hour takes as many
-hours of a faster run; one that comes with the step spares them. Nobody can tell, so that only the lucky tail has them.
+Work that a failure threw away later was slow too, and is booked as lost. A failure that comes with the hour takes as
+many hours of a faster run, one that comes with the step spares them. Nobody can tell: only the lucky tail has them.
 """
 
 from collections import defaultdict
