@@ -3,7 +3,8 @@
 For each seed the demo's week is made, landed, analysed and advised on as by `gpuledger recommend`; each recommendation
 of five GPU-hours a week and more is applied alone in the simulator, whose physics know nothing of the predictor; what
 the same work then held less is compared with P20-P80 and P5-P95. The first seeds' changed weeks are analysed as well.
-Predictors may be set by seeds 101 to 150 alone (`--first 101`); the bars are judged on 1 to 50.
+Predictors may be set by seeds 101 to 150 alone (`--first 101`); the bars are judged on 1 to 50. What a seed gave is
+kept as it comes: cut off and started again with the same code, it goes on with the seeds that are missing.
 """
 
 import argparse
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import keep, machine, told
+from bench.savings.kept import ROOT, Kept, code_digest
 from bench.savings.seed import as_row, run_seed
 from bench.savings.tables import by_change, by_kind, share_inside, summary, table
 
 SEEDS, LEAST_KINDS = 50, 6
+KEPT = ROOT / ".tmp" / "savings"
 NARROW, WIDE = 0.60, 0.90
 
 
@@ -61,13 +64,16 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--second", type=int, default=5, help="so many seeds' changed weeks are analysed as well")
     parser.add_argument("--every", type=int, default=60, help="beat of the samples in seconds")
     parser.add_argument("--jobs", type=int, default=1, help="seeds at a time; each takes a core and some 2 GB")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="where each seed's trials are kept to go on from")
+    parser.add_argument("--anew", action="store_true", help="make every seed anew, whatever is kept")
     parser.add_argument("--out", type=Path, help="keep what is known after every seed here")
     return parser.parse_args()
 
 
 def _seeds(asked: argparse.Namespace) -> Iterator[tuple[list[dict[str, Any]], float]]:
     wanted = range(asked.first, asked.first + asked.seeds)
-    one = partial(_one, every=asked.every, second_until=asked.first + asked.second)
+    kept = Kept(asked.kept, code_digest(), asked.every)
+    one = partial(_one, kept=kept, second_until=asked.first + asked.second, anew=asked.anew)
     if asked.jobs == 1:
         yield from map(one, wanted)
         return
@@ -75,9 +81,14 @@ def _seeds(asked: argparse.Namespace) -> Iterator[tuple[list[dict[str, Any]], fl
         yield from pool.map(one, wanted)
 
 
-def _one(seed: int, *, every: int, second_until: int) -> tuple[list[dict[str, Any]], float]:
-    trials, seconds = run_seed(seed, every, second=seed < second_until)
-    return [as_row(trial) for trial in trials], seconds
+def _one(seed: int, *, kept: Kept, second_until: int, anew: bool) -> tuple[list[dict[str, Any]], float]:
+    second = seed < second_until
+    if not anew and (found := kept.read(seed, second=second)) is not None:
+        return found
+    trials, seconds = run_seed(seed, kept.every_seconds, second=second)
+    rows = [as_row(trial) for trial in trials]
+    kept.write(seed, rows, seconds, second=second)
+    return rows, seconds
 
 
 def _found(before: dict[str, object], rows: list[dict[str, Any]], seconds: list[float], every: int) -> dict[str, Any]:

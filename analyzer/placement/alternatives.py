@@ -9,7 +9,8 @@ from analyzer.placement.recommendation import Recommendation
 def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:
     """Return them in their order; what shares seconds with a better one that stands names it, and counts no more.
 
-    The best are taken first: those that save most at P50. What is held back replaces nothing.
+    The best are taken first: those that save most at P50, of those that save as much what costs least to move. What is
+    held back replaces nothing.
     """
     taken: list[Recommendation] = []
     better: dict[str, str] = {}
@@ -32,5 +33,6 @@ def share_seconds(one: Recommendation, other: Recommendation) -> bool:
     return not (one.run_ids and other.run_ids) or not set(one.run_ids).isdisjoint(other.run_ids)
 
 
-def _by_saving(one: Recommendation) -> tuple[int, int, str]:
-    return -(one.saves_micros.p50 if one.saves_micros else 0), -one.saves_milliseconds.p50, one.id
+def _by_saving(one: Recommendation) -> tuple[int, int, int, str]:
+    saved = one.saves_micros.p50 if one.saves_micros else 0
+    return -saved, -one.saves_milliseconds.p50, one.cost_to_move_milliseconds, one.id

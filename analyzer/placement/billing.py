@@ -45,9 +45,9 @@ class Bill:
     nodes: dict[str, Spent] = field(default_factory=dict)
 
     def of(self, grounds: Grounds, move: Move | None) -> Spent:
-        """Return what was spent where the loss is: by its runs in its state, else by its runs, else on its hosts."""
+        """Return what was spent where the loss is: by its runs in its states, else by its runs, else on its hosts."""
         own = [(key, spent) for key, spent in self.runs.items() if key[0] in grounds.run_ids]
-        lost = [spent for (_, state, cause), spent in own if (state, cause) == (grounds.state, grounds.cause)]
+        lost = [spent for (_, state, cause), spent in own if (state, cause) in grounds.losses]
         if own:
             return _sum(lost or (spent for _, spent in own))
         hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {grounds.subject}

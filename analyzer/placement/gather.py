@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.findings import Finding
 from analyzer.notices.book import look
 from analyzer.placement.grounds import Grounds, of_finding, of_notice
+from analyzer.placement.held_up import ended_together
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.rules import FINDINGS, FLEET, NOTICES
 from analyzer.placement.site import Site
@@ -19,7 +20,7 @@ def gather(
     session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int
 ) -> Iterator[tuple[Grounds, Proposal]]:
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none."""
-    yield from _of_findings(found, site)
+    yield from ended_together(session, list(_of_findings(found, site)), found, start_us, end_us)
     if is_there(session, "notices"):
         for notice in look(session, start_us, end_us).notices:
             for noticed in NOTICES:

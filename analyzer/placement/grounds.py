@@ -1,10 +1,13 @@
 """What a change stands on: a finding, a notice, or what the fleet owns and does not use."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
 from analyzer.states import Confidence
+
+LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,12 @@ class Grounds:
     milliseconds: int | None = None
     micros: int | None = None
     state: str | None = None
+    beside: tuple[tuple[str, str], ...] = ()  # state and cause of its further findings
+
+    @property
+    def losses(self) -> tuple[tuple[str | None, str], ...]:
+        """State and cause of each finding that it stands on."""
+        return ((self.state, self.cause), *self.beside)
 
     @property
     def key(self) -> str:
@@ -46,6 +55,23 @@ def of_finding(finding: Finding) -> Grounds:
         milliseconds=finding.milliseconds,
         micros=finding.at_stake_micros,
         state=finding.state,
+    )
+
+
+def with_findings(grounds: Grounds, others: Sequence[Finding]) -> Grounds:
+    """Return the same grounds with further findings: their losses added, as sure as the least sure of them.
+
+    The runs stay those of the first, and so does what it is called. Where one has no price, all have none.
+    """
+    micros = (grounds.micros, *(finding.at_stake_micros for finding in others))
+    known = [each for each in micros if each is not None]
+    return replace(
+        grounds,
+        confidence=min((grounds.confidence, *(finding.confidence for finding in others)), key=LEAST_SURE_FIRST.index),
+        finding_ids=(*grounds.finding_ids, *(finding.id for finding in others)),
+        milliseconds=(grounds.milliseconds or 0) + sum(finding.milliseconds for finding in others),
+        micros=sum(known) if len(known) == len(micros) else None,
+        beside=tuple((finding.state, finding.cause) for finding in others),
     )
 
 

@@ -66,7 +66,14 @@ class Moment:
 def guarded(advice: Iterable[Recommendation], at: Moment, guards: Guards = DEFAULT) -> list[Recommendation]:
     """Return all of them, in their order: what a guard holds back says why, and what another replaces names it."""
     looked = [_alone(_dated(one, at, guards), at, guards) for one in advice]
-    return _within_share(_once_a_run(without_doubles(looked), guards), at, guards)
+    while True:
+        made = _within_share(_once_a_run(without_doubles(looked), guards), at, guards)
+        better = {one.instead_of for one in made}
+        late = {one.id: one for one in made if one.held_back and one.id in better}
+        if not late:
+            return made
+        # What is held back for the sake of other runs replaces nothing: the next best has its place.
+        looked = [late.get(one.id, one) for one in looked]
 
 
 def _dated(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:

@@ -39,6 +39,7 @@ class Proposal:
     cost_to_move: str = SETTING
     moving_gpu_ms: int = 0
     actor: str | None = None
+    slow_hosts: tuple[str, ...] = ()  # whose slowness it ends, and with it their peers' wait
 
 
 def restart(gpus: int) -> tuple[str, int]:

@@ -20,7 +20,8 @@ __all__ = ["Host", "Placed", "Site", "read_site"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Hosts by name and runs by id; `slow_hosts` are those on which a run lost most of what its clocks lost.
+    """Hosts by name and runs by id; `slow_hosts` are those on which a run lost most of what heat or
+    hardware took of its clocks.
 
     `waiting` are runs that still wait as the period ends, `feeds` what a run receives from other runs, `limited` GPUs
     below their clock for power. `prices` is the site's book, for what is not owned yet; empty where none was given.

@@ -83,7 +83,7 @@ class Reading:
         return found
 
     def slow_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Return by run the hosts on which it lost most of what its clocks lost."""
+        """Return by run the hosts on which it lost most of what its clocks lost to heat or hardware."""
         return {run_id: tuple(nodes) for run_id, nodes in self._rows("slow_hosts")}
 
     def gpu_hosts(self) -> dict[str, str]:

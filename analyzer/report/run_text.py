@@ -50,7 +50,7 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
     ]
     for finding in shown:
         sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper)])
-        sections += [_advice(one, report, paper) for one in report.recommendations if finding.id in one.finding_ids]
+        sections += [_advice(one, report, paper) for one in report.recommendations if finding is _told_at(one, shown)]
     sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
     sections.append(efficiency_lines(report, paper))
     sections.append(_not_judged(report, paper))
@@ -219,6 +219,11 @@ def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
     left = f"{day(began).split()[0]} {began:%H:%M}"
     right = f"{day(ended).split()[0]} {ended:%H:%M}"
     return f"{'':<{indent}}{left}{right:>{max(1, cells - len(left))}}"
+
+
+def _told_at(advice: Recommendation, shown: tuple[Finding, ...]) -> Finding | None:
+    """Return the first finding shown that a change is against: one that ends two losses is told once."""
+    return next((finding for finding in shown if finding.id in advice.finding_ids), None)
 
 
 def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str]:

@@ -43,11 +43,11 @@ class Trial:
     subject: str
     cause: str
     change: str | None  # what was done on the site; None where the simulator cannot do it
-    booked_ms: int  # the loss of its finding
+    booked_ms: int  # the loss of all findings that it stands on
     predicted: dict[str, int | None]  # p5 to p95
     realised_ms: int | None  # by what is true
     second_ledger_ms: int | None = None  # by the ledgers of both weeks
-    second_booked_ms: int | None = None  # what the second week's ledger still books of the finding
+    second_booked_ms: int | None = None  # what the second week's ledger still books of these findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,15 @@ def run_seed(seed: int, every: int = 60, *, second: bool = False) -> tuple[list[
     for run in fleet.runs:
         runs[run.plan.number] += (run,)
     known = {finding.id: finding for finding in week.findings}
-    asked = [(advice, known[advice.finding_ids[0]]) for advice in week.advice if advice.finding_ids and stands(advice)]
-    pairs = [(a, f, change_of(a, f, runs)) for a, f in asked if a.saves_milliseconds.p50 >= SMALLEST_MS]
-    trials = [_trial(fleet, advice, finding, change) for advice, finding, change in pairs]
+    asked = [
+        (advice, tuple(known[each] for each in advice.finding_ids))
+        for advice in week.advice
+        if advice.finding_ids and stands(advice) and advice.saves_milliseconds.p50 >= SMALLEST_MS
+    ]
+    pairs = [(advice, on, change_of(advice, on[0], runs)) for advice, on in asked]
+    trials = [_trial(fleet, advice, on, change) for advice, on, change in pairs]
     if second:
-        trials = _with_second(fleet, week, [(f, change) for _, f, change in pairs], trials)
+        trials = _with_second(fleet, week, [(on, change) for _, on, change in pairs], trials)
     return trials, time.monotonic() - began
 
 
@@ -107,7 +111,7 @@ def _booked(session: Session) -> tuple[dict[str, int], dict[tuple[str, str, str]
     return dict(held), lost
 
 
-def _trial(fleet: Fleet, advice: Recommendation, finding: Finding, change: Change | None) -> Trial:
+def _trial(fleet: Fleet, advice: Recommendation, on: Sequence[Finding], change: Change | None) -> Trial:
     site = fleet.site
     realised = None
     if change is not None:
@@ -117,10 +121,10 @@ def _trial(fleet: Fleet, advice: Recommendation, finding: Finding, change: Chang
     return Trial(
         fleet.site.seed,
         advice.kind,
-        finding.subject.partition(" (")[0],
-        finding.cause,
+        on[0].subject.partition(" (")[0],
+        on[0].cause,
         change.kind if change else None,
-        finding.milliseconds,
+        sum(finding.milliseconds for finding in on),
         quantiles(advice.saves_milliseconds),
         realised,
     )
@@ -139,7 +143,7 @@ def quantiles(predicted: Range) -> dict[str, int | None]:
 
 
 def _with_second(
-    fleet: Fleet, week: Week, pairs: Sequence[tuple[Finding, Change | None]], trials: list[Trial]
+    fleet: Fleet, week: Week, pairs: Sequence[tuple[Sequence[Finding], Change | None]], trials: list[Trial]
 ) -> list[Trial]:
     """Return the trials with the second week's ledger beside: as many changes as touch different runs, at once."""
     chosen: dict[int, Change] = {}
@@ -151,9 +155,9 @@ def _with_second(
     after = analysed(Fleet(replace(fleet.site, changes=tuple(chosen.values()))))
     made = list(trials)
     for at in chosen:
-        finding = pairs[at][0]
-        saved = sum(week.held.get(run, 0) - after.held.get(run, 0) for run in finding.run_ids)
-        left = sum(after.lost.get((run, finding.state, finding.cause), 0) for run in finding.run_ids)
+        on = pairs[at][0]
+        saved = sum(week.held.get(run, 0) - after.held.get(run, 0) for run in on[0].run_ids)
+        left = sum(after.lost.get((run, each.state, each.cause), 0) for each in on for run in each.run_ids)
         made[at] = replace(trials[at], second_ledger_ms=saved, second_booked_ms=left)
     return made
 

@@ -26,7 +26,7 @@ from bench.savings.measured import held_ms
 JUDGED = range(1, 51)
 SHARES = (0.05, 0.20, 0.50, 0.80, 0.95)
 
-# Change, whose runs, and the cause that a finding would name.
+# Change, whose runs, and the causes that its findings would name.
 ASKED = (
     ("order_ranks", "pretrain-7b", "cross_rack"),
     ("more_workers", "llama-sft", "preprocessing"),
@@ -42,9 +42,9 @@ ASKED = (
     ("ask_for_fewer", "data-prep", "never_used"),
     ("slice", "notebook", "held_memory"),
     ("pack", "det-sweep", "small_kernels"),
-    ("cool", "pretrain-7b", "thermal"),
-    ("exclude n11", "pretrain-7b", "straggler"),
-    ("exclude n11 n12", "pretrain-7b", "straggler"),
+    ("cool", "pretrain-7b", "thermal straggler"),
+    ("exclude n11", "pretrain-7b", "thermal straggler"),
+    ("exclude n11 n12", "pretrain-7b", "thermal straggler"),
 )
 
 
@@ -74,25 +74,26 @@ def main() -> int:
 def shares(seed: int) -> Iterator[tuple[str, float]]:
     """Yield each change with the saved GPU time over the true loss of its cause, where there is one."""
     fleet = Fleet(alpha_site(seed))
-    for told, name, cause in ASKED:
+    for told, name, causes in ASKED:
+        wanted = frozenset(causes.split())
         kind, *nodes = told.split()
         runs = [run for run in fleet.runs if run.plan.name == name]
-        numbers = tuple(dict.fromkeys(run.plan.number for run in runs if _lost(run, cause)))
+        numbers = tuple(dict.fromkeys(run.plan.number for run in runs if _lost(run, wanted)))
         before = tuple(run for run in runs if run.plan.number in numbers)
-        loss = sum(_lost(run, cause) for run in before)
+        loss = sum(_lost(run, wanted) for run in before)
         if loss:
             change = Change(kind, numbers, nodes=tuple(nodes) or ("n11", "n12"))
             saved = held_ms(before) - held_ms(changed(before, [change], fleet.site))
-            yield f"{told} · {name} · {cause}", saved / loss
+            yield f"{told} · {name} · {causes}", saved / loss
 
 
-def _lost(run: Run, cause: str) -> float:
-    """Return the GPU-milliseconds within the span that are truly of this cause."""
+def _lost(run: Run, causes: frozenset[str]) -> float:
+    """Return the GPU-milliseconds within the span that are truly of these causes."""
     seconds = 0.0
     for seat in range(len(run.plan.seats)):
         timeline = run.timeline(seat)
         timeline = timeline.between(max(0, timeline.start), timeline.end)
-        told = [sum(share for label, share in phase.truth if label.cause == cause) for phase in timeline.activities]
+        told = [sum(share for label, share in phase.truth if label.cause in causes) for phase in timeline.activities]
         seconds += float((lengths_of(timeline) * np.array(told)[timeline.index]).sum())
     return seconds
 

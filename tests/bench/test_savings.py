@@ -1,5 +1,6 @@
 """The bench of savings: what is held is counted once, and a trial is judged by what was said of it."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from agent.simulated.activity import NOTHING
 from agent.simulated.plan import Plan, Run, Seat
 from agent.simulated.timeline import lasting
 from bench.savings.applied import change_of
+from bench.savings.kept import Kept, code_digest
 from bench.savings.measured import held_ms
 from bench.savings.tables import inside, share_inside, summary
 
@@ -79,3 +81,21 @@ def test_a_change_does_what_is_asked_for(kind: str, cause: str, to: str, expecte
     if change is not None:
         assert change.runs == ("80217",)
         assert change.nodes == (("n11",) if kind == "drain_slow_gpu" else ())
+
+
+def test_a_seed_that_was_made_is_not_made_again(tmp_path: Path) -> None:
+    """A bench of hours that is cut off goes on with the seeds that are missing."""
+    kept = Kept(tmp_path / "savings", "c0de", 60)
+    assert kept.read(7, second=False) is None
+    kept.write(7, [trial(55)], 33.5, second=False)
+    assert kept.read(7, second=False) == ([trial(55)], 33.5)
+    assert [path.name for path in (tmp_path / "savings").iterdir()] == ["7.json"]
+
+
+def test_what_other_code_gave_is_made_anew(tmp_path: Path) -> None:
+    """Figures of two predictors in one table would be of neither."""
+    Kept(tmp_path, "c0de", 60).write(7, [trial(55)], 33.5, second=False)
+    assert Kept(tmp_path, "beef", 60).read(7, second=False) is None
+    assert Kept(tmp_path, "c0de", 10).read(7, second=False) is None
+    assert Kept(tmp_path, "c0de", 60).read(7, second=True) is None
+    assert code_digest() == code_digest()

@@ -164,6 +164,25 @@ def test_the_lesser_of_two_against_one_finding_names_the_better() -> None:
     assert all(each.stands for each in guarded([elsewhere, better], AT))
 
 
+def test_what_another_restart_of_its_run_holds_back_gives_its_place_to_the_next_best() -> None:
+    """To take a slow host out saves more than to cool it, but the run is restarted for its order of ranks already."""
+    order = restart("r-order", 900, finding_ids=("f-order",))
+    out = restart("r-out", 100, finding_ids=("f-slow",))
+    cooled = advice("r-cool", 90, finding_ids=("f-slow",))
+    made = {one.id: one for one in guarded([order, out, cooled], AT)}
+    assert made["r-order"].stands
+    assert "r-order restarts the same run" in (made["r-out"].held_back or "")
+    assert made["r-cool"].stands
+    alone = {one.id: one for one in guarded([out, cooled], AT)}
+    assert (alone["r-out"].stands, alone["r-cool"].instead_of) == (True, "r-out")
+
+
+def test_of_two_that_save_as_much_the_one_that_costs_less_to_move_stands() -> None:
+    """Nobody restarts a run for what can be had without."""
+    out, cooled = restart("r-a", 100), advice("r-b", 100)
+    assert [one.instead_of for one in guarded([out, cooled], AT)] == ["r-b", None]
+
+
 def test_what_is_held_back_replaces_nothing() -> None:
     """Where the better one was rejected, the lesser is what is left to do."""
     at = replace(AT, rejected={"r-bbbbb": NOW - HOUR})

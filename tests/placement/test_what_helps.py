@@ -82,19 +82,19 @@ def test_saving_more_often_is_not_proposed_where_it_costs_more_than_failures() -
 def test_weeks_are_drawn_in_order_and_the_same_each_time(every: int, save: int, between: int) -> None:
     """Quantiles rise, a seed is a seed, and to save as often as now saves nothing."""
     known = _saves(every, save, between, every / 2)
-    found = week_of(known, every / 2, run(), WEEK_US)
+    found = week_of([(known, run())], every / 2, WEEK_US)
     assert found is not None
     assert found.p5 <= found.p20 <= found.p50 <= found.p80 <= found.p95
-    assert found == week_of(known, every / 2, run(), WEEK_US)
-    same = week_of(known, float(every), run(), WEEK_US)
+    assert found == week_of([(known, run())], every / 2, WEEK_US)
+    same = week_of([(known, run())], float(every), WEEK_US)
     assert same is not None
     assert (same.p5, same.p50, same.p95) == (0, 0, 0)
 
 
 def test_odds_of_what_is_not_known_are_not_drawn() -> None:
     """No number is made up for a run whose time is not known."""
-    assert week_of(_saves(3_600, 60, 10**5, 1_800), 1_800, run(held_ms=None), WEEK_US) is None
-    assert week_of(_saves(3_600, 60, 10**5, None), None, run(), WEEK_US) is None
+    assert week_of([(_saves(3_600, 60, 10**5, 1_800), run(held_ms=None))], 1_800, WEEK_US) is None
+    assert week_of([(_saves(3_600, 60, 10**5, None), run())], None, WEEK_US) is None
 
 
 def test_a_part_of_a_share_keeps_where_it_is_from() -> None:

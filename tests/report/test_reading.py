@@ -175,6 +175,16 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     assert "a week (P20/P50/P80)" in text, "what goes on saves by the week"
 
 
+def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> None:
+    """What its clocks lost and what its peers waited end together; the lines to paste stand there once."""
+    report = reader.run("81234")
+    first = replace(report.findings[0], id="f-again")
+    (advice, *_) = [one for one in report.recommendations if report.findings[0].id in one.finding_ids]
+    both = replace(advice, finding_ids=(report.findings[0].id, "f-again"))
+    text = run_text(replace(report, findings=(report.findings[0], first), recommendations=(both,)), Paper())
+    assert text.count(f"{advice.id}  TRY: ") == 1
+
+
 def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
     """A service that began before the first hour known is charged with what is known, and says since when."""
     report = reader.run("81234")

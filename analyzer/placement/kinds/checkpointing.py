@@ -56,9 +56,8 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
 
 def _saves(finding: Finding, runs: list[Placed], known: Checkpoints | None, site: Site) -> Share | Saved:
     """Return what the best cadence saves a week where it is known, at the finding's rate; else a share of the loss."""
-    if known is None or len(runs) > 1:  # of several, one cadence would be judged by another's failures
-        return ASSUMED["checkpoint_more"]
-    week = week_of(known, _better(known), runs[0], site.end_us - site.start_us)
+    seen = [(site.checkpoints[one.run_id], one) for one in runs if one.run_id in site.checkpoints]
+    week = week_of(seen, _better(known), site.end_us - site.start_us) if len(seen) == len(runs) else None
     if week is None:
         return ASSUMED["checkpoint_more"]
     stake = finding.at_stake_micros

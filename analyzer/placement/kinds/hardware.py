@@ -57,7 +57,7 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
         if instead
         else f"{'other hosts' if below else 'another host'} of the same kind",
         why="its peers wait for the slowest GPU at every step",
-        saves=ASSUMED["repair"],
+        saves=ASSUMED["taken_out"],
         artefacts=for_scheduler(
             placed,
             lambda: slurm.options(f"exclude={slow}"),
@@ -72,6 +72,7 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
         cost_to_move=cost,
         moving_gpu_ms=moving,
         actor="platform",
+        slow_hosts=tuple(out),
     )
 
 
@@ -128,6 +129,7 @@ def _out_of_service(finding: Finding, site: Site, kind: str, title: str, reason:
         constraints=(_empty(site, nodes),),
         cost_to_move=f"the time of {counted(gpus, 'GPU')} while their hosts are looked at, once their runs have ended",
         actor="platform",
+        slow_hosts=tuple(nodes),
     )
 
 

@@ -47,6 +47,7 @@ def _raised(low: list[Limited], site: Site) -> Proposal:
             Constraint("power of the rack", None, "what it can draw and cool is not known here"),
         ),
         actor="platform",
+        slow_hosts=tuple(nodes),
     )
 
 
