@@ -68,9 +68,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "money": (
         Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),
-        Command(
-            "budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"
-        ),
+        Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
     "keep it right": (
