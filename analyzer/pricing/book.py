@@ -47,7 +47,7 @@ class PriceBook:
     @classmethod
     def of(cls, rows: Sequence[PriceRow], currency: str = "USD") -> "PriceBook":
         """Make a book of rows that do not overlap."""
-        return cls(tuple(rows), currency, _digest(currency, map(_line, rows)))
+        return cls(tuple(rows), currency, _digest(currency, (_line(row) for row in rows)))
 
     @classmethod
     def read(cls, path: Path) -> "PriceBook":
@@ -93,7 +93,7 @@ class PriceBook:
     def beside_version(self) -> str:
         """A digest of the charges and of what costs besides GPUs; empty where the file has none."""
         rows = (*self.charges, *self.beside.rows)
-        return _digest(self.currency, map(_line, rows)) if rows else ""
+        return _digest(self.currency, (_line(row) for row in rows)) if rows else ""
 
     def _holding(
         self, sku: str | None, purchase_option: str | None, at_us: int, node_group: str | None

@@ -4,25 +4,38 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 from analyzer.config import BESIDE, Settings
+from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.check import Complaint, complaints, owned_kinds
-from analyzer.pricing.listing import book_lines, hint_lines, list_lines, price_json
+from analyzer.pricing.listing import beside_lines, book_lines, hint_lines, list_lines, price_json
 from analyzer.teams import TeamBook
 from analyzer.unmapped import unmapped_runs
 from collector.store.database import Store
 
 CHECK_FAILED = 1
+OTHERS = {  # commands of their own below prices: where each is
+    "charges": "analyzer.pricing.charging.cli:charges",
+    "costs": "analyzer.pricing.beside.cli:costs",
+    "import": "analyzer.pricing.importing.cli:bring",
+}
 
 
 def prices(argv: list[str]) -> int:
-    """List the prices that are known, or check them. Return 1 where the check finds a fault."""
+    """List the prices that are known, check them, or do what one of its own commands does. Return 1 for a fault."""
+    if argv and argv[0] in OTHERS:
+        module, _, name = OTHERS[argv[0]].partition(":")
+        return int(getattr(import_module(module), name)(argv[1:]))
     parser = argparse.ArgumentParser(
-        prog="gpuledger prices", description="What a GPU-hour costs here, and who says so."
+        prog="gpuledger prices",
+        description="What a GPU-hour costs here, and who says so.",
+        epilog="charges: what teams are charged, beside the ledger. costs: energy, carbon, network and storage of a"
+        " period. import: a catalogue's rows as a price file. Each has its own --help.",
     )
-    parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
+    parser.add_argument("action", nargs="?", choices=["list", "check", *OTHERS], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
     parser.add_argument("--store", type=Path, help="check: find GPUs of this store's fleet that have no price")
@@ -30,15 +43,18 @@ def prices(argv: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
     options = parser.parse_args(argv)
-    path = options.prices or _settings(options).prices
+    settings = _settings(options)
+    path, now = options.prices or settings.prices, datetime.now(UTC)
     book = PriceBook.read(path) if path else PriceBook()
+    if options.action in OTHERS:
+        raise ConfigError(f"write it first: gpuledger prices {options.action} …")
     if options.action == "check":
-        return _check(book, options.store)
+        return _check(book, options.store, settings, now)
     if options.json:
-        print(json.dumps(price_json(book, options.sku), indent=1))
+        print(json.dumps(price_json(book, options.sku, _micros(now)), indent=1))
         return 0
     where = str(path) if path else "no price file: costs are not shown"
-    lines = [*book_lines(book, where, options.sku), "", *hint_lines(options.sku)]
+    lines = [*book_lines(book, where, options.sku, _micros(now)), "", *beside_lines(book), *hint_lines(options.sku)]
     if options.all:
         lines += ["", *list_lines(options.sku)]
     print("\n".join(lines))
@@ -64,17 +80,22 @@ def teams(argv: list[str]) -> int:
     return CHECK_FAILED if groups else 0
 
 
-def _check(book: PriceBook, store_path: Path | None) -> int:
-    now = datetime.now(UTC)
+def _check(book: PriceBook, store_path: Path | None, settings: Settings, now: datetime) -> int:
     fleet = []
     if store_path is not None:
         with Store.open(store_path, read_only=True) as store, store.session() as session:
-            fleet = owned_kinds(session, int(now.timestamp() * 1e6))
-    found = complaints(book, fleet, now.date())
-    print("\n".join(map(_line, found)) if found else f"{len(book.rows)} prices: none stale, missing or suspicious")
+            fleet = owned_kinds(session, _micros(now))
+    teams = {rule.team.name for rule in settings.team_book().rules} if settings.teams and book.charges else None
+    found = complaints(book, fleet, now.date(), teams)
+    count = len(book.rows) + len(book.derived)
+    print("\n".join(map(_line, found)) if found else f"{count} prices: none stale, missing or suspicious")
     if store_path is None:
         print("not checked: whether a GPU has no price (name the fleet's --store)", file=sys.stderr)
     return CHECK_FAILED if found else 0
+
+
+def _micros(moment: datetime) -> int:
+    return int(moment.timestamp() * 1e6)
 
 
 def _line(complaint: Complaint) -> str:

@@ -54,6 +54,7 @@ class Row:
     __slots__ = ()
     of: Of
     purchase_option: ClassVar[str]
+    stale_days: ClassVar[int] = 90  # as of prices that were written; books and tariffs are made by the year
 
     @property
     def subject(self) -> tuple[str | None, ...]:

@@ -77,6 +77,7 @@ class Owned(Row):
     staff: Amount | None
 
     purchase_option: ClassVar[str] = "owned"
+    stale_days: ClassVar[int] = 400
 
     def parts(self) -> tuple[Part, ...]:
         """Return what a GPU-hour consists of; a part that was not told is left out."""
