@@ -92,7 +92,7 @@ class PriceBook:
     @property
     def beside_version(self) -> str:
         """A digest of the charges and of what costs besides GPUs; empty where the file has none."""
-        rows = (*self.charges, *self.beside.rows)
+        rows: tuple[Charge | Tariff, ...] = (*self.charges, *self.beside.rows)
         return _digest(self.currency, (_line(row) for row in rows)) if rows else ""
 
     def _holding(

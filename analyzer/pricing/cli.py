@@ -4,11 +4,9 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 
 from analyzer.config import BESIDE, Settings
-from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.check import Complaint, complaints, owned_kinds
 from analyzer.pricing.listing import beside_lines, book_lines, hint_lines, list_lines, price_json
@@ -17,25 +15,16 @@ from analyzer.unmapped import unmapped_runs
 from collector.store.database import Store
 
 CHECK_FAILED = 1
-OTHERS = {  # commands of their own below prices: where each is
-    "charges": "analyzer.pricing.charging.cli:charges",
-    "costs": "analyzer.pricing.beside.cli:costs",
-    "import": "analyzer.pricing.importing.cli:bring",
-}
 
 
 def prices(argv: list[str]) -> int:
-    """List the prices that are known, check them, or do what one of its own commands does. Return 1 for a fault."""
-    if argv and argv[0] in OTHERS:
-        module, _, name = OTHERS[argv[0]].partition(":")
-        return int(getattr(import_module(module), name)(argv[1:]))
+    """List the prices that are known, or check them. Return 1 where the check finds a fault."""
     parser = argparse.ArgumentParser(
         prog="gpuledger prices",
         description="What a GPU-hour costs here, and who says so.",
-        epilog="charges: what teams are charged, beside the ledger. costs: energy, carbon, network and storage of a"
-        " period. import: a catalogue's rows as a price file. Each has its own --help.",
+        epilog="See also: gpuledger prices charges, gpuledger prices costs, gpuledger prices import.",
     )
-    parser.add_argument("action", nargs="?", choices=["list", "check", *OTHERS], default="list")
+    parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
     parser.add_argument("--store", type=Path, help="check: find GPUs of this store's fleet that have no price")
@@ -46,8 +35,6 @@ def prices(argv: list[str]) -> int:
     settings = _settings(options)
     path, now = options.prices or settings.prices, datetime.now(UTC)
     book = PriceBook.read(path) if path else PriceBook()
-    if options.action in OTHERS:
-        raise ConfigError(f"write it first: gpuledger prices {options.action} …")
     if options.action == "check":
         return _check(book, options.store, settings, now)
     if options.json:

@@ -50,7 +50,7 @@ def read_costs(
     session: "Session", period: "Period", beside: Beside, version: str, currency: str, tariffs: TariffBook
 ) -> Costs:
     """Return the costs of a period; `version` is that of the rows."""
-    span = {"start": period.start, "end": period.end}
+    span: dict[str, object] = {"start": period.start, "end": period.end}
     drawn = [Drawn(*row) for row in session.rows(statements("pricing/drawn.sql")[0], span)]
     written = read_written(session, period)
     hosted = [Hosted(*row) for row in session.rows(statements("pricing/hosted.sql")[0], span)] if beside.hosts else []

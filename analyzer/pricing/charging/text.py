@@ -9,7 +9,7 @@ from analyzer.report.words import UNKNOWN, gpu_hours, money, plain
 if TYPE_CHECKING:
     from analyzer.period import Period
 
-NAME, CELL = 26, 15
+NAME, CELL = 24, 14
 
 
 def charge_lines(lines: Sequence[Charged], period: "Period", currency: str, rates: int) -> list[str]:
