@@ -89,7 +89,8 @@ def _missing(kind: Owned, book: PriceBook) -> Complaint:
     known = range_of(kind.sku) if kind.sku else None
     hint = f"; list prices on demand: ${dollars(known[0])} to ${dollars(known[1])}" if known else ""
     written = {sku for row in (*book.rows, *book.derived) if (sku := row.subject[0]) is not None}
-    like = get_close_matches(kind.sku, written - {kind.sku}, n=1) if kind.sku and kind.sku not in written else []
+    model = kind.sku.partition("-")[0] if kind.sku and kind.sku not in written else None
+    like = sorted(sku for sku in written if sku.partition("-")[0] == model)
     hint += f"; the file has a price of {like[0]}: is that the same GPU?" if like else ""
     return Complaint("missing", f"{what}: no price is known, so their cost is not shown; add a [[price]]{hint}")
 

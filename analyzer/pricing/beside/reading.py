@@ -9,6 +9,8 @@ from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, h
 from analyzer.statements import statements
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.tariff import Bill, TariffBook
+from collector.tiers.sources import Kept
+from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
     from analyzer.period import Period
@@ -51,7 +53,7 @@ def read_costs(
 ) -> Costs:
     """Return the costs of a period; `version` is that of the rows."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
-    drawn = [Drawn(*row) for row in session.rows(statements("pricing/drawn.sql")[0], span)]
+    drawn = read_drawn(session, period)
     written = read_written(session, period)
     hosted = [Hosted(*row) for row in session.rows(statements("pricing/hosted.sql")[0], span)] if beside.hosts else []
     (gpu_ms,) = session.row(
@@ -72,6 +74,16 @@ def read_costs(
         host_micros(hosted, beside.hosts) if beside.hosts else None,
         tuple(row for row in beside.hosts if _meets(row, period)),
     )
+
+
+def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
+    """Return what GPUs drew, by node group and hour: from the tier of hours, then from samples not yet rolled up."""
+    rolled_until = Kept.of(session, tiered("gpu_samples")).rolled_until
+    edge = min(max(rolled_until, period.start), period.end)
+    rolled, sampled = statements("pricing/drawn.sql")
+    rows = session.rows(rolled, {"start": period.start, "end": edge}) if edge > period.start else []
+    rows += session.rows(sampled, {"start": edge, "end": period.end}) if edge < period.end else []
+    return [Drawn(*row) for row in rows]
 
 
 def read_written(session: "Session", period: "Period") -> list[Written]:

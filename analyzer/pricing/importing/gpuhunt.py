@@ -44,7 +44,7 @@ def _offers(line: Mapping[str, str]) -> list[Offer]:
     memory = round(number_of(line["gpu_memory"], "GPU memory"))
     return [
         Offer(
-            canonical_sku(name_of(line["gpu_name"], "GPU's name"), str(memory)),
+            canonical_sku(name_of(line["gpu_name"], "GPU name"), str(memory)),
             option,
             name_of(line["location"], "region"),
             None,

@@ -97,7 +97,7 @@ def name_of(text: str, what: str) -> str:
     if not name:
         raise LeftOutError(f"no {what}")
     if len(name) > NAME_MOST or not name.isprintable() or name.startswith(FORMULA):
-        raise LeftOutError(f"a {what} that is no name")
+        raise LeftOutError(f"{what} that is no name")
     return name
 
 

@@ -41,7 +41,7 @@ def _offers(line: Mapping[str, str]) -> list[Offer]:
     gpus = gpus_of(line["AcceleratorCount"])
     if not line["InstanceType"].strip():
         raise LeftOutError("an accelerator without its host")
-    sku = canonical_sku(name_of(line["AcceleratorName"], "GPU's name"), str(_memory_gib(line["GpuInfo"])))
+    sku = canonical_sku(name_of(line["AcceleratorName"], "GPU name"), str(_memory_gib(line["GpuInfo"])))
     region, instance = name_of(line["Region"], "region"), name_of(line["InstanceType"], "instance type")
     zone = line.get("AvailabilityZone", "").strip()
     where = (region, name_of(zone, "zone") if zone else None, instance, gpus)
