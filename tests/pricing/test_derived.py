@@ -12,6 +12,7 @@ from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.check import complaints
 from analyzer.pricing.derived.parts import Part, spread
+from analyzer.pricing.keeping import PriceFile
 
 HOUR = 3_600_000_000
 RESERVED = """
@@ -290,3 +291,17 @@ def test_a_part_outside_its_period_adds_nothing() -> None:
     """A part without an end runs on."""
     part = Part("power", Fraction(5, 2), 10 * HOUR, None, "")
     assert [part.micros_at(hour * HOUR) for hour in (9, 10, 11, 1000)] == [0, 2, 3, 2]
+
+
+def test_a_server_finds_the_series_beside_its_file(tmp_path: Path) -> None:
+    """What an admin puts is read with the series that lies there; one that does not is refused."""
+    read = book(tmp_path, ANY + SPOT, SERIES)
+    kept = PriceFile(tmp_path / "prices.toml", "USD")
+    told = kept.told()
+    assert told.version == read.version
+    seen: list[str] = []
+    with pytest.raises(ConfigError, match=r"cannot read .*other\.csv"):
+        kept.put(SPOT.replace("spot.csv", "other.csv").encode(), told.tag, lambda _, then: seen.append(then.version))
+    assert (seen, kept.told()) == ([], told)
+    with pytest.raises(ConfigError, match="the price file itself is no file here"):
+        PriceBook.parse("prices.toml", SPOT.encode())
