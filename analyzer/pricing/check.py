@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
 STALE_TARIFF_DAYS = 400  # tariffs of power and storage, and internal price lists, are made by the year
 SUSPICIOUS_LOW, SUSPICIOUS_HIGH = 0.2, 5.0  # times the median list price; honest contracts lie well inside
-SUSPICIOUS_LOW_OWNED = (
-    0.05  # of [[owned]]: a tenth is usual for GPUs some years old, a figure of a node is an eighth of that
-)
+# Of spot, which list prices have at a tenth of what is asked on demand, and of owned GPUs, which cost as little when they
+# are some years old; a figure of a node that was meant per GPU is eight times, the other way round an eighth.
+SUSPICIOUS_LOW_MADE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _of_derived(row: Derived, book: PriceBook, today: date) -> list[Complaint]:
     found = _stale(name, row, today, row.stale_days)
     if not followed:
         found += [Complaint(kind, f"{name}: {sentence}") for kind, sentence in row.faults(today)]
-    low = SUSPICIOUS_LOW_OWNED if row.purchase_option == "owned" else SUSPICIOUS_LOW
+    low = SUSPICIOUS_LOW if row.purchase_option == "reserved" else SUSPICIOUS_LOW_MADE
     return found + (_suspicious(name, row.of.sku, micros, book.currency, low) if micros is not None else [])
 
 
