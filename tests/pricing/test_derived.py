@@ -226,9 +226,9 @@ def test_provider_and_region_are_told_and_choose_nothing(tmp_path: Path) -> None
         (RESERVED.replace("105_120", "-1"), "must be 0 or more"),
         (RESERVED.replace("105_120", "nan"), "must be 0 or more"),
         (RESERVED.replace("105_120", "inf"), "must be 0 or more"),
-        (RESERVED.replace("105_120", "1e300"), "at most 1,000,000,000"),
+        (RESERVED.replace("105_120", "1e300"), "more than a trillion"),
         (RESERVED.replace("105_120", "1e-300"), "at most six decimals"),
-        (RESERVED.replace("105_120", "1e999999999999"), "at most 1,000,000,000"),
+        (RESERVED.replace("105_120", "1e999999999999"), "more than a trillion"),
         (RESERVED.replace("105_120", "2.6000000000000000000000000000000001"), "at most six decimals"),
         (RESERVED.replace("105_120", "9" * 5000), "is not TOML"),
         (
