@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
 STALE_TARIFF_DAYS = 400  # tariffs of power and storage, and internal price lists, are made by the year
 SUSPICIOUS_LOW, SUSPICIOUS_HIGH = 0.2, 5.0  # times the median list price; honest contracts lie well inside
-# Spot is listed at a tenth of what is asked on demand, and owned GPUs that are some years old cost as little; where a figure
-# of a node was meant per GPU it is eight times too much, the other way round an eighth.
+# Spot is listed at a tenth of what is asked on demand, and owned GPUs that are some years old cost as little; a figure
+# of a node that was meant per GPU is eight times too much, the other way round an eighth.
 SUSPICIOUS_LOW_MADE = 0.05
 
 

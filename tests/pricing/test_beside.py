@@ -15,7 +15,7 @@ from analyzer.period import Period
 from analyzer.pricing.beside.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, intensity, near
 from analyzer.pricing.beside.cli import costs as command
 from analyzer.pricing.beside.energy import Drawn, energy
-from analyzer.pricing.beside.reading import Costs, read_costs
+from analyzer.pricing.beside.reading import Costs, TeamEnergy, read_costs
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Energy, Host, Storage
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.pricing.beside.text import costs_text
@@ -199,6 +199,7 @@ def test_costs_are_counted_from_the_store(tmp_path: Path) -> None:
     fleet.sample("n1", "MIG-1", MONDAY, MONDAY + HOUR, energy_joules=9.0, parent_uuid="g1")
     host = {"node": "n1", "node_group": "h100", "cpu_cores": 128, "host_memory_bytes": 2 << 40}
     fleet.add("inventory", [host | {"started_at": MONDAY, "ended_at": MONDAY + HOUR}])
+    fleet.hold("slurm/alpha/1", "n1", ["g1"], MONDAY, MONDAY + HOUR // 7)
     fleet.analyze(MONDAY + DAY)
     period = Period(MONDAY, MONDAY + 2 * HOUR, "two hours", "UTC")
     with fleet.store.session() as session:
@@ -206,6 +207,9 @@ def test_costs_are_counted_from_the_store(tmp_path: Path) -> None:
     (drawn,) = costs.energy
     assert (drawn.node_group, drawn.gpu_millijoules, drawn.measured_ms) == ("h100", 120 * 18_000_500, 7_200_000)
     assert drawn.cost_micros == 2 * (60 * 18_000_500 * 13 * 110_000 // (10 * KWH))
+    parts = {(one.team, one.held): one.millijoules for one in costs.energy_by_team}
+    theirs = 60 * 18_000_500 * (HOUR // 7 // 1000) // 3_600_000  # their part of the hour, in whole millijoules
+    assert parts == {(None, True): theirs, (None, False): 120 * 18_000_500 - theirs}
     assert (costs.hosts_micros, costs.host_hours) == (2 * (128 * 10_000 + 2048 * 1_000), 2)
     assert [one.cost_micros for one in costs.storage] == [28_054_795]  # two hours of 730, where in the month they lie
     assert (costs.written_bytes, costs.checkpoints_micros) == (None, None)
@@ -221,6 +225,7 @@ def whole() -> Costs:
         "0123456789ab",
         gpu_ms,
         energy([Drawn("h100", 0, 500 * KWH, gpu_ms // 2), Drawn(None, 0, KWH, 1)], [replace(ROW, name="h100")]),
+        (TeamEnergy("nlp", True, 500 * KWH, 71_500_000, 247_617_500), TeamEnergy(None, False, KWH, None, None)),
         (
             Bill("across_zones", 5 * 10**12, 100_000_000, "AWS price list", date(2026, 6, 1)),
             Bill("across_regions", 10**9, None, "no tariff of x is known"),
@@ -242,6 +247,7 @@ def test_the_text_says_what_is_known_and_what_would_make_the_rest_known() -> Non
     assert "PUE 1.30, 0.11 a kWh (power contract, checked 2026-01-01), 381 g/kWh (Germany, 2023)" in said
     assert "other nodes: 1.0 kWh at the GPUs; no [[energy]] row says its PUE, tariff and carbon" in said
     assert "in 50.0 % of GPU time" in said
+    assert "nlp 500.0 $71.50 247.6 nobody (not allocated) 1.0 - -" in said
     assert "A GPU-hour's price has power in it already: it is not added." in said
     assert "$100.00" in said
     assert "storage not told: write a [[storage]]" in said

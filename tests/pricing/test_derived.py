@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.check import complaints
 from analyzer.pricing.derived.parts import Part, spread
 from analyzer.pricing.keeping import PriceFile
+from tests.ledger.fleet import DAY, MONDAY, Fleet
 
 HOUR = 3_600_000_000
 RESERVED = """
@@ -305,3 +307,26 @@ def test_a_server_finds_the_series_beside_its_file(tmp_path: Path) -> None:
     assert (seen, kept.told()) == ([], told)
     with pytest.raises(ConfigError, match="the price file itself is no file here"):
         PriceBook.parse("prices.toml", SPOT.encode())
+
+
+def test_the_ledger_books_by_what_prices_are_made_of(tmp_path: Path) -> None:
+    """Hour by hour: each costs the millionths that fall into it, and a gap of the series costs unknown, not 0."""
+    monday = datetime.fromtimestamp(MONDAY // 1_000_000, UTC)
+    owned = OWNED.replace("160_000", "160_001").replace("2026-01-01", "2025-01-01")
+    series = f"time,usd_per_gpu_hour\n{monday:%Y-%m-%dT%H}:00:00Z,1.25\n"
+    spot = SPOT.replace("from = 2026-11-01", "from = 2025-01-01")
+    prices = book(tmp_path, owned + spot, series)
+    fleet = Fleet()
+    fleet.own("n1", ["g1"], sku="A100-80GB", purchase_option="owned")
+    fleet.own("n1", ["g2"], sku="H100-80GB", purchase_option="spot")
+    for gpu in ("g1", "g2"):
+        fleet.sample("n1", gpu, MONDAY, MONDAY + 3 * HOUR)
+    fleet.analyze(MONDAY + DAY, Settings(prices=tmp_path / "prices.toml"))
+    with fleet.store.session() as session:
+        costs = session.rows("SELECT gpu_uuid, hour, sum(cost_micros)::BIGINT FROM ledger GROUP BY ALL ORDER BY ALL")
+    hours = [MONDAY + hour * HOUR for hour in range(3)]
+    due = [
+        ("g1", hour, price.micros_per_gpu_hour) for hour in hours if (price := prices.price("A100-80GB", "owned", hour))
+    ]
+    assert costs == [*due, ("g2", hours[0], 1_250_000), ("g2", hours[1], None), ("g2", hours[2], None)]
+    assert len(due) == 3

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.pricing.beside.energy import Drawn, EnergySum, energy
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Host, Storage, row_of
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
+from analyzer.report.readings import known_sum
 from analyzer.statements import statements
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.tariff import Bill, TariffBook
@@ -26,11 +27,22 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class TeamEnergy:
+    """What the GPUs drew that one team held; without a team and not held, what free GPUs drew."""
+
+    team: str | None
+    held: bool
+    millijoules: int
+    cost_micros: int | None
+    carbon_milligrams: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
     """What a period cost besides GPUs. Amounts in millionths; None where a price or a figure is not known.
 
-    None of it is in the ledger, no two of it are added up, and it is nobody's: no share of it is booked to a team.
-    `energy` is in the price of GPU-hours already, whoever sells or owns them; the rest is paid apart.
+    None of it is in the ledger, no two of it are added up, and no team is charged any of it; whose runs drew how much
+    is told of energy alone. `energy` is in the price of GPU-hours already, whoever sells or owns them.
     """
 
     period: "Period"
@@ -38,6 +50,7 @@ class Costs:
     version: str
     gpu_ms: int
     energy: tuple[EnergySum, ...]
+    energy_by_team: tuple[TeamEnergy, ...]
     network: tuple[Bill, ...]
     storage: tuple[Stored, ...]
     written_bytes: int | None
@@ -65,6 +78,7 @@ def read_costs(
         version,
         gpu_ms,
         energy(drawn, beside.energy),
+        tuple(_of_team(*who, held, beside) for who, held in read_drawn_by_team(session, period).items()),
         read_fleet_traffic(session, period, currency, tariffs).bills,
         tuple(_stored(row, period) for row in beside.storage if _meets(row, period)),
         sum(one.bytes for one in written) if written else None,
@@ -80,10 +94,32 @@ def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
     """Return what GPUs drew, by node group and hour: from the tier of hours, then from samples not yet rolled up."""
     rolled_until = Kept.of(session, tiered("gpu_samples")).rolled_until
     edge = min(max(rolled_until, period.start), period.end)
-    rolled, sampled = statements("pricing/drawn.sql")
-    rows = session.rows(rolled, {"start": period.start, "end": edge}) if edge > period.start else []
-    rows += session.rows(sampled, {"start": edge, "end": period.end}) if edge < period.end else []
+    made, rolled, sampled = statements("pricing/drawn.sql")
+    session.execute(made)
+    if edge > period.start:
+        session.execute(rolled, {"start": period.start, "end": edge})
+    if edge < period.end:
+        session.execute(sampled, {"start": edge, "end": period.end})
+    rows = session.rows(
+        """
+        WITH host AS (
+            SELECT node, arg_max(node_group, (started_at, batch)) AS node_group
+            FROM inventory WHERE node_group IS NOT NULL GROUP BY node
+        )
+        SELECT node_group, hour, sum(millijoules)::HUGEINT, sum(ms)::BIGINT
+        FROM pricing_drawn LEFT JOIN host USING (node) GROUP BY ALL ORDER BY ALL
+        """
+    )
     return [Drawn(*row) for row in rows]
+
+
+def read_drawn_by_team(session: "Session", period: "Period") -> dict[tuple[str | None, bool], list[Drawn]]:
+    """Return the same by team and whether anybody held the GPU, once read_drawn() has counted; it sums to the whole."""
+    found: dict[tuple[str | None, bool], list[Drawn]] = {}
+    span: dict[str, object] = {"start": period.start, "end": period.end}
+    for team, is_held, node_group, hour, millijoules in session.rows(statements("pricing/drawn_by_team.sql")[0], span):
+        found.setdefault((team, is_held), []).append(Drawn(node_group, hour, millijoules, 0))
+    return found
 
 
 def read_written(session: "Session", period: "Period") -> list[Written]:
@@ -96,6 +132,18 @@ def read_written(session: "Session", period: "Period") -> list[Written]:
         [period.start, period.end],
     )
     return [Written(hour, int(amount)) for hour, amount in rows]
+
+
+def _of_team(team: str | None, held: bool, drawn: list[Drawn], beside: Beside) -> TeamEnergy:
+    sums = energy(drawn, beside.energy)
+    costs, carbon = [one.cost_micros for one in sums], [one.carbon_milligrams for one in sums]
+    return TeamEnergy(
+        team,
+        held,
+        sum(one.gpu_millijoules for one in sums),
+        None if None in costs else known_sum(costs),
+        None if None in carbon else known_sum(carbon),
+    )
 
 
 def _stored(row: Storage, period: "Period") -> Stored:

@@ -10,6 +10,7 @@ from analyzer.report.words import UNKNOWN, bytes_words, decimal, money, percent,
 from analyzer.traffic.text import bill_words
 
 LABEL = 16
+NAME, CELL = 26, 17
 MILLIJOULES_PER_TENTH_KWH = 360_000_000
 MILLIGRAMS_PER_TENTH_KG = 100_000
 MILLION = 1_000_000
@@ -19,7 +20,7 @@ def costs_text(costs: Costs, paper: Paper) -> str:
     """Return the text: one paragraph a kind, with what it rests on, and what would make an unknown known."""
     version = f"   rows {costs.version}" if costs.version else ""
     found = [f"costs besides GPUs {costs.period.label}{version}", ""]
-    found += paper.wrap("Beside the ledger: none of it is in its bill, and no team bears a share of it.", "")
+    found += paper.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
     found += ["", *_energy(costs, paper), *_network(costs, paper), *_storage(costs, paper)]
     return paper.page([*found, *_checkpoints(costs, paper), *_hosts(costs, paper)])
 
@@ -33,7 +34,7 @@ def energy_words(one: EnergySum, currency: str) -> str:
     words += f": {money(one.cost_micros, currency)}" if one.cost_micros is not None else "; price unknown: no tariff"
     if one.carbon_milligrams is None:
         return f"{words}; carbon unknown: name a country or region as carbon"
-    return f"{words}, {decimal(nearest(one.carbon_milligrams, MILLIGRAMS_PER_TENTH_KG), 1)} kg CO2e"
+    return f"{words}, {_kg(one.carbon_milligrams)} kg CO2e"
 
 
 def rows_told(one: EnergySum) -> str:
@@ -60,6 +61,16 @@ def costs_json(costs: Costs) -> dict[str, object]:
             }
             for one in costs.energy
         ],
+        "energy_by_team": [
+            {
+                "team": one.team,
+                "held": one.held,
+                "gpu_millijoules": one.millijoules,
+                "cost_micros": one.cost_micros,
+                "carbon_milligrams": one.carbon_milligrams,
+            }
+            for one in costs.energy_by_team
+        ],
         "network": [
             {"locality": one.locality, "bytes": one.bytes, "cost_micros": one.cost_micros, "by": one.source}
             for one in costs.network
@@ -83,7 +94,18 @@ def _energy(costs: Costs, paper: Paper) -> list[str]:
     measured = sum(one.measured_ms for one in costs.energy)
     told = f"counted by the GPUs themselves in {percent(min(measured, costs.gpu_ms), costs.gpu_ms)} of GPU time."
     told += " Hosts, network and disks are not in it. A GPU-hour's price has power in it already: it is not added."
-    return [*found, *paper.labelled("", told, LABEL), ""]
+    return [*found, *paper.labelled("", told, LABEL), "", *_energy_by_team(costs)]
+
+
+def _energy_by_team(costs: Costs) -> list[str]:
+    """Return a table: what the GPUs drew that each team held, its part of the price and of the carbon."""
+    found = [f"  {'ENERGY BY TEAM':<{NAME}}{'kWh at the GPUs':>{CELL}}{'price':>{CELL}}{'kg CO2e':>{CELL}}"]
+    for one in sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules)):
+        name = "nobody (not allocated)" if not one.held else plain(one.team) if one.team else "unmapped"
+        price = money(one.cost_micros, costs.currency)
+        carbon = UNKNOWN if one.carbon_milligrams is None else _kg(one.carbon_milligrams)
+        found.append(f"  {name[: NAME - 1]:<{NAME}}{_kwh(one.millijoules):>{CELL}}{price:>{CELL}}{carbon:>{CELL}}")
+    return [*found, ""]
 
 
 def _network(costs: Costs, paper: Paper) -> list[str]:
@@ -153,6 +175,10 @@ def _source(row: Tariff) -> str:
 
 def _kwh(millijoules: int) -> str:
     return decimal(nearest(millijoules, MILLIJOULES_PER_TENTH_KWH), 1)
+
+
+def _kg(milligrams: int) -> str:
+    return decimal(nearest(milligrams, MILLIGRAMS_PER_TENTH_KG), 1)
 
 
 def _plain(millionths: int) -> str:
