@@ -15,13 +15,17 @@ from analyzer.period import Period
 from analyzer.pricing.beside.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, intensity, near
 from analyzer.pricing.beside.cli import costs as command
 from analyzer.pricing.beside.energy import Drawn, energy
-from analyzer.pricing.beside.reading import Costs, TeamEnergy, read_costs
+from analyzer.pricing.beside.reading import Costs, TeamEnergy, read_costs, read_drawn
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Energy, Host, Storage
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.pricing.beside.text import costs_text
 from analyzer.pricing.book import PriceBook
 from analyzer.report.paper import Paper
 from analyzer.traffic.tariff import Bill, TariffBook
+from collector.tiers.pieces import Span
+from collector.tiers.rolling import planned, roll_hours, roll_minutes
+from collector.tiers.schema import make_tables
+from collector.tiers.tables import tiered
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.pricing.test_charging import site
 
@@ -275,3 +279,25 @@ def test_a_dated_row_holds_in_its_period_alone() -> None:
     assert isinstance(beside, Beside)
     assert [row.covers(moment - 1) for row in beside.rows] == [True]
     assert [row.covers(moment) for row in beside.rows] == [False]
+
+
+def test_hours_that_are_rolled_up_say_what_samples_said() -> None:
+    """Samples expire; what a month drew must not go with them, and no hour may be counted from both."""
+    fleet = Fleet()
+    fleet.own("n1", ["g1"], purchase_option="reserved")
+    fleet.sample("n1", "g1", MONDAY, MONDAY + 3 * HOUR, energy_joules=18_000.5)
+    period = Period(MONDAY, MONDAY + 3 * HOUR, "three hours", "UTC")
+    with fleet.store.session() as session:
+        before = read_drawn(session, period)
+    make_tables(fleet.store)
+    table, rolled = tiered("gpu_samples"), Span(MONDAY, MONDAY + 2 * HOUR)
+    with fleet.store.session() as session:
+        for portion in planned(session, table, rolled):
+            roll_minutes(session, portion)
+        roll_hours(session, table, rolled)
+        session.execute(f"DELETE FROM gpu_samples WHERE started_at < {MONDAY + HOUR}")
+        session.execute(f"INSERT INTO retention VALUES ('gpu_samples', {MONDAY + HOUR}, 1, 'age', {MONDAY + HOUR})")
+        session.execute(f"INSERT INTO tier_marks VALUES (-1, {MONDAY + 2 * HOUR})")
+        assert session.row("SELECT count(*) FROM gpu_hours") == (2,)
+        assert read_drawn(session, period) == before
+    assert [one.millijoules for one in before] == [60 * 18_000_500] * 3
