@@ -30,17 +30,6 @@ class Hosted:
     memory_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """One line: what it is, how much of it, what it cost in millionths (None: not known), and why or by whom."""
-
-    kind: str
-    name: str | None
-    amount: str
-    cost_micros: int | None
-    told: str
-
-
 def storage_micros(row: Storage, start_us: int, end_us: int) -> int:
     """Return what a row's storage costs from one whole hour to another.
 
