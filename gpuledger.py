@@ -68,6 +68,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "money": (
         Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),
+        Command("prices charges", "analyzer.pricing.charging.cli:charges", "what teams are charged, beside the bill"),
+        Command("prices costs", "analyzer.pricing.beside.cli:costs", "energy, carbon, network and storage of a period"),
+        Command("prices import", "analyzer.pricing.importing.cli:bring", "a catalogue's rows as a price file"),
         Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
