@@ -22,9 +22,7 @@ def actions(report: WeekReport, base_url: str | None) -> Actions | None:
     return Actions(
         f"{NUMBERS[len(shown)]} {things} worth doing",
         "saves a week (P50)" if all_priced(shown) else "GPU-hours a week (P50)",
-        tuple(
-            _action(one, amount, report, base_url) for one, amount in zip(shown, amounts, strict=True)
-        ),
+        tuple(_action(one, amount, report, base_url) for one, amount in zip(shown, amounts, strict=True)),
         together,
         bill_words(shown, report.fleet, report.currency, report.period.timezone),
     )

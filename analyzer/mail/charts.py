@@ -25,7 +25,7 @@ COLOURS = {
     "spare": (170, 178, 186),
     "unknown": (125, 100, 165),
 }
-BARS_MOST = 8
+BARS_MOST = 12
 
 
 def chart_size(content: Content) -> tuple[int, int]:
@@ -40,7 +40,7 @@ def chart(content: Content) -> bytes | None:
     classes = content.classes
     if not classes:
         return None
-    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - only who mails pays for it
+    from PIL import Image, ImageDraw, ImageFont
 
     width, height = (SCALE * side for side in chart_size(content))
     image = Image.new("RGB", (width, height), PAPER)
@@ -74,12 +74,12 @@ def _stacked(pen: "ImageDraw", classes: tuple[ClassShare, ...]) -> int:
     return top + (BAR + GAP) * SCALE
 
 
-def _legend(
-    pen: "ImageDraw", font: "FreeTypeFont | ImageFont", classes: tuple[ClassShare, ...], top: int
-) -> int:
+def _legend(pen: "ImageDraw", font: "FreeTypeFont | ImageFont", classes: tuple[ClassShare, ...], top: int) -> int:
     for one in classes:
         side = 14 * SCALE
-        pen.rectangle((MARGIN * SCALE, top + 5 * SCALE, MARGIN * SCALE + side, top + 5 * SCALE + side), COLOURS[one.name])
+        pen.rectangle(
+            (MARGIN * SCALE, top + 5 * SCALE, MARGIN * SCALE + side, top + 5 * SCALE + side), COLOURS[one.name]
+        )
         pen.text(((MARGIN + 22) * SCALE, top + 3 * SCALE), one.name, INK, font)
         pen.text(((WIDTH - MARGIN) * SCALE, top + 3 * SCALE), f"{one.percent} %", INK, font, anchor="ra")
         top += ROW * SCALE

@@ -34,14 +34,18 @@ def mail_html(content: Content, footer: Footer, chart_id: str | None) -> str:
     Links that are none of http and https are left out: a mail carries no other.
     """
     width, height = chart_size(content)
-    return environment().get_template("mail.html").render(
-        content=content,
-        footer=footer,
-        chart_id=chart_id,
-        chart_width=width,
-        chart_height=height,
-        is_link=_is_link,
-        class_of=_classes(content),
+    return (
+        environment()
+        .get_template("mail.html")
+        .render(
+            content=content,
+            footer=footer,
+            chart_id=chart_id,
+            chart_width=width,
+            chart_height=height,
+            is_link=_is_link,
+            class_of=_classes(content),
+        )
     )
 
 

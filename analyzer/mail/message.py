@@ -1,10 +1,10 @@
 """The e-mail as it travels: multipart/related of a text with its HTML twin, and the one picture; headers that hold.
 
-    multipart/related
-        multipart/alternative
-            text/plain      the whole mail in words
-            text/html       the same words, and cid:chart
-        image/png           inline
+multipart/related
+    multipart/alternative
+        text/plain      the whole mail in words
+        text/html       the same words, and cid:chart
+    image/png           inline
 """
 
 import hashlib
@@ -99,9 +99,7 @@ def _twins(text: str, html: str) -> EmailMessage:
 
 def _picture(picture: bytes, chart_id: str) -> EmailMessage:
     found = EmailMessage(policy=SMTP)
-    found.set_content(
-        picture, "image", "png", disposition="inline", filename="where-it-went.png", cid=f"<{chart_id}>"
-    )
+    found.set_content(picture, "image", "png", disposition="inline", filename="where-it-went.png", cid=f"<{chart_id}>")
     _plain_part(found)
     return found
 

@@ -5,13 +5,13 @@ from datetime import date
 from analyzer.mail.content import Budget, Extras, Section, Table
 from analyzer.period import local
 from analyzer.report.record_text import record_words
+from analyzer.report.rounding import nearest
 from analyzer.report.savings_text import came_words, predicted_words
 from analyzer.report.sentences import judged_words, unpriced_words
 from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import silent_words, status_words
 from analyzer.report.words import MICROS, NO_BREAK, counted, day, decimal, gpu_hours, money, plain, symbol
-from analyzer.report.rounding import nearest
 
 CHECKED_SHOWN = 3
 NODES_SHOWN = 3
