@@ -97,7 +97,7 @@ class Entry:
         """Return a list of texts, empty where it is left out."""
         value = self._values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-            raise ConfigError(f"{self.where}: {key!r} must be a list of texts, such as [\"one\", \"two\"]")
+            raise ConfigError(f'{self.where}: {key!r} must be a list of texts, such as ["one", "two"]')
         return tuple(value)
 
     def texts(self, key: str) -> dict[str, str]:

@@ -97,7 +97,7 @@ def mail(argv: list[str]) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     options = parser.parse_args(argv)
     site = Site.of(options.store, options.config)
-    if not site.store.exists():
+    if not site.store.exists() and not load(site.config, os.environ).lake.startswith("postgres:"):
         raise ConfigError(f"there is no store {site.store}; name it with --store")
     with site.registry() as registry:
         for address, stops in ((options.stop, True), (options.resume, False)):

@@ -155,12 +155,14 @@ class Mails:
             & (SENDS.c.period_end < mail.period_end)
         )
         with self._database.writing() as connection:
-            made = connection.execute(self._database.insert(SENDS).values(**values).on_conflict_do_nothing()).rowcount
-            if made:
-                took = _ended("dropped", now, f"not sent in time; {mail.period} took its place")
-                connection.execute(update(SENDS).where(older).values(took))
-                connection.execute(delete(SENDS).where(SENDS.c.made_at < now - KEPT_US))
-            return bool(made)
+            # The number of rows is not told by all drivers where a conflict left the row out.
+            row = self._database.insert(SENDS).values(**values).on_conflict_do_nothing().returning(SENDS.c.period)
+            if connection.execute(row).first() is None:
+                return False
+            took = _ended("dropped", now, f"not sent in time; {mail.period} took its place")
+            connection.execute(update(SENDS).where(older).values(took))
+            connection.execute(delete(SENDS).where(SENDS.c.made_at < now - KEPT_US))
+            return True
 
     def made(self, subscription: str, period: str) -> Send | None:
         """Return what became of a period's mail, or None where none was made."""
