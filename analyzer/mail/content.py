@@ -72,11 +72,11 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """How a team stands in the month: spent so far and likely by its end, in millionths; over it or not."""
+class Month:
+    """How a team stands in the month: spent so far and likely by its end (None: not known yet), in millionths."""
 
     so_far_micros: int
-    month_end_micros: int
+    month_end_micros: int | None
     is_over: bool = False
 
 
@@ -84,12 +84,13 @@ class Budget:
 class Extras:
     """What other parts of the ledger add to a week; each is left out whole while nobody gives it.
 
-    `budgets` are by team, and None is the time that nobody held; without one for every row of the table no column of
-    it is shown. `invoice` says how the prices compare with the invoice.
+    `months` are the rows of the fleet's teams by team and whether it was held; `month` is the one of a team's own mail.
+    `invoice` says how the prices compare with the invoice.
     """
 
-    budgets: Mapping[str | None, Budget] = field(default_factory=dict)
+    months: Mapping[tuple[str | None, bool], Month] = field(default_factory=dict)
     over_budget: tuple[str, ...] = ()
+    month: Section | None = None
     anomalies: Section | None = None
     requests: Section | None = None
     energy: Section | None = None

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from analyzer.mail.compose import compose
-from analyzer.mail.content import Content, Extras
+from analyzer.mail.content import Content
 from analyzer.mail.editions import Edition, edition_message
 from analyzer.mail.errors import MailError
+from analyzer.mail.joined import Joined
 from analyzer.mail.settings import MailSettings
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.unsubscribe import stop_token
 from analyzer.period import Calendar, Period, local
 from analyzer.reading import Reader
 from analyzer.report.coverage import hours
-from analyzer.report.week import WeekReport
 from collector.registry import Mails, Queued, Subscription
 
 DAY_US = 86_400_000_000
@@ -30,21 +30,16 @@ class Made:
     left_out: list[str] = field(default_factory=list)
 
 
-def extras_of(reader: Reader, report: WeekReport, team: str | None) -> Extras:
-    """Return what budgets, anomalies, capacity requests, energy and the invoice add; here they are joined to mails."""
-    del reader, report, team  # nothing is joined yet
-    return Extras()
-
-
 def contents(reader: Reader, period: Period, teams: set[str | None], base_url: str | None) -> dict[str | None, Content]:
     """Return what the mails say, by team (None: the fleet); the ledger is read once for all of them."""
     report = reader.week(period)
     price = oldest_price(reader, period)
     facts = team_facts(reader.session, reader.calendar.before(period), period) if teams - {None} else None
+    joined = Joined.read(reader, period)
     found: dict[str | None, Content] = {}
     for team in teams:
         own = report if team is None or facts is None else of_team(report, team, facts)
-        more = extras_of(reader, own, team)
+        more = joined.extras(team)
         found[team] = compose(own, team=team, oldest_price=price, extras=more, base_url=base_url)
     return found
 

@@ -2,16 +2,28 @@
 
 from datetime import date
 
-from analyzer.mail.content import Budget, Extras, Section, Table
+from analyzer.mail.content import Extras, Month, Section, Table
 from analyzer.period import local
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
 from analyzer.report.savings_text import came_words, predicted_words
 from analyzer.report.sentences import judged_words, unpriced_words
+from analyzer.report.table import column_like
 from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import silent_words, status_words
-from analyzer.report.words import MICROS, NO_BREAK, counted, day, decimal, gpu_hours, money, plain, symbol
+from analyzer.report.words import (
+    MICROS,
+    NO_BREAK,
+    UNKNOWN,
+    counted,
+    day,
+    decimal,
+    gpu_hours,
+    money,
+    plain,
+    symbol,
+)
 
 CHECKED_SHOWN = 3
 NODES_SHOWN = 3
@@ -46,22 +58,57 @@ def _checked(report: WeekReport) -> Section:
 
 def _teams(report: WeekReport, extras: Extras) -> Section | None:
     if not report.teams:
-        return None
+        return extras.month
     printed = team_lines(report)
-    keys: list[str | None] = [row.team if row.held else None for row in report.teams]
     sign = symbol(report.currency).strip()
     is_priced = printed[0].money is not None
-    budgets = [extras.budgets.get(key) for key in keys]
-    shown = [budget for budget in budgets if budget is not None]
-    has_budgets = bool(shown) and len(shown) == len(keys)
     head = ("", f"week {sign}" if is_priced else "GPU-hours", f"avoidable {sign if is_priced else 'h'}", "useful")
-    rows = []
-    for place, line in enumerate(printed):
-        is_total = place == len(printed) - 1
-        own = (plain(line.name), line.money if line.money is not None else line.hours, line.avoidable, line.useful)
-        rows.append(own + (_budget(shown if is_total else shown[place : place + 1]) if has_budgets else ()))
-    more = ("month so far", "month-end") if has_budgets else ()
-    return Section("teams", extras.over_budget if has_budgets else (), Table(head + more, tuple(_folded(rows))))
+    rows = {
+        (row.team, row.held): (
+            _name((row.team, row.held)),
+            line.money if line.money is not None else line.hours,
+            line.avoidable,
+            line.useful,
+        )
+        for row, line in zip(report.teams, printed, strict=False)
+    }
+    last = printed[-1]
+    total = (last.name, last.money if last.money is not None else last.hours, last.avoidable, last.useful)
+    if not extras.months:
+        return Section("teams", (), Table(head, tuple(_folded([*rows.values(), total]))))
+    keys = _with_idle(list(rows), extras)
+    more, columns = _months([extras.months.get(key, Month(0, 0)) for key in keys])
+    shown = [*(rows.get(key, (_name(key), "0", UNKNOWN, UNKNOWN)) for key in keys), total]
+    table = [(*row, *column) for row, column in zip(shown, columns, strict=True)]
+    return Section("teams", extras.over_budget, Table(head + more, tuple(_folded(table))))
+
+
+def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:
+    """Return the week's rows, and before what nobody held those that the month knows and this week does not."""
+    absent = [key for key in extras.months if key not in keys]
+    held = [key for key in keys if key[1]] + [key for key in absent if key[1]]
+    return held + [key for key in [*keys, *absent] if not key[1]]
+
+
+def _name(key: tuple[str | None, bool]) -> str:
+    team, held = key
+    return "nobody" if not held else plain(team) if team is not None else "unmapped"
+
+
+def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns of the month, each summing to its last row; the end is left out where one is not known."""
+    so_far = _column([month.so_far_micros for month in months])
+    ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
+    if len(ends) < len(months):
+        return ("month so far",), [(cell,) for cell in so_far]
+    marks = [*(OVER if month.is_over else "" for month in months), ""]
+    expected = [cell + mark for cell, mark in zip(_column(ends), marks, strict=True)]
+    return ("month so far", "month-end"), list(zip(so_far, expected, strict=True))
+
+
+def _column(exact: list[int]) -> list[str]:
+    total = nearest(sum(exact), MICROS)
+    return [*column_like(total, exact, MICROS, 0), decimal(total, 0)]
 
 
 def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -69,14 +116,7 @@ def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     if len(rows) <= TEAMS_SHOWN + 1:
         return rows
     left = len(rows) - 1 - TEAMS_SHOWN
-    return [*rows[:TEAMS_SHOWN], (f"{left:,} more, see the page", *[""] * (len(rows[0]) - 1)), rows[-1]]
-
-
-def _budget(budgets: list[Budget]) -> tuple[str, str]:
-    so_far = sum(budget.so_far_micros for budget in budgets)
-    ends = sum(budget.month_end_micros for budget in budgets)
-    over = OVER if len(budgets) == 1 and budgets[0].is_over else ""
-    return decimal(nearest(so_far, MICROS), 0), decimal(nearest(ends, MICROS), 0) + over
+    return [*rows[:TEAMS_SHOWN], (f"and {left:,} more", *[""] * (len(rows[0]) - 1)), rows[-1]]
 
 
 def _corrections(report: WeekReport) -> Section:

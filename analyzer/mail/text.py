@@ -51,13 +51,9 @@ def _actions(content: Content, paper: Paper) -> list[str]:
 
 
 def _action(number: int, action: Action, paper: Paper) -> list[str]:
-    width = paper.width - 2
-    title = paper.wrap(f"{action.owner}  {action.title} ({action.id})", f"  {number} ", " " * 4)
-    room = width - len(title[0])
-    if room > len(action.saves):
-        title[0] += action.saves.rjust(room)
-    else:
-        title.append(action.saves.rjust(width))
+    narrow = Paper(paper.width - len(action.saves) - 1)
+    title = narrow.wrap(f"{action.owner}  {action.title} ({action.id})", f"  {number} ", " " * 4)
+    title[0] += action.saves.rjust(max(1, paper.width - 2 - len(title[0])))
     return [
         *title,
         *paper.wrap(action.evidence, " " * 4),

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from analyzer.mail.compose import compose
-from analyzer.mail.content import Budget, Content, Extras, Footer, Section
+from analyzer.mail.content import Content, Extras, Footer, Month, Section
 from analyzer.mail.html import mail_html
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.text import mail_text
@@ -146,11 +146,9 @@ def test_what_nobody_gives_is_left_out_whole(week: WeekReport) -> None:
 
 def test_what_others_add_has_its_place(week: WeekReport) -> None:
     """Energy, anomalies, requests, budgets and the invoice come from other parts of the ledger."""
-    budgets: dict[str | None, Budget] = {
-        row.team if row.held else None: Budget(10_000_000, 40_000_000, row.team == "team-vision") for row in week.teams
-    }
+    months = {(row.team, row.held): Month(10_400_000, 40_000_000, row.team == "team-vision") for row in week.teams}
     extras = Extras(
-        budgets=budgets,
+        months=months | {("team-idle", True): Month(7_000_000, 9_000_000)},
         over_budget=("team-vision is over.",),
         energy=Section("energy", ("11.29 MWh at the GPUs.",)),
         anomalies=Section("out of the ordinary", ("ranker-serve costs twice as much.",)),
@@ -165,7 +163,13 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
     ]
     text = mail_text(content, FOOTER)
     assert "40 !" in text
-    assert "200" in text  # five rows of 40 sum to the total
+    (teams,) = [section.table for section in content.sections if section.title == "teams"]
+    assert teams is not None
+    for column in (4, 5):
+        *rows, total = [units(row[column].removesuffix(" !")) for row in teams.rows]
+        assert sum(rows) == total
+    assert teams.rows[-3][0] == "team-idle"  # it held nothing this week, and its month counts
+    assert teams.rows[-2][0] == "nobody"
     assert "matched its invoice" in " ".join(text.split())
     assert "40 !" in mail_html(content, FOOTER, None)
 

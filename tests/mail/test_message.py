@@ -171,7 +171,7 @@ def test_a_fleet_of_a_thousand_teams_fits(week: WeekReport) -> None:
         ),
     )
     mail = parsed(edition_message(FLEET, compose(many), SETTINGS, None, MADE_AT))
-    assert "1,210 more, see the page" in part(mail, "text/plain").get_content()
+    assert "and 1,210 more" in part(mail, "text/plain").get_content()
 
 
 def test_each_address_of_each_list_has_an_id_of_its_own(week: WeekReport) -> None:
