@@ -19,7 +19,6 @@ from analyzer.mail.unsubscribe import subscription_id
 from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.words import moment
-from analyzer.toml_entry import Entry, read_toml
 from collector.access.opening import registry_of
 from collector.config import load
 from collector.registry import Mails, Registry, Send
@@ -47,8 +46,7 @@ class Site:
         path = store or load(config, os.environ).store
         beside = path.parent / BESIDE
         file = config or (beside if beside.exists() else None)
-        content = Entry("the settings", {}, TABLES) if file is None else read_toml(file, TABLES)
-        return cls(path, file, Settings.read(file), MailSettings.of(content, file.parent if file else Path()))
+        return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
 
     def registry(self) -> Registry:
         """Open its registry."""

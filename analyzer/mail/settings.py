@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
-from analyzer.toml_entry import Entry
+from analyzer.toml_entry import Entry, read_toml
 
 TABLE = "mail"
 ENVIRONMENT = "GPULEDGER_MAIL_"
@@ -118,6 +118,16 @@ class MailSettings:
         if not text:
             raise ConfigError(f"[{TABLE}] password_file {self.password_file} is empty")
         return text
+
+    @classmethod
+    def read(cls, path: Path | None, known: Collection[str]) -> "MailSettings":
+        """Return the settings of a file with those tables, or the defaults without one, variables over both.
+
+        Raises:
+            ConfigError: as of() does, or the file cannot be read.
+        """
+        content = Entry("the settings", {}, known) if path is None else read_toml(path, known)
+        return cls.of(content, path.parent if path is not None else Path())
 
     @classmethod
     def of(cls, content: Entry, directory: Path, environ: Mapping[str, str] | None = None) -> "MailSettings":

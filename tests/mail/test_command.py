@@ -86,7 +86,10 @@ def test_it_is_sent_once_and_says_what_the_report_says(run: Run, served: Served)
         compared += 1
     assert compared == 6
     assert "67,738   100.0" in fleet
-    assert "team-vision" not in text_of(mails["nlp@example.com"])
+    assert "month so far" in fleet
+    own = text_of(mails["nlp@example.com"])
+    assert "2026-11 so far: " in own
+    assert "team-vision" not in own
     code, out, _ = run("report", "week", "--mail")
     assert code == 0
     assert "was sent it before" in out

@@ -161,7 +161,11 @@ def test_a_fleet_of_a_thousand_teams_fits(week: WeekReport) -> None:
     """The table is cut, and says so; its total is that of all."""
     many = replace(
         week,
-        teams=tuple(replace(row, team=f"team-{number:04d}-{'x' * 80}") for number in range(250) for row in week.teams),
+        teams=tuple(
+            replace(row, team=f"team-{number:04d}-{place}-{'x' * 80}")
+            for number in range(250)
+            for place, row in enumerate(week.teams)
+        ),
         breakdown=replace(
             week.breakdown,
             entries=tuple(
