@@ -78,6 +78,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("access", "collector.access.cli:access", "keys of hosts, people and programs; who read what"),
         Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),
         Command("doctor", "analyzer.cli:doctor", "check the ledger's invariants on a store"),
+        Command("mail", "analyzer.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -95,6 +95,13 @@ class Entry:
             raise ConfigError(f"{self.where}: {key!r} must be a text in quotes, not {value!r}")
         return value
 
+    def text_list(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts, empty where it is left out."""
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+            raise ConfigError(f'{self.where}: {key!r} must be a list of texts, such as ["one", "two"]')
+        return tuple(value)
+
     def texts(self, key: str) -> dict[str, str]:
         """Return a table of texts, empty where it is left out."""
         value = self._values.get(key, {})

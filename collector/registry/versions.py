@@ -7,6 +7,8 @@ from sqlalchemy import text
 
 from collector.errors import RegistryError
 from collector.registry.database import SCHEMA
+from collector.registry.mail_tables import MAIL_VERSION
+from collector.registry.mail_tables import STATEMENTS as MAIL
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -60,7 +62,11 @@ def _first(database: "Database") -> tuple[str, ...]:
     return _TABLES + (_POSTGRES_GUARDS if database.is_postgres else _SQLITE_GUARDS)
 
 
-VERSIONS = {1: _first}
+def _mails(_: "Database") -> tuple[str, ...]:
+    return MAIL
+
+
+VERSIONS = {1: _first, MAIL_VERSION: _mails}
 
 
 def migrate(database: "Database") -> None:
