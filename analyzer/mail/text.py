@@ -89,5 +89,5 @@ def _foot(content: Content, footer: Footer, paper: Paper) -> list[str]:
     if footer.stop_url:
         found.append(f"Stop: {footer.stop_url}")
     if footer.stop_address:
-        found.append(f"or write to {footer.stop_address}")
+        found.append(f"{'or' if footer.stop_url else 'To stop:'} write to {footer.stop_address}")
     return found
