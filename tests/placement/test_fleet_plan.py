@@ -11,7 +11,7 @@ from analyzer.placement.fleet_plan import planned, plans
 from analyzer.placement.fleet_problem import fleet_problem
 from analyzer.placement.proposal import Saved
 from analyzer.placement.saving import WEEK_US
-from analyzer.placement.site import Host, Site
+from analyzer.placement.site import Host, Site, read_site
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _host, small_site
 from tests.ledger.fleet import priced
@@ -34,7 +34,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def test_a_run_that_waits_for_the_spine_is_given_the_free_nodes_of_one_rack(session: Session) -> None:
     """From the store to the change: what it lost is the ledger's, where it goes are nodes that nobody has."""
-    (one,) = [(g, p) for g, p in plans(session, T, END) if p.kind == "co_locate"]
+    (one,) = [(g, p) for g, p in plans(session, read_site(session, T, END), T, END) if p.kind == "co_locate"]
     grounds, proposal = one
     lost = session.rows(
         "SELECT sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger WHERE run_id = 'slurm/alpha/crossing' "
