@@ -30,9 +30,11 @@ from analyzer.report.paper import Paper
 from analyzer.report.recommendation_files import ticket
 from analyzer.report.recommendation_text import recommendation_text
 from collector.store.session import Session
-from tests.analyzer.small_site import END, IDLE, T, _host, small_site
+from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _exchange, _host, small_site
 from tests.api.test_no_samples import FACTS
-from tests.ledger.fleet import HOUR, Fleet, priced
+from tests.ledger.fleet import DAY, HOUR, Fleet, priced
+from tests.notices.fleets import TRAINING
+from tests.placement.test_kinds_of_fleets import on_demand
 
 CROSSING = "slurm/alpha/crossing"
 PERIOD = Period(T, T + WEEK_US, "2025-W46", "UTC")
@@ -102,6 +104,32 @@ def test_of_two_that_answer_one_loss_one_stands_and_names_the_other(
     assert Advice.model_validate(advice_data(best)).alternatives[0].id == other.id
 
 
+def test_a_run_whose_ranks_are_in_order_is_moved_once_to_the_hosts_of_the_plan() -> None:
+    """Its finding's own rule proposes a rack, too: one change under one id, and the plan knows who else wants it."""
+    fleet = Fleet()
+    for node in ("r0", "r1"):
+        _exchange(fleet, "slurm/alpha/inside", node, "rack-1", int(node[1:]), 10)
+    for rank, node in enumerate(CROSSING_HOSTS):
+        _exchange(fleet, CROSSING, node, f"rack-{1 + rank // 4}", rank, 2.5)
+    for number in range(4):
+        (gpu,) = _host(fleet, f"y{number}", "rack-2")
+        fleet.sample(f"y{number}", gpu, T, END, **IDLE)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        found = findings(session, T, END)
+        ((alone,), (one,)) = (
+            [each for each in recommendations(session, found, T, END, wanted) if each.cause == "cross_rack"]
+            for wanted in (Wanted(), PLANNED)
+        )
+    assert (alone.kind, one.kind, one.id) == ("co_locate", "co_locate", alone.id)
+    assert one.title == "run in one rack, rack-2, instead of 2"
+    assert one.move is not None
+    assert one.move.to is not None
+    assert set(one.move.to.nodes) == {*CROSSING_HOSTS[4:], "y0", "y1", "y2", "y3"}
+    assert "#SBATCH --nodelist=" in one.artefact
+    fleet.store.close()
+
+
 def test_a_run_is_advised_of_the_ledger_alone() -> None:
     """Its page comes at once however much is kept: no sample, no notice, no plan, and only its own findings."""
     fleet = small_site()
@@ -138,6 +166,24 @@ def test_a_server_makes_one_plan_of_one_state_of_the_ledger(made: tuple[Fleet, S
     plan = first(session, known, T, END)
     assert second(session, known, T, END) is plan
     assert second(session, known, T, END - HOUR) is not plan
+
+
+def test_spot_is_judged_by_the_prices_of_the_site(tmp_path: Path) -> None:
+    """A ledger that has no price of spot leaves the question open; the price file answers it."""
+    fleet, _ = on_demand(tmp_path, taken=4)
+    fleet.analyze(now=T + DAY)
+    day = Period(T, T + DAY, "Monday", "UTC")
+    with fleet.store.session() as session:
+        minutes = [(TRAINING, hour, 10**9) for hour in range(T, T + DAY, HOUR)]
+        session.load("checkpoints", ("run_id", "minute", "written_bytes"), minutes)
+        session.execute("UPDATE ledger SET state = 'checkpointing', cause = 'storage' WHERE run_id = ? AND hour = ?",
+                        [TRAINING, T])  # fmt: skip
+        kinds = [
+            {one.kind for one in Reader(session, settings).all_advice([], day)}
+            for settings in (Settings(), Settings(prices=tmp_path / "prices.toml"))
+        ]
+    assert ["spot" in each for each in kinds] == [False, True]
+    fleet.store.close()
 
 
 def _moves(run: str, milliseconds: int, cause: str = "cross_rack") -> tuple[Grounds, Proposal]:
