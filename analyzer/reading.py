@@ -229,8 +229,9 @@ class Reader:
 
     def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
         """Return also what a guard holds back, and what is instead of a better one, each with its reason."""
-        wanted = self.wanting.of_run(self.session) if of_run else self.wanting.of_fleet(self.session)
-        priced = by_saving(self.judges.recommendations(self.session, found, period.start, period.end, wanted))
+        priced = by_saving(
+            self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
+        )
         gpus = sum(sku.gpus for sku in fleet(self.session, period))
         now = newest_hour_end(self.session) or period.end
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
@@ -251,7 +252,10 @@ class Reader:
             LedgerError: the period has none of this id.
         """
         found, case = self.findings(period), self.case(period)
-        finding = _finding_of(found, finding_id)
+        absent = (
+            f"this period has no finding {finding_id!r}: gpuledger findings lists them; --since names another period"
+        )
+        finding = by_id(found, finding_id or "", absent)
         return Explained(
             finding,
             self.settings.currency,
@@ -353,8 +357,3 @@ def formatted(text: str, form: str, title: str) -> str:
     if form == "svg":
         return picture(text, title)
     return f"```text\n{text}```\n" if form == "markdown" else text
-
-
-def _finding_of(found: list[Finding], subject: str | None) -> Finding:
-    absent = f"this period has no finding {subject!r}: gpuledger findings lists them; --since names another period"
-    return by_id(found, subject or "", absent)

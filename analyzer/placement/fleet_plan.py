@@ -179,7 +179,7 @@ class _Placed:
         )
         proposal = Proposal(
             kind="consolidate",
-            title=f"empty {node}: its {len(runs)} small {'run goes' if len(runs) == 1 else 'runs go'} where others are",
+            title=f"put its {'small run' if len(runs) == 1 else f'{len(runs)} small runs'} beside others: a free node",
             from_=f"{gpus} of {host.gpus} GPUs of {node}",
             to=f"free GPUs of {', '.join(targets)}",
             why=f"a gang needs whole nodes; {node} would be one, free or to be shut down",

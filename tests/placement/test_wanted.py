@@ -14,6 +14,7 @@ from analyzer.api.generation import ByGeneration, Generations
 from analyzer.config import Settings
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
+from analyzer.judges import Judges
 from analyzer.period import Period
 from analyzer.placement.advice_settings import Advising
 from analyzer.placement.advise import recommendations
@@ -21,8 +22,8 @@ from analyzer.placement.fleet_plan import plans
 from analyzer.placement.grounds import Grounds
 from analyzer.placement.planned import against
 from analyzer.placement.proposal import Proposal
+from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import ASSUMED, WEEK_US
-from analyzer.placement.site import read_site
 from analyzer.placement.wanted import OF_RUN, Wanted
 from analyzer.placement.wanting import Wanting
 from analyzer.reading import Reader
@@ -156,16 +157,25 @@ def test_the_settings_say_for_how_long_a_plan_is_searched(session: Session, foun
     assert "co_locate" not in kinds
 
 
-def test_a_server_makes_one_plan_of_one_state_of_the_ledger(made: tuple[Fleet, Settings], session: Session) -> None:
-    """Pages, reports and the API ask for the same: the second is answered by what the first made."""
-    wanting = Wanting(made[1], ByGeneration(Generations(made[1])))
-    first, second = (wanting.of_fleet(session).plan for _ in range(2))
-    assert first is not None
-    assert second is not None
-    known = read_site(session, T, END)
-    plan = first(session, known, T, END)
-    assert second(session, known, T, END) is plan
-    assert second(session, known, T, END - HOUR) is not plan
+def test_a_server_makes_the_fleets_list_once_of_one_state_of_the_ledger(made: tuple[Fleet, Settings]) -> None:
+    """Pages, reports and the API ask for the same: one answers the others by what it made; a run's is its own."""
+    kept, asked = ByGeneration(Generations(made[1])), list[bool]()
+
+    def recommend(session: Session, found: list[Finding], start: int, end: int, wanted: Wanted) -> list[Recommendation]:
+        asked.append(wanted.is_of_fleet)
+        return recommendations(session, found, start, end, wanted)
+
+    judges = replace(Judges.own(), recommendations=recommend)
+    day = Period(T, T + DAY, "Monday", "UTC")
+    lists = []
+    with made[0].store.session() as session:
+        for _ in range(2):
+            reader = Reader(session, made[1], judges, kept=kept)
+            lists.append(reader.all_advice(reader.findings(day), day))
+        assert (asked, lists[0]) == ([True], lists[1])
+        reader.run("crossing")
+        reader.all_advice(reader.findings(day)[1:], day)
+        assert asked == [True, False, True]
 
 
 def test_spot_is_judged_by_the_prices_of_the_site(tmp_path: Path) -> None:
