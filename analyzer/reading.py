@@ -31,9 +31,9 @@ from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
 from analyzer.report.finding_view import Explained
-from analyzer.report.html import finding_html, text_html, week_html
+from analyzer.report.formatted import formatted
+from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
-from analyzer.report.picture import picture
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
@@ -348,12 +348,3 @@ class Reader:
         if request.what == "recommend":
             return list_answer(listed, request.subject, request.format, paper, request.top)
         return one_answer(listed, request.subject, request.format, paper)
-
-
-def formatted(text: str, form: str, title: str) -> str:
-    """Return a text report as it is, as one HTML document, as a picture of a terminal, or fenced for Markdown."""
-    if form == "html":
-        return text_html(title, text)
-    if form == "svg":
-        return picture(text, title)
-    return f"```text\n{text}```\n" if form == "markdown" else text
