@@ -1,7 +1,6 @@
 """The analyzer's commands: those that make and check the ledger here; those that read it live beside the reports."""
 
 import argparse
-import os
 import time
 from pathlib import Path
 
@@ -9,13 +8,10 @@ from analyzer.analysis import Analysis
 from analyzer.analysis import analyze as bring_up_to_date
 from analyzer.casebook.by_command import where
 from analyzer.casebook.cli import judge, mute
-from analyzer.config import BESIDE
 from analyzer.doctor.cli import doctor
-from analyzer.errors import ConfigError
 from analyzer.placement.life.cli import accept, reject
 from analyzer.placement.life.keep import keep_recommendations
 from analyzer.report.cli import budgets, compare, explain, findings, findings_explain, recommend, report, savings, show
-from collector.config import load
 from collector.store.database import Store
 
 __all__ = [
@@ -37,6 +33,7 @@ __all__ = [
 ]
 
 OK = 0
+BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"
 
 
 def analyze(argv: list[str]) -> int:
@@ -44,8 +41,7 @@ def analyze(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger analyze", description=analyze.__doc__)
     _add_store(parser)
     options = parser.parse_args(argv)
-    path, settings = where(options)
-    _refuse_shared_lake(path, options.config)
+    path, settings = where(options, BOOKED_BY)
     began = time.monotonic()
     now_us = time.time_ns() // 1000
     with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
@@ -53,20 +49,6 @@ def analyze(argv: list[str]) -> int:
         keep_recommendations(store, settings, now_us)
     print(_done(done, time.monotonic() - began))
     return OK
-
-
-def _refuse_shared_lake(store: Path, config: Path | None) -> None:
-    """Refuse to book beside the analyzers of a lake that several hosts share.
-
-    Raises:
-        ConfigError: the store's settings name such a lake; its samples are not in the store's file.
-    """
-    beside = store.parent / BESIDE
-    if load(config or (beside if beside.exists() else None), os.environ).lake.startswith("postgres:"):
-        raise ConfigError(
-            f"the samples of {store} are in a lake that its settings share with other hosts: gpuledger serve --only "
-            "analyzer books them, in turn with the others"
-        )
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:

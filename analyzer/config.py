@@ -10,7 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from analyzer.budgets.book import BudgetBook
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
-from analyzer.placement.guard_settings import TABLE, guards_of
+from analyzer.placement.advice_settings import DEFAULT as AS_ADVISED
+from analyzer.placement.advice_settings import Advising
+from analyzer.placement.guard_settings import TABLE, advising_of, guards_of
 from analyzer.placement.guards import DEFAULT, Guards
 from analyzer.pricing.book import PriceBook
 from analyzer.serving.policy import PolicyBook
@@ -22,6 +24,7 @@ TABLES = ("agent", "collector", "analyzer", TABLE, "mail")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "tariffs", "services", "budgets")  # beside the settings that name them
+OWN_TABLE = ("guards", "advising")  # what [placement] says
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -47,6 +50,7 @@ class Settings:
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
     guards: Guards = field(default=DEFAULT, metadata=_about("the table [placement]"))
+    advising: Advising = field(default=AS_ADVISED, metadata=_about("of the table [placement] what is no guard"))
 
     def __post_init__(self) -> None:
         try:
@@ -102,7 +106,8 @@ class Settings:
         content = Entry("the settings", {}, TABLES) if path is None else read_toml(path, TABLES)
         around = os.environ if environ is None else environ
         settings = cls() if path is None else _from_file(cls(), content, path)
-        return replace(_from_environment(settings, around), guards=guards_of(content, around))
+        guards, advising = guards_of(content, around), advising_of(content, around)
+        return replace(_from_environment(settings, around), guards=guards, advising=advising)
 
     @classmethod
     def beside(cls, store: Path, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -112,8 +117,8 @@ class Settings:
 
 
 def _own_keys() -> list[str]:
-    """Return the keys of [analyzer]; the guards have a table of their own."""
-    return [key.name for key in fields(Settings) if key.name != "guards"]
+    """Return the keys of [analyzer]; what recommendations are made by has a table of its own."""
+    return [key.name for key in fields(Settings) if key.name not in OWN_TABLE]
 
 
 def _from_file(settings: Settings, content: Entry, path: Path) -> Settings:

@@ -32,6 +32,17 @@ def whole(variable: str, text: str) -> int:
     return int(text)
 
 
+def is_true(variable: str, text: str) -> bool:
+    """Return a variable's text as true or false.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if text not in ("true", "false"):
+        raise ConfigError(f"{variable} must be true or false, not {text!r}")
+    return text == "true"
+
+
 def _nearest(name: str, prefix: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return ("the nearest is " if close else "known are ") + ", ".join(prefix + key.upper() for key in close or known)

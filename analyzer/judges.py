@@ -7,6 +7,7 @@ from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.wanted import Wanted
 from analyzer.report.run import Point
 from analyzer.timeline import timeline
 from collector.store.session import Session
@@ -14,10 +15,13 @@ from collector.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """What was found, what is advised (no guard has looked at it yet), and how a run went over time."""
+    """What was found, what is advised (no guard has looked at it yet), and how a run went over time.
+
+    What is advised follows from the findings, and from what is wanted: what answers a run's, or the fleet's whole list.
+    """
 
     findings: Callable[[Session, int, int, str | None], list[Finding]]
-    recommendations: Callable[[Session, list[Finding], int, int], list[Recommendation]]
+    recommendations: Callable[[Session, list[Finding], int, int, Wanted], list[Recommendation]]
     timeline: Callable[[Session, str, int], Sequence[Point]]
 
     @classmethod

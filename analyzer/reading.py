@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from time import time_ns
 from typing import Literal, get_args
 
+from analyzer.api.generation import ByGeneration
 from analyzer.argument.argue import argue
 from analyzer.budgets.month import MonthReport
 from analyzer.budgets.reading import read_month
@@ -21,6 +22,7 @@ from analyzer.period import Calendar, Period
 from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.wanting import Wanting
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
@@ -29,9 +31,9 @@ from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
 from analyzer.report.finding_view import Explained
-from analyzer.report.html import finding_html, text_html, week_html
+from analyzer.report.formatted import formatted
+from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
-from analyzer.report.picture import picture
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
@@ -133,6 +135,7 @@ class Reader:
     settings: Settings
     judges: Judges = field(default_factory=Judges.own)
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
+    kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _found: dict[tuple[int, int], list[Finding]] = field(default_factory=dict, repr=False, compare=False)
     _looked: dict[tuple[int, int], Looked] = field(default_factory=dict, repr=False, compare=False)
@@ -186,9 +189,8 @@ class Reader:
     def week(self, period: Period) -> WeekReport:
         """Return the report of a period."""
         found = self.findings(period)
-        report = week_report(
-            self.session, period, self.calendar, self.settings.currency, found, self.advice(found, period)
-        )
+        advice = self.advice(found, period)
+        report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
         return replace(report, checked=checked(self.session, period)).named(self.settings.cluster)
 
     def run(self, text: str) -> RunReport:
@@ -198,7 +200,7 @@ class Reader:
         found = self.judges.findings(self.session, span.start, span.end, run_id)
         points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
         facts = run_facts(self.session, run_id)
-        advice, currency = self.advice(found, span), self.settings.currency
+        advice, currency = self.run_advice(found, span), self.settings.currency
         return run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
@@ -216,9 +218,20 @@ class Reader:
         """Return what the analyzer recommends now against these findings, most saved first."""
         return [one for one in self.all_advice(found, period) if one.stands]
 
-    def all_advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+    def run_advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return what answers one run's findings now: at once, for no sample is looked at, and no plan is made."""
+        return [one for one in self.all_advice(found, period, of_run=True) if one.stands]
+
+    @property
+    def wanting(self) -> Wanting:
+        """What recommendations are made by."""
+        return Wanting(self.settings, self.kept)
+
+    def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
         """Return also what a guard holds back, and what is instead of a better one, each with its reason."""
-        priced = by_saving(self.judges.recommendations(self.session, found, period.start, period.end))
+        priced = by_saving(
+            self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
+        )
         gpus = sum(sku.gpus for sku in fleet(self.session, period))
         now = newest_hour_end(self.session) or period.end
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
@@ -239,7 +252,10 @@ class Reader:
             LedgerError: the period has none of this id.
         """
         found, case = self.findings(period), self.case(period)
-        finding = _finding_of(found, finding_id)
+        absent = (
+            f"this period has no finding {finding_id!r}: gpuledger findings lists them; --since names another period"
+        )
+        finding = by_id(found, finding_id or "", absent)
         return Explained(
             finding,
             self.settings.currency,
@@ -303,7 +319,7 @@ class Reader:
             return f"budgets of {month.period.label}", budgets_text(month, paper, request.top), month
         site = (self.session, self.settings.timezone, self.settings.currency)
         if request.what == "savings":
-            report = savings_report(*site)
+            report = savings_report(*site, learns=self.settings.advising.learn_shares)
             return "savings", savings_text(report, paper, request.top), report
         checked_kind(request.other, request.at)
         subject = request.subject or "last"
@@ -332,17 +348,3 @@ class Reader:
         if request.what == "recommend":
             return list_answer(listed, request.subject, request.format, paper, request.top)
         return one_answer(listed, request.subject, request.format, paper)
-
-
-def formatted(text: str, form: str, title: str) -> str:
-    """Return a text report as it is, as one HTML document, as a picture of a terminal, or fenced for Markdown."""
-    if form == "html":
-        return text_html(title, text)
-    if form == "svg":
-        return picture(text, title)
-    return f"```text\n{text}```\n" if form == "markdown" else text
-
-
-def _finding_of(found: list[Finding], subject: str | None) -> Finding:
-    absent = f"this period has no finding {subject!r}: gpuledger findings lists them; --since names another period"
-    return by_id(found, subject or "", absent)

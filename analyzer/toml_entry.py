@@ -81,6 +81,13 @@ class Entry:
             raise ConfigError(f"{self.where}: {key!r} must be a whole number, not {value!r}")
         return value
 
+    def flag(self, key: str) -> bool:
+        """Return true or false; it must be there."""
+        value = self._values.get(key)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{self.where}: {key!r} must be true or false, not {value!r}")
+        return value
+
     def text(self, key: str) -> str:
         """Return a text that must be there."""
         value = self.text_or_none(key)

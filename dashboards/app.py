@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from analyzer.api.generation import ByGeneration, Generations
 from analyzer.api.routes import add_api
 from analyzer.config import Settings
 from analyzer.doctor.sight import Live
@@ -64,8 +65,10 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
 
+    kept = ByGeneration(Generations(config.settings))
+
     def reader() -> Reader:
-        return Reader(store.session(), config.settings, judges or Judges.own())
+        return Reader(store.session(), config.settings, judges or Judges.own(), kept=kept)
 
     page = FleetPage(reader)
     run_beside(app, page.start, page.stop)
@@ -74,7 +77,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
     app.include_router(mail_stop_routes(app.state.access.registry.mails), include_in_schema=False)
     app.include_router(reading_routes(reader))
-    add_api(app, store.session, config.settings, judges)
+    add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
     return app

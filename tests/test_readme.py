@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from agent.config import load as load_agent
-from analyzer.config import Settings
+from analyzer.config import OWN_TABLE, Settings
 from analyzer.mail.settings import MailSettings
+from analyzer.placement.advice_settings import Advising
 from analyzer.placement.guards import Guards
 from collector.config import load as load_collector
 from gpuledger import COMMANDS, GROUPS
@@ -39,12 +40,12 @@ def commands_table() -> str:
 def settings_keys(package: str) -> list[Field[Any]]:
     """Return every setting of a package, or of a table of its own."""
     if package == "placement":
-        return list(fields(Guards))
+        return [*fields(Guards), *fields(Advising)]
     if package == "mail":
         return list(fields(MailSettings))
     module = import_module(f"{package}.config")
     (top,) = [getattr(module, name) for name in ("AgentConfig", "CollectorConfig", "Settings") if hasattr(module, name)]
-    return [key for key in fields(top) if key.name != "guards"]
+    return [key for key in fields(top) if key.name not in OWN_TABLE]
 
 
 def settings_table(package: str) -> str:

@@ -105,6 +105,16 @@ class LatencyItem(Model):
     told: str
 
 
+class AlternativeItem(Model):
+    """Another change that would save the same seconds; what it saves is not to be added."""
+
+    id: str
+    kind: str
+    title: str
+    saves_milliseconds: Milliseconds = Field(description="A week, likely (P50).")
+    saves_micros: CostMicros | None = Field(description="A week, likely (P50); null where no price is known.")
+
+
 class Advice(Model):
     """One concrete change. What it saves is predicted: likely no more than is at stake, with luck a twentieth more."""
 
@@ -142,6 +152,7 @@ class Advice(Model):
     expires_at: Micros | None
     held_back: str | None = Field(description="Why a guard does not recommend it now; null: it does.")
     instead_of: str | None = Field(description="The better one that would save the same seconds; null: there is none.")
+    alternatives: list[AlternativeItem] = Field(description="Those that are instead of this one, the best first.")
 
 
 def advice_data(advice: Recommendation) -> dict[str, object]:

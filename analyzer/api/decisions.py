@@ -105,7 +105,8 @@ def _decide(
     zone = reading.reader.settings.timezone
     applied_at = moment_of(applied, zone, said.recorded_at) if applied else None
     seen = (reading.advice(period), reading.findings(period), period)
-    kept = decide(reading.whole.session, seen, reading.scope.sees, advice_id, decision, said, applied_at)
+    realised = reading.whole.wanting.realised(reading.whole.session)
+    kept = decide(reading.whole.session, seen, reading.scope.sees, advice_id, decision, said, applied_at, realised)
     detail = decision if applied is None else f"{decision}, applied at {applied}"
     audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
     return DecisionDocument(**reading.head(), decision=DecisionItem.of(kept))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from analyzer.api.cursor import Key, Place, read, written
 from analyzer.api.faults import BusyError
-from analyzer.api.generation import Generations, Kept
+from analyzer.api.generation import ByGeneration, Generations, Kept
 from analyzer.api.model import VERSION, Document
 from analyzer.api.scope import Scope, confine
 from analyzer.api.when import period_of
@@ -118,8 +118,8 @@ class Reading:
         return [finding for finding in found if run_id in finding.run_ids and self.scope.sees(finding)]
 
     def advice_for(self, found: list[Finding], period: Period) -> list[Recommendation]:
-        """Return what is recommended against these findings, most saved first."""
-        return self.whole.advice(found, period)
+        """Return what answers these findings of one run, most saved first."""
+        return self.whole.run_advice(found, period)
 
     def _all_findings(self, period: Period) -> list[Finding]:
         key = ("findings", self.generation, period.start, period.end)
@@ -135,6 +135,7 @@ class Desk:
         settings: Settings,
         judges: Judges | None = None,
         *,
+        kept: ByGeneration | None = None,
         at_once: int = AT_ONCE,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
@@ -142,6 +143,7 @@ class Desk:
         self._settings = settings
         self._judges = judges or Judges.own()
         self._generations = Generations(settings)
+        self._made = kept or ByGeneration(self._generations)
         self._kept = Kept()
         self._turns = threading.BoundedSemaphore(at_once)
         self._patience = patience_seconds
@@ -155,8 +157,9 @@ class Desk:
             if follows_ledger and _has(request.headers, tag["ETag"]):
                 return Response(status_code=NOT_MODIFIED, headers=HEADERS | tag)
             with self._seen(whole, scope) as own:
-                readers = (Reader(own, self._settings, self._judges), Reader(whole, self._settings, self._judges))
-                document = make(Reading(*readers, scope, generation, _query(request, scope), self._kept))
+                reader = Reader(own, self._settings, self._judges)
+                of_all = Reader(whole, self._settings, self._judges, kept=self._made)
+                document = make(Reading(reader, of_all, scope, generation, _query(request, scope), self._kept))
         body = document.model_dump_json(exclude_unset=True)
         return Response(body, media_type="application/json", headers=HEADERS | tag)
 

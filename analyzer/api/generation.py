@@ -87,6 +87,18 @@ class Kept:
             promised.set_exception(error)
 
 
+class ByGeneration:
+    """What is made of the whole ledger and takes long, once for all that read one state of it."""
+
+    def __init__(self, generations: Generations) -> None:
+        self._generations = generations
+        self._kept = Kept()
+
+    def get(self, session: "Session", what: Hashable, make: Callable[[], T]) -> T:
+        """Return what was made of this state of the ledger; `session` must see everything."""
+        return self._kept.get((self._generations.of(session), what), make)
+
+
 def _release() -> str:
     try:
         return version("gpuledger")

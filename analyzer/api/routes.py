@@ -30,6 +30,7 @@ from collector.problem import answer_with_problems, problem_response, sentences
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from analyzer.api.generation import ByGeneration
     from analyzer.config import Settings
     from analyzer.judges import Judges
     from collector.store.session import Session
@@ -38,10 +39,14 @@ LOG = logging.getLogger(__name__)
 
 
 def add_api(
-    app: FastAPI, open_session: "Callable[[], Session]", settings: "Settings", judges: "Judges | None" = None
+    app: FastAPI,
+    open_session: "Callable[[], Session]",
+    settings: "Settings",
+    judges: "Judges | None" = None,
+    kept: "ByGeneration | None" = None,
 ) -> None:
-    """Add the API to an application, its document, and its way of refusing."""
-    app.include_router(api_routes(Desk(open_session, settings, judges)), prefix="/v1")
+    """Add the API to an application, its document, and its way of refusing; `kept` is what its pages make once, too."""
+    app.include_router(api_routes(Desk(open_session, settings, judges, kept=kept)), prefix="/v1")
 
     made: list[dict[str, Any]] = []  # once, when it is first asked for: all routes are there by then
 

@@ -83,6 +83,7 @@ class SavingsDocument(Document):
     proposed_shares: dict[str, dict[str, int]] = Field(
         description="Permille of a loss that changes of a kind recovered, by quantile; of kinds with twenty cases."
     )
+    shares_in_use: bool = Field(description="Whether the settings have them take the place of what is assumed.")
 
 
 def savings_routes(desk: "Desk") -> APIRouter:
@@ -109,6 +110,7 @@ def savings_document(reading: "Reading") -> SavingsDocument:
         by_kind={kind: _tally(tally) for kind, tally in report.calibration.kinds},
         by_month={when: _tally(tally) for when, tally in report.calibration.times},
         proposed_shares={kind: dict(shares) for kind, shares in report.shares.items()},
+        shares_in_use=settings.advising.learn_shares,
     )
 
 

@@ -6,7 +6,8 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from analyzer.config import Settings
+from analyzer.config import BESIDE, Settings
+from analyzer.errors import ConfigError
 from analyzer.reading import Reader
 from collector.config import load
 from collector.store.books import mirror_findings
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from analyzer.period import Period
 
 T = TypeVar("T")
+TELL = "say it to a server that runs on it, with --server URL"
 
 
 def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
@@ -32,10 +34,26 @@ def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentPa
     return parser
 
 
-def where(options: argparse.Namespace) -> tuple[Path, Settings]:
-    """Return the store that `--store` or the settings name, and the settings of `--config` or beside that store."""
+def where(options: argparse.Namespace, instead: str = TELL) -> tuple[Path, Settings]:
+    """Return the store that `--store` or the settings name, and the settings of `--config` or beside that store.
+
+    Raises:
+        ConfigError: the settings cannot be read, or the store's lake is shared; `instead` says what to do then.
+    """
     path: Path = options.store or load(options.config, os.environ).store
+    _refuse_shared_lake(path, options.config, instead)
     return path, Settings.read(options.config) if options.config else Settings.beside(path)
+
+
+def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
+    """Refuse to write beside the analyzers of a lake that several hosts share: its books are not in the store's file.
+
+    Raises:
+        ConfigError: the store's settings name such a lake.
+    """
+    beside = store.parent / BESIDE
+    if load(config or (beside if beside.exists() else None), os.environ).lake.startswith("postgres:"):
+        raise ConfigError(f"the lake of {store} is one that its settings share with other hosts: {instead}")
 
 
 def on_store(path: Path, settings: Settings, since: str | None, tell: "Callable[[Reader, Period], T]") -> T:

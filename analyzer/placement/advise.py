@@ -16,6 +16,7 @@ from analyzer.placement.recommendation import Moving, Recommendation, Saved, Tak
 from analyzer.placement.saving import Share, calibrated, sureness, weekly
 from analyzer.placement.site import read_site
 from analyzer.placement.standing import SERVING, Life, read_life
+from analyzer.placement.wanted import OF_FLEET, Wanted
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:
@@ -53,16 +54,15 @@ def recommendations(
     found: Sequence[Finding],
     start_us: int,
     end_us: int,
-    *,
-    realised: Mapping[str, Share] | None = None,
+    wanted: Wanted = OF_FLEET,
 ) -> list[Recommendation]:
     """Return what to change for these findings, by money saved a week (P50); suspicions give none.
 
-    No guard has looked at them yet (analyzer/placement/guards.py). `realised` are shares by kind that take the place of
-    what is assumed, once enough cases show them.
+    No guard has looked at them yet (analyzer/placement/guards.py). `wanted` says whether those of the fleet are asked
+    for, or what answers one run's findings.
     """
-    site = read_site(session, start_us, end_us)
-    proposed = list(gather(session, site, found, start_us, end_us))
+    site = read_site(session, start_us, end_us, wanted.prices, with_samples=wanted.is_of_fleet)
+    proposed = list(gather(session, site, found, start_us, end_us, wanted))
     runs = {run for grounds, _ in proposed for run in grounds.run_ids}
     restarted = {run for grounds, proposal in proposed if proposal.moving_gpu_ms for run in grounds.run_ids}
     facts = _Facts(
@@ -70,7 +70,7 @@ def recommendations(
         read_bill(session, runs, start_us, end_us),
         start_us,
         end_us,
-        realised or {},
+        wanted.realised,
     )
     advised = [_recommendation(grounds, proposal, facts) for grounds, proposal in proposed]
     return sorted(
@@ -123,7 +123,9 @@ def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, 
     """Return what a proposal saves a week: an amount of its own, or a share (returned too) of what it stands on."""
     if isinstance(proposal.saves, Saved):
         return proposal.saves, None
-    share, period_us = calibrated(proposal.kind, proposal.saves, facts.realised), facts.end_us - facts.start_us
+    share, period_us = proposal.saves, facts.end_us - facts.start_us
+    if not share.computed:  # what follows from what was measured of this run needs no others to correct it
+        share = calibrated(proposal.kind, share, facts.realised)
     micros = None if grounds.micros is None else weekly(grounds.micros, period_us, share)
     return Saved(weekly(grounds.milliseconds or 0, period_us, share), micros), share
 

@@ -23,7 +23,10 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """Held GPUs by run and node, nodes that are wholly free, nodes of which a GPU has several holders, and losses."""
+    """Held GPUs by run and node, nodes that are wholly free, and losses.
+
+    `entangled` are nodes of which a GPU has several holders, or is held in slices.
+    """
 
     held: dict[str, dict[str, int]]  # by run: GPUs by node, in the order of ranks
     free: frozenset[str]
@@ -36,9 +39,9 @@ def read_now(session: "Session", start_us: int, end_us: int) -> Now:
     """Read the fleet at the end of a period, and what the period cost."""
     held: dict[str, dict[str, int]] = defaultdict(dict)
     entangled = set()
-    for run_id, node, gpus, holders in session.rows(_HELD, [end_us, end_us, end_us]):
+    for run_id, node, gpus, is_shared in session.rows(_HELD, [end_us, end_us, end_us]):
         held[run_id][node] = gpus
-        if holders > 1:
+        if is_shared:
             entangled.add(node)
     free = {node for (node,) in session.rows(_FREE, [end_us])} - {node for nodes in held.values() for node in nodes}
     losses = {row[0]: Loss(*row[1:]) for row in session.rows(_LOSSES, [end_us, start_us, end_us])}
@@ -60,8 +63,9 @@ _HELD = """
     ), by_gpu AS (
         SELECT *, count(DISTINCT run_id) OVER (PARTITION BY gpu_uuid) AS holders FROM holders
     )
-    SELECT run_id, node, count(DISTINCT gpu_uuid), max(holders) FROM by_gpu
-    GROUP BY run_id, node ORDER BY run_id, min(rank), node
+    SELECT run_id, node, count(DISTINCT gpu_uuid), max(holders) > 1 OR bool_or(gpu_uuid IN (
+        SELECT gpu_uuid FROM inventory WHERE parent_uuid IS NOT NULL AND gpu_uuid IS NOT NULL))
+    FROM by_gpu GROUP BY run_id, node ORDER BY run_id, min(rank), node
 """
 # Free in the newest hour: not down, drained or kept for somebody.
 _FREE = """

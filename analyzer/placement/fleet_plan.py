@@ -5,10 +5,12 @@ by ruin and recreate with a fixed seed and so many steps, so the same fleet give
 no code with it looks at it before anybody else does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analyzer.placement.artefact import slurm
+from analyzer.placement.artefact import Artefact
+from analyzer.placement.artefacts import kubernetes, slurm
+from analyzer.placement.artefacts.owner import for_scheduler
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.fleet_now import Loss, Now, read_now
 from analyzer.placement.fleet_problem import FleetProblem, emptied_ms, fleet_problem, lasts_us
@@ -17,10 +19,12 @@ from analyzer.placement.gang.solve import Budget, solve
 from analyzer.placement.gang.validate import broken
 from analyzer.placement.grounds import Grounds
 from analyzer.placement.move import Move, Place
+from analyzer.placement.places import Placed
+from analyzer.placement.planned import CAUSE
 from analyzer.placement.proposal import Proposal, Saved, restart
 from analyzer.placement.recommendation import Range
-from analyzer.placement.saving import WEEK_US, Share, weekly
-from analyzer.placement.site import Site, read_site
+from analyzer.placement.saving import WEEK_US, Share, part, weekly
+from analyzer.placement.site import Site
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -32,16 +36,23 @@ CO_LOCATED = Share(500, 750, 900)
 EMPTIED = Share(500, 750, 1000)
 
 
-def plans(session: "Session", start_us: int, end_us: int) -> list[tuple[Grounds, Proposal]]:
-    """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own."""
-    site, now = read_site(session, start_us, end_us), read_now(session, start_us, end_us)
-    return planned(site, now, end_us - start_us)
+def plans(
+    session: "Session", site: Site, start_us: int, end_us: int, seconds: float = BUDGET.seconds
+) -> list[tuple[Grounds, Proposal]]:
+    """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own.
+
+    `seconds` end the search early; where they do, the same fleet may give another plan on a slower machine.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    return planned(site, read_now(session, start_us, end_us), end_us - start_us, seconds)
 
 
-def planned(site: Site, now: Now, period_us: int) -> list[tuple[Grounds, Proposal]]:
+def planned(site: Site, now: Now, period_us: int, seconds: float = BUDGET.seconds) -> list[tuple[Grounds, Proposal]]:
     """Return the moves that are worth their restart, given the fleet; none where the plan breaks a rule."""
     fleet = fleet_problem(site, now, period_us)
-    plan = solve(fleet.problem, BUDGET)
+    plan = solve(fleet.problem, replace(BUDGET, seconds=seconds))
     if broken(fleet.problem, plan):
         raise AssertionError(f"BUG: the plan of the fleet breaks a rule: {broken(fleet.problem, plan)[0]}")
     placed = _Placed(site, now, fleet, plan)
@@ -110,12 +121,12 @@ class _Placed:
             return None
         gpus = sum(self.now.held[run].values())
         words, moving = restart(gpus)
-        share = _of(CO_LOCATED, len(before) - len(after), len(before) - 1)
+        share = part(CO_LOCATED, len(before) - len(after), len(before) - 1)
         grounds = Grounds(
             run,
             loss.team,
             None,
-            "cross_rack",
+            CAUSE,
             "medium",
             (run,),
             milliseconds=loss.crossing_milliseconds,
@@ -128,7 +139,7 @@ class _Placed:
             to=f"{', '.join(target.nodes)} in {', '.join(after)}",
             why="its exchanges cross the spine; of all runs that want this room it gains the most",
             saves=share,
-            artefacts=(slurm(f"#SBATCH --nodelist={','.join(target.nodes)}"),),
+            artefacts=self._lines(run),
             losers="whoever would take those nodes next",
             move=move,
             constraints=(*self._constraints(run), self._room(target)),
@@ -168,14 +179,12 @@ class _Placed:
         )
         proposal = Proposal(
             kind="consolidate",
-            title=f"empty {node}: its {len(runs)} small {'run goes' if len(runs) == 1 else 'runs go'} where others are",
+            title=f"put its {'small run' if len(runs) == 1 else f'{len(runs)} small runs'} beside others: a free node",
             from_=f"{gpus} of {host.gpus} GPUs of {node}",
             to=f"free GPUs of {', '.join(targets)}",
             why=f"a gang needs whole nodes; {node} would be one, free or to be shut down",
             saves=Saved(weekly(freed, WEEK_US, EMPTIED), _priced(freed, losses)),
-            artefacts=(
-                slurm("\n".join(f"#SBATCH --nodelist={self.targets[run].nodes[0]}     # {run}" for run in runs)),
-            ),
+            artefacts=tuple(line for run in runs for line in self._lines(run, told=True)),
             losers="the runs that restart, by their restart",
             winners="whoever waits for a whole node",
             move=moves[0] if len(moves) == 1 else _together(moves),
@@ -185,6 +194,16 @@ class _Placed:
             actor="platform",
         )
         return grounds, proposal
+
+    def _lines(self, run: str, *, told: bool = False) -> tuple[Artefact, ...]:
+        """Return what puts a run on its nodes, for its own scheduler; `told` says of which of several it is."""
+        nodes, placed = self.targets[run].nodes, self.site.runs.get(run) or Placed(run, (), 0, None)
+        note = f"of {placed.called} ({run})" if told else ""
+        return for_scheduler(
+            placed,
+            lambda: slurm.options(f"nodelist={','.join(nodes)}", note=note),
+            lambda: kubernetes.patch(placed, kubernetes.on_nodes(nodes)),
+        )
 
     def _constraints(self, run: str) -> list[Constraint]:
         """Return what the plan's checks say of one run, in its own numbers."""
@@ -203,10 +222,6 @@ class _Placed:
         if target.after:
             return Constraint("room", None, f"free once these have moved: {', '.join(target.after)}")
         return Constraint("room", True, "free at the end of the period")
-
-
-def _of(share: Share, part: int, whole: int) -> Share:
-    return Share(share.p20 * part // whole, share.p50 * part // whole, share.p80 * part // whole)
 
 
 def _racks(place: Place | None) -> tuple[str, ...]:

@@ -34,10 +34,19 @@ class FleetProblem:
 
 
 def fleet_problem(site: Site, now: Now, period_us: int) -> FleetProblem:
-    """Return the problem at the moment; nodes of unknown rack or kind, and what hangs on them, are left out."""
+    """Return the problem at the moment; nodes of unknown rack or kind, and what hangs on them, are left out.
+
+    So are nodes out of service, and those of which more is held than the ledger has: who holds what is not known there.
+    """
+    taken: dict[str, int] = defaultdict(int)
+    for nodes in now.held.values():
+        for node, gpus in nodes.items():
+            taken[node] += gpus
     known = {
-        name for name, host in site.hosts.items() if host.rack and host.sku and host.gpus and name not in now.entangled
-    }
+        name
+        for name, host in site.hosts.items()
+        if host.rack and host.sku and host.gpus >= max(1, taken[name]) and host.state in (None, "up")
+    } - now.entangled
     is_whole = {
         run: all(n == site.hosts[node].gpus for node, n in nodes.items() if node in known)
         for run, nodes in now.held.items()

@@ -9,6 +9,7 @@ from typing import Any
 
 from analyzer.placement.alternatives import without_doubles
 from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.rivals import with_alternatives
 from analyzer.placement.saving import WEEK_US
 
 HOUR_US = 3_600_000_000
@@ -64,14 +65,17 @@ class Moment:
 
 
 def guarded(advice: Iterable[Recommendation], at: Moment, guards: Guards = DEFAULT) -> list[Recommendation]:
-    """Return all of them, in their order: what a guard holds back says why, and what another replaces names it."""
+    """Return all of them, in their order: what a guard holds back says why, and what another replaces names it.
+
+    What replaces others names them, too.
+    """
     looked = [_alone(_dated(one, at, guards), at, guards) for one in advice]
     while True:
         made = _within_share(_once_a_run(without_doubles(looked), guards), at, guards)
         better = {one.instead_of for one in made}
         late = {one.id: one for one in made if one.held_back and one.id in better}
         if not late:
-            return made
+            return with_alternatives(made)
         # What is held back for the sake of other runs replaces nothing: the next best has its place.
         looked = [late.get(one.id, one) for one in looked]
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from analyzer.placement.move import Move
 from analyzer.placement.proposal import RESTART_MS
 from analyzer.placement.recommendation import Moving, Part
-from analyzer.placement.standing import HOUR_US, SECOND_US, Life, Standing
+from analyzer.placement.standing import HOUR_US, SECOND_US, Life, RunStanding
 
 MINUTE = 60
 # What is assumed where nothing was measured, each ours. Checkpoints: half of an hour between two; published intervals
@@ -16,7 +16,7 @@ RELOAD_SECONDS = RESTART_MS // 1000  # image, model load and warm-up
 QUEUE_SECONDS = 10 * MINUTE
 
 
-def moving(runs: Sequence[Standing], life: Life, move: Move | None) -> Moving | None:
+def moving(runs: Sequence[RunStanding], life: Life, move: Move | None) -> Moving | None:
     """Return what restarting these running runs takes; None where there is none. The largest run's words are told."""
     gpus = sum(run.gpus for run in runs)
     if not gpus:
@@ -36,13 +36,13 @@ def changes_hosts(move: Move | None) -> bool:
     return move is None or move.from_ is None or move.to is None or set(move.to.nodes) - set(move.from_.nodes) != set()
 
 
-def restart_parts(run: Standing, life: Life, *, waits: bool) -> tuple[Part, ...]:
+def restart_parts(run: RunStanding, life: Life, *, waits: bool) -> tuple[Part, ...]:
     """Return what one restart of one run takes."""
     parts = (_age(run, life), _reload(run))
     return (*parts, _queue(run, life)) if waits else parts
 
 
-def _age(run: Standing, life: Life) -> Part:
+def _age(run: RunStanding, life: Life) -> Part:
     """Return the work that is done again: half the time between two checkpoints, since nobody knows the moment."""
     moments = life.checkpoints.get(run.run_id, ())
     if len(moments) > 1:
@@ -58,14 +58,14 @@ def _age(run: Standing, life: Life) -> Part:
     )
 
 
-def _reload(run: Standing) -> Part:
+def _reload(run: RunStanding) -> Part:
     if not run.starting_ms or not run.gpus:
         return Part("reload", RELOAD_SECONDS, False, f"{_span(RELOAD_SECONDS)} to load, assumed")
     seconds = run.starting_ms // 1000 // run.gpus // max(1, run.attempts)
     return Part("reload", seconds, True, f"{_span(seconds)} to load, as its own starts took")
 
 
-def _queue(run: Standing, life: Life) -> Part:
+def _queue(run: RunStanding, life: Life) -> Part:
     wait = life.waits.get(run.queue or "")
     if wait is None:
         return Part("queue", QUEUE_SECONDS, False, f"{_span(QUEUE_SECONDS)} in the queue, assumed")

@@ -88,11 +88,23 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another change that would save the same seconds, and what it likely saves of them a week (P50)."""
+
+    id: str
+    kind: str
+    title: str
+    saves_milliseconds: int
+    saves_micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """One concrete change of placement or allotment. `saves_micros` is None where no price is known.
 
     `held_back` says why a guard does not recommend it now, `instead_of` names the better one that would save the same
-    seconds: only what has neither may be added up. All of it is plain data, as the JSON has it.
+    seconds: only what has neither may be added up. `alternatives` are those that are instead of this one. All of it is
+    plain data, as the JSON has it.
     """
 
     id: str
@@ -129,6 +141,7 @@ class Recommendation:
     expires_at: int | None = None
     held_back: str | None = field(default=None)
     instead_of: str | None = field(default=None)
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def artefact(self) -> str:

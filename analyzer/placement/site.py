@@ -118,13 +118,18 @@ class Site:
         return max(found, default=None)
 
 
-def read_site(session: "Session", start_us: int, end_us: int, prices: PriceBook | None = None) -> Site:
+def read_site(
+    session: "Session", start_us: int, end_us: int, prices: PriceBook | None = None, *, with_samples: bool = True
+) -> Site:
     """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
+
+    Without samples it is what the ledger and the facts tell, and quick: gauges, services, flows between runs, power,
+    checkpoints and what schedulers say of hosts are not known then.
 
     Raises:
         StoreError: the store does not answer.
     """
-    reading = site_reading.Reading(session, start_us, end_us)
+    reading = site_reading.Reading(session, start_us, end_us, with_samples)
     hosts, runs = reading.hosts(), reading.runs()
     return Site(
         hosts,

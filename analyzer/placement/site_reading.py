@@ -18,49 +18,21 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
-# What each reading looks at beside the ledger and the facts. Where it is gone, what it tells is not known.
-SAMPLES = {
-    "states": ("node_states",),
-    "services": ("service_samples",),
-    "feeds": ("flow_samples",),
-    "power": ("gpu_samples",),
-    "gauges": ("gpu_samples", "run_samples"),
-    "checkpoints": ("node_states", "progress"),
-    "idle_power": ("gpu_samples",),
-    "notices": (
-        "gpu_samples",
-        "run_samples",
-        "network_samples",
-        "process_samples",
-        "service_samples",
-        "agent_samples",
-        "node_states",
-        "progress",
-    ),
-}
-
-
-def is_there(session: "Session", what: str) -> bool:
-    """Return whether the tables of samples that a reading needs are there; a store may have given them up.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
-    wanted = SAMPLES.get(what, ())
-    found = session.rows(
-        "SELECT DISTINCT table_name FROM information_schema.tables WHERE table_name IN (SELECT unnest(?))",
-        [list(wanted)],
-    )
-    return len(found) == len(wanted)
+# Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
+SAMPLED = ("states", "services", "feeds", "power")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A period of a store, [start_us, end_us) in microseconds UTC. Every method may raise StoreError."""
+    """A period of a store, [start_us, end_us) in microseconds UTC. Every method may raise StoreError.
+
+    Without samples what they tell is not known, and no table of them is asked.
+    """
 
     session: "Session"
     start_us: int
     end_us: int
+    with_samples: bool = True
 
     def hosts(self) -> dict[str, Host]:
         """Return the hosts of the ledger by name."""
@@ -131,7 +103,7 @@ class Reading:
 
     def checkpoints(self) -> dict[str, Checkpoints]:
         """Return what is known of the checkpoints of runs that train, by run."""
-        if not is_there(self.session, "checkpoints"):
+        if not self.with_samples:
             return {}
         savings = readings.savings(self.session, self.start_us, self.end_us)
         failures = readings.failures(self.session, self.end_us) if savings else Failures(0, 0)
@@ -139,7 +111,7 @@ class Reading:
         return {run_id: found for run_id, found in known.items() if found is not None}
 
     def _gauges(self) -> tuple[dict[str, int], dict[str, int]]:
-        if not is_there(self.session, "gauges"):
+        if not self.with_samples:
             return {}, {}
         gpu_hours, gpus, run_hours, runs = statements("placement/gauges.sql")
         return self._peaks("gpu_samples", gpu_hours, gpus), self._peaks("run_samples", run_hours, runs)
@@ -154,7 +126,7 @@ class Reading:
         return found
 
     def _rows(self, name: str) -> list[tuple[Any, ...]]:
-        if not is_there(self.session, name):
+        if name in SAMPLED and not self.with_samples:
             return []
         (select,) = statements(f"placement/{name}.sql")
         period: dict[str, object] = {"start": self.start_us, "end": self.end_us}

@@ -16,10 +16,11 @@ from analyzer.config import Settings
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
-from analyzer.reading import Reader, Request, What, formatted
+from analyzer.reading import Reader, Request, What
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind
 from analyzer.report.finding_text import check_words
+from analyzer.report.formatted import formatted
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text

@@ -5,16 +5,18 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analyzer.placement.life.realised import Realised
 from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.savings_text import checked_words
 from analyzer.report.sentences import first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
 from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
-from analyzer.report.week_text import WORTH_DOING_SHOWN, prices_words, silent_words, status_words
+from analyzer.report.week_text import CHECKED_SHOWN, WORTH_DOING_SHOWN, prices_words, silent_words, status_words
 from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -54,11 +56,18 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
+        "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],
         "record": record_words(report.record) if report.record is not None else None,
     }
+
+
+def _checked(one: Realised, report: WeekReport) -> tuple[str, str]:
+    """Return what was done, and in one text what came of it."""
+    title, *told = checked_words(one, report.currency, report.period.timezone)
+    return title, "; ".join(told)
 
 
 def week_html(report: WeekReport) -> str:

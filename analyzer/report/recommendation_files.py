@@ -12,6 +12,7 @@ from analyzer.report.recommendation_text import Listed
 from analyzer.report.recommendation_words import (
     HOLDS,
     actor_words,
+    alternatives_words,
     cost_words,
     latency_words,
     move_words,
@@ -96,6 +97,7 @@ def ticket(advice: Recommendation, currency: str, timezone: str) -> str:
         ("Who gains", advice.winners),
         ("Who loses", advice.losers),
         ("Stands on", ", ".join((*advice.finding_ids, *advice.notice_ids))),
+        ("Instead of it", alternatives_words(advice, currency)),
     ]
     found += ["| | |", "|---|---|", *(f"| {label} | {_md(text)} |" for label, text in rows if text)]
     if advice.constraints:

@@ -12,6 +12,7 @@ from analyzer.report.paper import Paper
 from analyzer.report.recommendation_words import (
     HOLDS,
     actor_words,
+    alternatives_words,
     cost_short,
     cost_words,
     latency_words,
@@ -177,6 +178,7 @@ def _lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[s
         ("who gains", advice.winners),
         ("who loses", advice.losers),
         ("stands on", ", ".join((*advice.finding_ids, *advice.notice_ids)) or "what the fleet owns and does not use"),
+        ("instead of it", alternatives_words(advice, currency)),
     ]
     return [(label, text) for label, text in lines if text]
 

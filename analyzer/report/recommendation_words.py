@@ -2,7 +2,7 @@
 
 from analyzer.placement.latency import Latency
 from analyzer.placement.move import Move, Place
-from analyzer.placement.recommendation import Range, Recommendation
+from analyzer.placement.recommendation import Alternative, Range, Recommendation
 from analyzer.report.words import CENTS_UNDER, counted, gpu_hours, moment, money, plain, plain_sentence
 
 WEEK_US = 7 * 86_400_000_000
@@ -177,6 +177,22 @@ def place_words(place: Place) -> str:
     racks = sorted({plain(rack) for rack in place.racks if rack is not None})
     where = f" ({', '.join(racks[:NODES_SHOWN])}{', ...' if len(racks) > NODES_SHOWN else ''})" if racks else ""
     return f"{what} on {shown}{more}{where}"
+
+
+def alternatives_words(advice: Recommendation, currency: str) -> str:
+    """Return "r-abcde order the ranks by rack (saves less: $1,022 a week)"; empty where there are none."""
+    return "; ".join(_alternative(one, advice, currency) for one in advice.alternatives)
+
+
+def _alternative(one: Alternative, advice: Recommendation, currency: str) -> str:
+    amount = (
+        f"{gpu_hours(one.saves_milliseconds)} GPU-hours"
+        if one.saves_micros is None
+        else money(one.saves_micros, currency, 2 if abs(one.saves_micros) < CENTS_UNDER else 0)
+    )
+    best = advice.saves_micros.p50 if advice.saves_micros is not None else None
+    is_less = (one.saves_micros or 0, one.saves_milliseconds) < (best or 0, advice.saves_milliseconds.p50)
+    return f"{one.id} {plain_sentence(one.title)} (saves {'less: ' if is_less else 'as much: '}{amount} a week)"
 
 
 def standing_words(advice: Recommendation) -> str:

@@ -45,12 +45,21 @@ class SavingsReport:
     together: Together
     calibration: Calibration
     shares: Mapping[str, Mapping[str, int]]
+    learns: bool = False  # whether the settings have these shares take the place of the assumed ones
 
 
 def savings_report(
-    session: "Session", timezone: str, currency: str, sees: "Callable[[Prediction], bool]" = lambda _: True
+    session: "Session",
+    timezone: str,
+    currency: str,
+    sees: "Callable[[Prediction], bool]" = lambda _: True,
+    *,
+    learns: bool = False,
 ) -> SavingsReport:
-    """Read the book, and judge what came of what was applied; of those that `sees` says may be seen."""
+    """Read the book, and judge what came of what was applied; of those that `sees` says may be seen.
+
+    `learns` says whether the settings have the shares that are offered used.
+    """
     known = [one for one in book(session) if sees(one.prediction)]
     applied = all_realised(session, known)
     cases = [case for one in applied if (case := case_of(one)) is not None]
@@ -64,6 +73,7 @@ def savings_report(
         together(applied),
         calibration(cases),
         proposed_shares(cases),
+        learns,
     )
 
 

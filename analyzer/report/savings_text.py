@@ -1,6 +1,6 @@
 """What came of what was recommended, as text: predicted against realised, with the interval and how many runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from analyzer.period import local
 from analyzer.placement.life.realised import Realised, Weekly
@@ -24,7 +24,7 @@ def savings_text(report: SavingsReport, paper: Paper, top: int | None = None) ->
         _rejected(report, paper, top),
         _together(report, paper) if report.together.changes else [],
         _calibration(report.calibration, paper) if report.calibration.whole.cases else [],
-        _shares(report.shares, paper) if report.shares else [],
+        _shares(report, paper) if report.shares else [],
     ]
     body = [line for section in sections if section for line in (*section, "")]
     return paper.page([*body, _next(report)])
@@ -34,13 +34,20 @@ def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, pap
     """Return the section on what was applied: what was predicted a week, and what came out; empty without any."""
     found = [f"{HEAD} (saved a week; in brackets 95 %)"] if applied else []
     for one in applied:
-        prediction = one.standing.prediction
-        done = _date(one.standing.applied_at, timezone)
-        title = f"{plain(prediction.subject)}: {plain(prediction.title)}, done {done}"
+        title, *told = checked_words(one, currency, timezone)
         found += paper.wrap(title, f"  {one.standing.id} ", " " * 10)
-        found += paper.wrap(f"{predicted_words(one, currency)}; {came_words(one, currency)}", " " * 10)
-        if one.outcome.effect is None and (lost := _lost_words(one, currency)):
-            found += paper.wrap(lost, " " * 10)
+        found += [line for words in told for line in paper.wrap(words, " " * 10)]
+    return found
+
+
+def checked_words(one: Realised, currency: str, timezone: str) -> list[str]:
+    """Return what was done and when, what was predicted and came out, and where no effect can be told what is lost."""
+    prediction = one.standing.prediction
+    done = _date(one.standing.applied_at, timezone)
+    found = [f"{plain(prediction.subject)}: {plain(prediction.title)}, done {done}"]
+    found.append(f"{predicted_words(one, currency)}; {came_words(one, currency)}")
+    if one.outcome.effect is None and (lost := _lost_words(one, currency)):
+        found.append(lost)
     return found
 
 
@@ -189,9 +196,10 @@ def _short(tally: Tally) -> str:
     return f"{tally.inside:,} of {tally.cases:,} inside{less}"
 
 
-def _shares(shares: Mapping[str, Mapping[str, int]], paper: Paper) -> list[str]:
-    found = ["SHARES OF A LOSS THAT WERE RECOVERED (%; offered, used by nothing)"]
-    for kind, quantiles in shares.items():
+def _shares(report: SavingsReport, paper: Paper) -> list[str]:
+    use = "in use for what is assumed" if report.learns else "offered; [placement] learn_shares uses them"
+    found = [f"SHARES OF A LOSS THAT WERE RECOVERED (%; {use})"]
+    for kind, quantiles in report.shares.items():
         told = ", ".join(f"{name.upper()} {permille / 10:.0f}" for name, permille in quantiles.items())
         found += paper.labelled(kind.replace("_", " "), told, 22)
     return found

@@ -112,6 +112,15 @@ def test_the_guards_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert (guards.moved_percent, guards.valid_days, guards.rejected_hours) == (20, 7, 24)
 
 
+def test_the_same_table_says_how_recommendations_are_made(tmp_path: Path) -> None:
+    """How long a plan may take, and whether realised savings are learned from; neither is a guard."""
+    path = file(tmp_path, "[placement]\nplan_seconds = 3\nlearn_shares = true\nvalid_days = 3\n")
+    read = Settings.read(path, {"GPULEDGER_PLACEMENT_PLAN_SECONDS": "0"})
+    assert (read.advising.plan_seconds, read.advising.learn_shares, read.guards.valid_days) == (0, True, 3)
+    off = Settings.read(path, {"GPULEDGER_PLACEMENT_LEARN_SHARES": "false"})
+    assert (off.advising.plan_seconds, off.advising.learn_shares) == (3, False)
+
+
 @pytest.mark.parametrize(
     ("text", "environ", "said"),
     [
@@ -120,6 +129,8 @@ def test_the_guards_have_a_table_of_their_own(tmp_path: Path) -> None:
         ("valid_days = -1", {}, "must be a whole number"),
         ("", {"GPULEDGER_PLACEMENT_VALID_DAY": "3"}, "the nearest is GPULEDGER_PLACEMENT_VALID_DAYS"),
         ("", {"GPULEDGER_PLACEMENT_VALID_DAYS": "soon"}, "must be a whole number"),
+        ("learn_shares = 1", {}, "'learn_shares' must be true or false, not 1"),
+        ("", {"GPULEDGER_PLACEMENT_LEARN_SHARES": "yes"}, "must be true or false, not 'yes'"),
     ],
 )
 def test_a_wrong_guard_is_refused(tmp_path: Path, text: str, environ: dict[str, str], said: str) -> None:

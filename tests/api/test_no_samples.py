@@ -1,4 +1,4 @@
-"""Readings are of the ledger: none looks at a sample, and so none grows slower with what is kept."""
+"""Readings are of the ledger: but for what the fleet is advised, none looks at a sample, nor grows slower with them."""
 
 from pathlib import Path
 
@@ -15,10 +15,11 @@ READINGS = (
     "/v1/ledger?by=team&by=node_group&by=day",
     "/v1/costs?by=run",
     "/v1/findings?suspicions=true",
-    "/v1/recommendations",
     "/v1/adjustments",
     "/v1/hours",
 )
+# What a run did over time, what is worth a look, and what is recommended of the fleet: it stands on such looks, too.
+OF_SAMPLES = ("/v1/runs/storage/series", "/v1/notices", "/v1/recommendations")
 
 
 def test_readings_need_no_samples(tmp_path: Path) -> None:
@@ -35,6 +36,7 @@ def test_readings_need_no_samples(tmp_path: Path) -> None:
             assert after["generation"] != document["generation"]  # nothing of it was kept
             assert after.get("items") or after.get("entries") or path == "/v1/adjustments"
             small.json(path, "workers")
-        refused = small.get("/v1/runs/storage/series")
-        assert refused.status_code == 503
-        assert "gpu_samples" not in refused.text  # nothing of the store's inside is told
+        for path in OF_SAMPLES:
+            refused = small.get(path)
+            assert refused.status_code == 503
+            assert "_samples" not in refused.text  # nothing of the store's inside is told

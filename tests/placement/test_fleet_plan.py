@@ -5,16 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from analyzer.placement.fleet_now import Loss, Now
+from analyzer.placement.fleet_now import Loss, Now, read_now
 from analyzer.placement.fleet_plan import planned, plans
 from analyzer.placement.fleet_problem import fleet_problem
 from analyzer.placement.proposal import Saved
 from analyzer.placement.saving import WEEK_US
-from analyzer.placement.site import Host, Site
+from analyzer.placement.site import Host, Site, read_site
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _host, small_site
-from tests.ledger.fleet import priced
+from tests.ledger.fleet import Fleet, priced
 
 HOUR_MS = 3_600_000
 
@@ -34,7 +36,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def test_a_run_that_waits_for_the_spine_is_given_the_free_nodes_of_one_rack(session: Session) -> None:
     """From the store to the change: what it lost is the ledger's, where it goes are nodes that nobody has."""
-    (one,) = [(g, p) for g, p in plans(session, T, END) if p.kind == "co_locate"]
+    (one,) = [(g, p) for g, p in plans(session, read_site(session, T, END), T, END) if p.kind == "co_locate"]
     grounds, proposal = one
     lost = session.rows(
         "SELECT sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger WHERE run_id = 'slurm/alpha/crossing' "
@@ -151,6 +153,44 @@ def test_what_shares_a_gpu_or_spans_parts_of_nodes_is_left_out() -> None:
     problem = fleet_problem(SPREAD, now, WEEK_US).problem
     assert {run.id for run in problem.runs} == {"one", "two"}
     assert {pool.id: pool.units for pool in problem.pools if pool.kind.shared} == {"node a1": 5, "node a2": 5}
+
+
+@pytest.mark.parametrize("state", ["drained", "down", "reserved"])
+def test_nobody_is_sent_to_a_node_out_of_service(state: str) -> None:
+    """Its free GPUs are no room: the scheduler would let the run wait there for ever."""
+    hosts = SPREAD.hosts | {node: replace(SPREAD.hosts[node], state=state) for node in ("a2", "b1", "c2")}
+    for now in (TWO, SMALL):
+        assert [p.move.to.nodes for _, p in planned(Site(hosts, {}), now, WEEK_US) if p.move and p.move.to] == []
+
+
+held = st.dictionaries(st.sampled_from(sorted(SPREAD.hosts)), st.integers(1, 9), min_size=1, max_size=3)
+
+
+@settings(max_examples=20)
+@given(st.dictionaries(st.sampled_from("pqrstu"), held, max_size=5), st.sets(st.sampled_from(sorted(SPREAD.hosts))))
+def test_whatever_is_held_a_plan_can_be_asked_for(runs: dict[str, dict[str, int]], entangled: set[str]) -> None:
+    """Slices, GPUs that nobody owns, sources that disagree: what cannot be is left out, and no list fails for it."""
+    busy = {node for nodes in runs.values() for node in nodes}
+    losses = {run: _loss(80) for run in runs}
+    now = Now(runs, frozenset(SPREAD.hosts) - busy, frozenset(entangled), losses, 0.5)
+    for _, proposal in planned(SPREAD, now, WEEK_US, seconds=0.2):
+        assert proposal.move is not None
+        assert proposal.move.to is not None
+        assert not set(proposal.move.to.nodes) & entangled
+
+
+def test_a_node_that_is_held_in_slices_is_left_alone() -> None:
+    """Eight instances of two GPUs are not eight GPUs."""
+    fleet = Fleet()
+    fleet.own("n1", ["G1", "G2"])
+    at = {"node": "n1", "started_at": T, "ended_at": T + 1}
+    fleet.add("inventory", [at | {"gpu_uuid": "MIG-1", "parent_uuid": "G1", "mig_slices": 1}])
+    fleet.hold("slurm/alpha/1", "n1", ["MIG-1"], T, None)
+    fleet.hold("slurm/alpha/2", "n1", ["G2"], T, None)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        assert read_now(session, T, END).entangled == {"n1"}
+    fleet.store.close()
 
 
 def test_a_run_that_has_just_begun_is_left_alone() -> None:

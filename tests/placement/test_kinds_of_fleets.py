@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.wire.tables import TABLES
 from analyzer.efficiency.checkpoints import Checkpoints
 from analyzer.efficiency.figure import Figure, withheld
 from analyzer.notices.book import look
@@ -13,8 +14,8 @@ from analyzer.placement.places import Feed
 from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.rules import NOTICES
 from analyzer.placement.site import Site, read_site
-from analyzer.placement.site_reading import SAMPLES, is_there
 from analyzer.pricing.book import PriceBook
+from tests.api.test_no_samples import FACTS
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.notices.fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
 from tests.placement.sites import held, sound, text_of
@@ -296,16 +297,14 @@ def test_fragments_need_a_notice_that_names_the_run() -> None:
 
 
 def test_without_samples_the_site_is_still_known() -> None:
-    """What they tell is not known then; what the ledger and the facts tell is, and nothing fails."""
+    """What they tell is not known then; what the ledger and the facts tell is, and no table of samples is asked."""
     fleet = well()
     fleet.analyze(now=UNTIL)
     before = read(fleet)
     with fleet.store.session() as session:
-        for tables in SAMPLES.values():
-            for table in tables:
-                session.execute(f"DROP TABLE IF EXISTS {table}")
-        assert not is_there(session, "notices")
-    after = read(fleet)
+        for table in set(TABLES) - FACTS:
+            session.execute(f"DROP TABLE {table}")
+        after = read_site(session, MONDAY, UNTIL, with_samples=False)
     assert (after.hosts.keys(), after.racks(NODES)) == (before.hosts.keys(), before.racks(NODES))
     assert before.runs[TRAINING].gpu_bytes == 40 * GB
     assert (after.runs[TRAINING].gpu_bytes, after.runs[TRAINING].hosts) == (None, before.runs[TRAINING].hosts)

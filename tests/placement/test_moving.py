@@ -10,7 +10,7 @@ from analyzer.placement.advise import recommendations
 from analyzer.placement.move import Move, Place
 from analyzer.placement.moving import changes_hosts, gpu_milliseconds, moving, moving_words, restart_parts
 from analyzer.placement.saving import WEEK_US
-from analyzer.placement.standing import Life, Standing, Wait, read_life
+from analyzer.placement.standing import Life, RunStanding, Wait, read_life
 from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
@@ -18,7 +18,7 @@ DAY = 24 * HOUR
 NOW = 100 * DAY
 
 
-def run(run_id: str = "run", gpus: int = 8, **more: object) -> Standing:
+def run(run_id: str = "run", gpus: int = 8, **more: object) -> RunStanding:
     """Return a run that began two days ago and still runs."""
     facts: dict[str, object] = {
         "queue": "gpu",
@@ -32,10 +32,10 @@ def run(run_id: str = "run", gpus: int = 8, **more: object) -> Standing:
         "usual_us": None,
         "starting_ms": None,
     }
-    return Standing(run_id, gpus=gpus, **(facts | more))  # type: ignore[arg-type]
+    return RunStanding(run_id, gpus=gpus, **(facts | more))  # type: ignore[arg-type]
 
 
-def life(*runs: Standing, **more: object) -> Life:
+def life(*runs: RunStanding, **more: object) -> Life:
     """Return these runs as they stand."""
     return Life(NOW, {each.run_id: each for each in runs}, **more)  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ from analyzer.placement.advise import recommendations
 from analyzer.placement.billing import Spent, divided
 from analyzer.placement.recommendation import Range, Saved
 from analyzer.placement.saving import ASSUMED, CASES_LEAST, WEEK_US, Share, realised_share, sureness, weekly
+from analyzer.placement.wanted import Wanted
 from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MONDAY, Fleet, priced
 
@@ -132,10 +133,14 @@ def test_realised_cases_take_the_place_of_an_assumption(session: Session, found:
     """One table, by kind; of too few cases the assumption stays."""
     period = (MONDAY, MONDAY + WEEK_US)
     quantiles = {"p5": 100, "p20": 200, "p50": 300, "p80": 400, "p95": 500}
+
+    def by_cases(cases: int) -> Wanted:
+        return Wanted(realised={"release": realised_share(quantiles, cases)})
+
     assumed = recommendations(session, found, *period)
-    few = recommendations(session, found, *period, realised={"release": realised_share(quantiles, CASES_LEAST - 1)})
+    few = recommendations(session, found, *period, by_cases(CASES_LEAST - 1))
     assert few == assumed
-    shown = recommendations(session, found, *period, realised={"release": realised_share(quantiles, CASES_LEAST)})
+    shown = recommendations(session, found, *period, by_cases(CASES_LEAST))
     for before, after in zip(assumed, shown, strict=True):
         loss = next(one.milliseconds for one in found if one.id in after.finding_ids)
         assert after.saves_milliseconds == weekly(loss, WEEK_US, Share(200, 300, 400, 100, 500))

@@ -57,7 +57,7 @@ def example_findings(_: Session, start: int, end: int, run: str | None) -> list[
 
 EXAMPLE = Judges(
     example_findings,
-    lambda _, found, start, end: example_week.recommendations() if found else [],
+    lambda _, found, *rest: example_week.recommendations() if found else [],
     example_timeline,
 )
 

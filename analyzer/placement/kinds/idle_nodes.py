@@ -17,7 +17,6 @@ from analyzer.placement.places import Host
 from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.saving import Share, weekly
 from analyzer.placement.site import Site
-from analyzer.placement.site_reading import is_there
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator
 
 
 def _watts(session: "Session", nodes: Sequence[str], start_us: int, end_us: int) -> dict[str, float]:
-    if not is_there(session, "idle_power"):
-        return {}
     (select,) = statements("placement/idle_power.sql")
     return dict(session.rows(select, {"nodes": list(nodes), "start": start_us, "end": end_us}))
 

@@ -67,7 +67,8 @@ def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -
     def tell(reader: "Reader", period: "Period") -> Word:
         found = reader.findings(period)
         seen = (reader.advice(found, period), found, period)
-        return decide(reader.session, seen, lambda _: True, options.id, word, said, applied_at)
+        realised = reader.wanting.realised(reader.session)
+        return decide(reader.session, seen, lambda _: True, options.id, word, said, applied_at, realised)
 
     told = None if applied_at is None else moment(applied_at, settings.timezone)
     return on_store(path_of, settings, options.since, tell).recommendation_id, told

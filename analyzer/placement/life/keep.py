@@ -57,8 +57,9 @@ def _keep_week(reader: Reader, now_us: int) -> int:
         return 0
     if not _is_whole(reader, week) or not begin_turn(reader.session, f"week {week.start}", now_us):
         return 0
-    found = reader.findings(week)
-    return add_predictions(reader.session, predicted(reader.session, reader.advice(found, week), found, week, now_us))
+    found, realised = reader.findings(week), reader.wanting.realised(reader.session)
+    advice = reader.advice(found, week)
+    return add_predictions(reader.session, predicted(reader.session, advice, found, week, now_us, realised))
 
 
 def _is_whole(reader: Reader, week: "Period") -> bool:

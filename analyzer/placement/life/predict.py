@@ -17,11 +17,12 @@ from analyzer.placement.life.prediction import (
 from analyzer.report.coverage import hours, newest_hour_end
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from analyzer.findings import Finding
     from analyzer.period import Period
     from analyzer.placement.recommendation import Recommendation
+    from analyzer.placement.saving import Share
     from collector.store.session import Session
 
 NOTHING = Amount(None, None)
@@ -33,13 +34,19 @@ def predicted(
     found: "Sequence[Finding]",
     period: "Period",
     made_at_us: int,
+    realised: "Mapping[str, Share] | None" = None,
 ) -> list[Prediction]:
-    """Return what these recommendations of a period predict; of one that is not over yet, as far as it is known."""
+    """Return what these recommendations of a period predict; of one that is not over yet, as far as it is known.
+
+    `realised` are the shares that took the place of assumed ones.
+    """
     known = hours(session, period)
     end = min(period.end, newest_hour_end(session) or period.end)
     span = Span(period.start, end, period.label)
     rules = known.rules_versions[-1] if known.rules_versions else None
-    versions = Versions(shares_version(), rules, known.price_versions[-1] if known.price_versions else None)
+    versions = Versions(
+        shares_version(realised or {}), rules, known.price_versions[-1] if known.price_versions else None
+    )
     held, made = _held(session, span), []
     for one in advice:
         own, lost = lost_by(one, found)

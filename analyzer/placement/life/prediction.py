@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from analyzer.findings import Finding
 from analyzer.placement.recommendation import Range, Recommendation
-from analyzer.placement.saving import ASSUMED
+from analyzer.placement.saving import ASSUMED, Share
 
 WEEK_US = 7 * 86_400_000_000
 QUANTILES = ("p5", "p20", "p50", "p80", "p95")
@@ -114,6 +114,10 @@ def nodes_of(advice: Recommendation, own: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def shares_version() -> str:
-    """Return the version of the shares that savings are predicted by: a digest of their numbers."""
-    return hashlib.sha256(repr(sorted(ASSUMED.items())).encode()).hexdigest()[:8]
+def shares_version(realised: Mapping[str, Share]) -> str:
+    """Return the version of the shares that savings are predicted by: a digest of their numbers.
+
+    `realised` are those that took the place of assumed ones.
+    """
+    numbers = repr(sorted(ASSUMED.items())) + (repr(sorted(realised.items())) if realised else "")
+    return hashlib.sha256(numbers.encode()).hexdigest()[:8]

@@ -10,13 +10,14 @@ from analyzer.placement.life.predict import predicted
 from analyzer.placement.life.word import Decision, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from analyzer.casebook.kept import Said
     from analyzer.findings import Finding
     from analyzer.period import Period
     from analyzer.placement.life.prediction import Prediction
     from analyzer.placement.recommendation import Recommendation
+    from analyzer.placement.saving import Share
     from collector.store.session import Session
 
 
@@ -35,18 +36,20 @@ def decide(
     decision: Decision,
     said: "Said",
     applied_at: int | None = None,
+    realised: "Mapping[str, Share] | None" = None,
 ) -> Word:
     """Keep one decision, with what the recommendation predicted when it was made.
 
     `seen` are what is recommended in a period, to whom decides, against which findings; one that is recommended no more
-    is taken from the book, where `sees` says that it may be. What is not in the book yet is written down with it.
+    is taken from the book, where `sees` says that it may be. What is not in the book yet is written down with it, and
+    with the version of the shares: `realised` are those that took the place of assumed ones.
 
     Raises:
         ConfigError: a rejection has no reason.
         LedgerError: there is no such recommendation.
     """
     because = reason_of(said.because) if decision == "rejected" or said.because else None
-    prediction = _of_period(session, seen, recommendation_id, said.recorded_at)
+    prediction = _of_period(session, seen, recommendation_id, said.recorded_at, realised or {})
     if prediction is None:
         book = {one.recommendation_id: one for one in predictions(session) if sees(one)}
         absent = (
@@ -74,6 +77,7 @@ def _of_period(
     seen: "tuple[Sequence[Recommendation], Sequence[Finding], Period]",
     typed: str,
     now_us: int,
+    realised: "Mapping[str, Share]",
 ) -> "Prediction | None":
     """Return what is predicted of the recommendation that is meant, written down; None where the period has none."""
     advice, found, period = seen
@@ -81,7 +85,7 @@ def _of_period(
     if not begin:
         return None
     one = by_id(begin, typed, f"{typed!r} is too short an id: type one more letter")
-    (prediction,) = predicted(session, [one], found, period, now_us)
+    (prediction,) = predicted(session, [one], found, period, now_us, realised)
     add_predictions(session, [prediction])
     kept = {each.id: each for each in predictions(session)}
     return kept[prediction.id]

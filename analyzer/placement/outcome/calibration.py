@@ -77,8 +77,8 @@ def _tally(cases: Sequence[Case]) -> Tally:
 def proposed_shares(cases: Iterable[Case]) -> dict[str, dict[str, int]]:
     """Return, by kind, the quantiles in permille of the share of a loss that such changes did recover.
 
-    Of kinds with twenty cases and more whose loss is known; a share lies between 0 and all of it. They are offered, and
-    nothing uses them by itself.
+    Of kinds with twenty cases and more whose loss is known; a share lies between 0 and all of it. They are offered;
+    analyzer/placement/outcome/learned.py uses them where the settings say so.
     """
     shares: dict[str, list[int]] = defaultdict(list)
     for case in cases:

@@ -200,6 +200,13 @@ def test_the_week_says_what_was_checked_until_then(site: tuple[Fleet, Settings],
     assert "CHECKED AFTERWARDS" in after
     assert "r-2hd4a vit-large (6): twice the loader workers per rank, done 17 Nov" in after
     assert "CHECKED" not in before
+    page, earlier = (
+        reader.answer(Request("week", since=label, format="html")) for label in (WEEK_AFTER.label, "2025-W46")
+    )
+    assert "<caption>Checked afterwards (saved a week; in brackets 95 %)</caption>" in page
+    assert "<td>vit-large (6): twice the loader workers per rank, done 17 Nov</td>" in page
+    assert "12 runs compared, by the cost of a token" in page
+    assert "Checked afterwards" not in earlier
 
 
 def test_a_name_before_and_after_a_date(
