@@ -17,6 +17,8 @@ from analyzer.placement.places import Host
 from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.saving import Share, weekly
 from analyzer.placement.site import Site
+from analyzer.placement.waking import Waking, waking
+from analyzer.report.words import duration
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
 BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
 AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
 HOURS_A_WEEK = 168
-WAKE_UP = (
-    "no source tells how long they take to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
-)
+WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
 
 
 def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[tuple[Grounds, Proposal]]:
@@ -39,10 +39,11 @@ def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator
             groups[host.node_group or host.sku or "hosts", host.purchase_option or "unknown"].append(host)
     idle = [host.node for hosts in groups.values() for host in hosts]
     watts = _watts(session, idle, start_us, end_us) if idle else {}
+    wakes = waking(session, end_us) if idle else None
     for (group, option), hosts in sorted(groups.items()):
         subject = f"{group}, {option}"
         grounds = Grounds(subject, None, "capacity", "free", "high" if hosts[0].state else "medium")
-        yield grounds, _proposal(site, group, option, hosts, watts)
+        yield grounds, _proposal(site, group, option, hosts, watts, wakes)
 
 
 def _watts(session: "Session", nodes: Sequence[str], start_us: int, end_us: int) -> dict[str, float]:
@@ -50,7 +51,9 @@ def _watts(session: "Session", nodes: Sequence[str], start_us: int, end_us: int)
     return dict(session.rows(select, {"nodes": list(nodes), "start": start_us, "end": end_us}))
 
 
-def _proposal(site: Site, group: str, option: str, hosts: Sequence[Host], watts: dict[str, float]) -> Proposal:
+def _proposal(
+    site: Site, group: str, option: str, hosts: Sequence[Host], watts: dict[str, float], wakes: Waking | None
+) -> Proposal:
     nodes = [host.node for host in hosts]
     gpus = sum(host.gpus for host in hosts)
     by_use = option in BY_USE
@@ -73,11 +76,18 @@ def _proposal(site: Site, group: str, option: str, hosts: Sequence[Host], watts:
             Constraint("billed by use", by_use, f"purchase option: {option}")
             if by_use
             else Constraint("billed by use", None, f"purchase option: {option}; energy is saved, no GPU-hour"),
-            Constraint("wake-up", None, WAKE_UP),
+            _wake_up(wakes),
         ),
         cost_to_move="none now; a wake-up when they are wanted",
         actor="capacity",
     )
+
+
+def _wake_up(wakes: Waking | None) -> Constraint:
+    if wakes is None:
+        return Constraint("wake-up", None, WAKE_UP)
+    middle, most = duration(wakes.p50_seconds), duration(wakes.p90_seconds)
+    return Constraint("wake-up", True, f"{middle} in the middle, nine of ten within {most} ({wakes.seen} seen)")
 
 
 def _saved(site: Site, hosts: Sequence[Host]) -> Saved:
