@@ -8,10 +8,10 @@ may be too low for it and never too high. All is integers and lists, for it goes
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from analyzer.placement.gang.counts import Count, counts_of
 from analyzer.placement.gang.index import Index, Place
 
 STATES_MAX = 700  # ways to fill one bin's pools; above, filling it well is a problem of its own
-ROUNDED = 3  # capacities whose rounding is told of each run: the commonest racks decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Gang:
     ways: tuple[Way, ...]
     fewest: int  # bins that it takes at least
     most: int  # bins that it may take
-    rounded: tuple[int, ...]  # capacities c: pieces of n units count ceil(n / c), together ceil(units / c) at least
+    counts: tuple[Count, ...]  # what its pieces count together at least, by their units
     start: tuple[tuple[int, int], ...]  # pool and units in the plan that is known
 
 
@@ -115,8 +115,7 @@ def _gang(index: Index, run: int, place: Place, classes: list[list[int]], free: 
     for pool in {p for number in index.choices[run] for p in classes[number]} | set(held):
         rooms[bin_of[pool]] += free[pool]
     fewest = _fewest(rooms, about.units)
-    common = Counter(room for room in rooms.values() if 1 < room < about.units and about.units % room)
-    rounded = [] if about.needs.shared else [room for room, _ in common.most_common(ROUNDED)]
+    counts = () if about.needs.shared else counts_of(about.units, Counter(rooms.values()))
     return Gang(
         units=about.units,
         step=about.units if about.needs.shared else 1,
@@ -131,7 +130,7 @@ def _gang(index: Index, run: int, place: Place, classes: list[list[int]], free: 
         ways=tuple(ways),
         fewest=fewest,
         most=1 if about.needs.shared else max(fewest, index.rack_limit[run]),
-        rounded=tuple(rounded),
+        counts=counts,
         start=tuple(sorted(place.items())),
     )
 

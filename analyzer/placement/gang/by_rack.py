@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from analyzer.placement.gang.bins import Bins, Gang, Way
+from analyzer.placement.gang.counts import Count
 from analyzer.placement.gang.master import Limits, Master
 
 SMOOTH = 0.7  # of the best prices so far in those that are asked next
@@ -105,7 +106,8 @@ def bins_from(told: dict[str, Any]) -> Bins:
     for gang in told["gangs"]:
         ways = tuple(Way(way["class_"], tuple(way["keeps"])) for way in gang["ways"])
         lists = {name: tuple(map(_paired, value)) for name, value in gang.items() if isinstance(value, list)}
-        gangs.append(Gang(**{**gang, **lists, "ways": ways}))
+        counts = tuple(Count(tuple(count["of"]), count["least"]) for count in gang["counts"])
+        gangs.append(Gang(**{**gang, **lists, "ways": ways, "counts": counts}))
     lists = {name: tuple(map(_paired, value)) for name, value in told.items() if isinstance(value, list)}
     return Bins(**{**told, **lists, "gangs": tuple(gangs)})
 

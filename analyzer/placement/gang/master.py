@@ -29,7 +29,7 @@ class Master:
         self._seen: set[Any] = set()
         self._unit: list[list[int]] = []
         self._bins: list[int] = []
-        self._rounded: list[list[int]] = []
+        self._counts: list[list[int]] = []
         self._one: list[int | None] = []
         self._stay: dict[tuple[int, int], int] = {}
         self._stays: list[list[tuple[int, int]]] = []  # by run: row and units held
@@ -48,7 +48,7 @@ class Master:
         gang, rows = self.bins.gangs[run], self.rows
         self._unit.append([rows.row(0, 0) for _ in gang.ways])
         self._bins.append(rows.row(gang.fewest if gang.held else 0, gang.most))
-        self._rounded.append([rows.row(0, rows.infinity) for _ in gang.rounded])
+        self._counts.append([rows.row(0, rows.infinity) for _ in gang.counts])
         self._one.append(rows.row(1 if gang.held else 0, 1) if gang.ways else None)
         stays: dict[int, int] = {}
         if gang.held:
@@ -72,17 +72,18 @@ class Master:
         cost = 0 if gang.held else -gang.waiting_cost - gang.span_cost
         for unit in self._unit[run]:
             entries = {unit: -gang.units, **({} if one is None else {one: 1})}
-            for row, capacity in zip(self._rounded[run], gang.rounded, strict=True):
-                entries[row] = -gang.units // capacity
+            for row, count in zip(self._counts[run], gang.counts, strict=True):
+                entries[row] = -count.least
             rows.column(cost / self.scale, rows.infinity, entries)
         if self._stays[run]:
             rows.column(gang.restart_cost / self.scale, 1, dict(self._stays[run]))
         dear = max(gang.span_cost, gang.restart_cost, gang.waiting_cost, max(self.bins.open_cost, default=0), 1)
         for unit in self._unit[run]:
             standing = {unit: gang.units, self._bins[run]: gang.fewest}
-            for row, capacity in zip(self._rounded[run], gang.rounded, strict=True):
-                standing[row] = -(-gang.units // capacity)
-            rows.column(gang.units * dear / self.scale, rows.infinity, standing)
+            for row, count in zip(self._counts[run], gang.counts, strict=True):
+                standing[row] = count.least
+            cost = gang.fewest * gang.span_cost + gang.units * dear
+            rows.column(cost / self.scale, rows.infinity, standing)
         rows.column(2 * dear / self.scale, rows.infinity, {self._bins[run]: 1})
 
     def _add_places(self, places: list[dict[int, int]]) -> None:
@@ -113,8 +114,8 @@ class Master:
         units = sum(piece.values())
         stay = sum(min(n, held.get(pool, 0)) for pool, n in piece.items())
         entries[self._bins[run]] = 1
-        for row, capacity in zip(self._rounded[run], gang.rounded, strict=True):
-            entries[row] = -(-units // capacity)
+        for row, count in zip(self._counts[run], gang.counts, strict=True):
+            entries[row] = count.of[units - 1]
         for pool, n in piece.items():
             unit = self._unit[run][ways[pool]]
             entries[unit] = entries.get(unit, 0) + n
@@ -164,11 +165,10 @@ class Master:
     def _run_bound(self, run: int, duals: list[float], fewest: int, most: int) -> float:
         gang, price = self.bins.gangs[run], duals[self._bins[run]]
         bound = price * ((fewest if gang.held else 0) if price > 0 else most)
-        rounded = sum(
-            max(0.0, duals[row]) * -(-gang.units // capacity)
-            for row, capacity in zip(self._rounded[run], gang.rounded, strict=True)
+        counted = sum(
+            max(0.0, duals[row]) * count.least for row, count in zip(self._counts[run], gang.counts, strict=True)
         )
-        ways = [gang.units * duals[unit] + rounded for unit in self._unit[run]]
+        ways = [gang.units * duals[unit] + counted for unit in self._unit[run]]
         if gang.held:
             bound += min(ways, default=0.0)
         elif ways:
@@ -182,7 +182,7 @@ class Master:
         return Prices(
             unit=[[duals[row] for row in rows] for rows in self._unit],
             bin_=[duals[row] - gang.span_cost / scale for row, gang in zip(self._bins, gangs, strict=True)],
-            rounded=[[max(0.0, duals[row]) for row in rows] for rows in self._rounded],
+            counts=[[max(0.0, duals[row]) for row in rows] for rows in self._counts],
             stay={key: max(0.0, duals[row]) for key, row in self._stay.items()},
             moving=[gang.move_cost / scale + kept * gang.gpus for gang in gangs],
             unfit=[gang.unfit_cost / scale for gang in gangs],

@@ -22,7 +22,7 @@ class Prices:
 
     unit: list[list[float]]  # by run and way
     bin_: list[float]  # by run: of being in one more bin, less its span
-    rounded: list[list[float]]  # by run, in the order of its capacities
+    counts: list[list[float]]  # by run, in the order of its counts
     stay: dict[tuple[int, int], float]  # by run and bin: of each unit that stays
     moving: list[float]  # by run: of each unit that stays, wherever
     unfit: list[float]  # by run: cost of each unit that does not suit
@@ -70,8 +70,8 @@ class Filler:
     @staticmethod
     def _bin_price(gang: Gang, run: int, units: int, prices: Prices) -> float:
         worth = prices.bin_[run]
-        for capacity, price in zip(gang.rounded, prices.rounded[run], strict=True):
-            worth += price * -(-units // capacity)
+        for count, price in zip(gang.counts, prices.counts[run], strict=True):
+            worth += price * count.of[units - 1]
         return worth
 
     def _fill(
