@@ -42,6 +42,16 @@ class Gang:
     counts: tuple[Count, ...]  # what its pieces count together at least, by their units
     start: tuple[tuple[int, int], ...]  # pool and units in the plan that is known
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its units stay together whatever happens: then it is in one bin, and moves wholly or not at all."""
+        return self.step == self.units
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it runs and has one way only, so that there is nothing to choose but where."""
+        return bool(self.held) and len(self.ways) == 1
+
 
 @dataclass(frozen=True, slots=True)
 class Bins:

@@ -18,7 +18,7 @@ from analyzer.placement.gang.bins import Bins, Gang, Way
 from analyzer.placement.gang.counts import Count
 from analyzer.placement.gang.master import Limits, Master
 
-SMOOTH = 0.7  # of the best prices so far in those that are asked next
+SMOOTH = 0.9  # of the best prices so far in those that are asked next
 CLOSE = 2e-4  # of the bound: nearer to the programme's own value a node is not solved
 
 
@@ -43,7 +43,7 @@ class Tree:
     def bound(self, told: Callable[[float], None]) -> bool:
         """Raise the bound until the time is over or the plan is proven; return whether it is."""
         root: Limits = [(gang.fewest, gang.most) for gang in self.bins.gangs]
-        self._solve(root, None, 0.0, told)
+        self._solve(root, self.master.first_prices(), 0.0, told)
         while self._nodes and not self.is_over():
             bound, _, node = self._nodes[0]
             told(bound * self.master.scale)
