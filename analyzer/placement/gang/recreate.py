@@ -33,7 +33,6 @@ class Recreation:
         costs = [cost for cost in state.own_cost if cost > 0]
         costs += [cost for pool, cost in enumerate(index.open_cost) if cost and state.runs_in[pool]]
         self.scale = sum(costs) / len(costs) if costs else 1.0
-        self._suiting = [[rack for rack, pools in enumerate(racks) if pools] for racks in index.rack_pools]
         self._room = _room(index)
         self._largest = [max([1, *room]) for room in self._room]
         self._larges: dict[tuple[int, int], list[int]] = {}
@@ -43,7 +42,7 @@ class Recreation:
         if (number, units) not in self._larges:
             room = self._room[number]
             needed = min(units, self._largest[number])
-            self._larges[number, units] = [rack for rack in self._suiting[number] if room[rack] >= needed]
+            self._larges[number, units] = [rack for rack in self.state.index.racks_of[number] if room[rack] >= needed]
         return self._larges[number, units]
 
     def search(self, iterations: int, is_over: Callable[[], bool]) -> int:
@@ -113,7 +112,7 @@ class Recreation:
         if choices:
             number = random.choice(choices)
             racks = index.rack_pools[number]
-            suiting = self._suiting[number]
+            suiting = index.racks_of[number]
             if random.random() < LARGE:
                 suiting = self._large(number, units)
             most = min(RACKS_MAX, 2 if shared else -(-units // self._largest[number]))
