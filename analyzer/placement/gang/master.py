@@ -32,7 +32,8 @@ class Master:
         self._counts: list[list[int]] = []
         self._one: list[int | None] = []
         self._stay: dict[tuple[int, int], int] = {}
-        self._stays: list[list[tuple[int, int]]] = []  # by run: row and units held
+        self._stays: list[list[tuple[int, int, int]]] = []  # by run: row, what it asks, what a restart gives of it
+        self._scattered: list[int | None] = []  # by run: bins, and those that it leaves where it restarts
         for run in range(len(bins.gangs)):
             self._add_run(run)
         self._bin = [self.rows.row(-self.rows.infinity, 1) for _ in bins.bins]
@@ -65,14 +66,27 @@ class Master:
         if gang.is_whole or not gang.restart_cost:
             stays = {}
         self._stays.append([])
+        self._scattered.append(None)
+        if len(stays) > gang.fewest:
+            self._add_scattered(run, stays)
+            return
         for number, units in stays.items():
             self._stay[run, number] = row = rows.row(units, rows.infinity)
-            self._stays[run].append((row, units))
+            self._stays[run].append((row, units, units))
+
+    def _add_scattered(self, run: int, stays: dict[int, int]) -> None:
+        """Let one that lies in more bins than it must restart, or be in all of them: two rows instead of one a bin."""
+        gang, rows = self.bins.gangs[run], self.rows
+        units = rows.row(gang.units, rows.infinity)
+        for number in stays:
+            self._stay[run, number] = units
+        self._scattered[run] = scattered = rows.row(len(stays), rows.infinity)
+        self._stays[run] += [(units, gang.units, gang.units), (scattered, len(stays), len(stays) - gang.fewest)]
 
     def _add_columns(self, run: int) -> None:
         """Add which way is taken, whether it restarts, and what stands in for a place while fillings are few."""
         gang, rows = self.bins.gangs[run], self.rows
-        one, bins = self._one[run], self._bins[run]
+        one = self._one[run]
         cost = 0 if gang.held else -gang.waiting_cost - gang.span_cost
         for unit in [] if one is None else self._unit[run]:
             entries = {unit: -gang.units, **({} if one is None else {one: 1})}
@@ -80,16 +94,20 @@ class Master:
                 entries[row] = -count.least
             rows.column(cost / self.scale, rows.infinity, entries)
         if self._stays[run]:
-            rows.column(gang.restart_cost / self.scale, 1, dict(self._stays[run]))
+            rows.column(gang.restart_cost / self.scale, 1, {row: given for row, _, given in self._stays[run]})
         dear = max(gang.span_cost, gang.restart_cost, gang.waiting_cost, max(self.bins.open_cost, default=0), 1)
         for unit in self._unit[run]:
-            standing = {unit: gang.units, **({} if bins is None else {bins: gang.fewest})}
+            standing = {unit: gang.units, **dict.fromkeys(self._bin_rows(run), gang.fewest)}
             for row, count in zip(self._counts[run], gang.counts, strict=True):
                 standing[row] = count.least
             cost = gang.fewest * gang.span_cost + gang.units * dear
             rows.column(cost / self.scale, rows.infinity, standing)
-        if bins is not None:
-            rows.column(2 * dear / self.scale, rows.infinity, {bins: 1})
+        if inside := self._bin_rows(run):
+            rows.column(2 * dear / self.scale, rows.infinity, dict.fromkeys(inside, 1))
+
+    def _bin_rows(self, run: int) -> list[int]:
+        """Return the rows that count in how many bins the run is."""
+        return [row for row in (self._bins[run], self._scattered[run]) if row is not None]
 
     def _add_places(self, places: list[dict[int, int]]) -> None:
         found: list[Pattern] = [{} for _ in self.bins.bins]
@@ -118,8 +136,8 @@ class Master:
         gang, held, ways = self.bins.gangs[run], self.filler.held[run], self.filler.way_of[run]
         units = sum(piece.values())
         stay = sum(min(n, held.get(pool, 0)) for pool, n in piece.items())
-        if (bins := self._bins[run]) is not None:
-            entries[bins] = 1
+        for row in self._bin_rows(run):
+            entries[row] = 1
         for row, count in zip(self._counts[run], gang.counts, strict=True):
             entries[row] = count.of[units - 1]
         for pool, n in piece.items():
@@ -147,11 +165,13 @@ class Master:
     def first_prices(self) -> list[float]:
         """Return prices to begin with: a bin is worth its span, and a unit that stays its share of the restart."""
         prices = [0.0] * self.rows.count
-        for row, gang, stays in zip(self._bins, self.bins.gangs, self._stays, strict=True):
+        for run, gang in enumerate(self.bins.gangs):
+            row = self._bins[run]
             if row is not None:
                 prices[row] = gang.span_cost / self.scale
-            for stay, _ in stays:
-                prices[stay] = gang.restart_cost / gang.units / self.scale
+        for (run, _), row in self._stay.items():
+            gang = self.bins.gangs[run]
+            prices[row] = gang.restart_cost / gang.units / self.scale
         return prices
 
     def bins_taken(self) -> list[float]:
@@ -192,8 +212,9 @@ class Master:
             bound += min(ways, default=0.0)
         elif ways:
             bound += min(0.0, min(ways) - (gang.waiting_cost + gang.span_cost) / self.scale)
-        stays = sum(max(0.0, duals[row]) * units for row, units in self._stays[run])
-        return bound + min(stays, gang.restart_cost / self.scale)
+        prices = [(max(0.0, duals[row]), asked, given) for row, asked, given in self._stays[run]]
+        restarting = gang.restart_cost / self.scale - sum(price * given for price, _, given in prices)
+        return bound + sum(price * asked for price, asked, _ in prices) + min(0.0, restarting)
 
     def _prices(self, duals: list[float]) -> Prices:
         gangs, scale = self.bins.gangs, self.scale
@@ -201,8 +222,10 @@ class Master:
         return Prices(
             unit=[[duals[row] for row in rows] for rows in self._unit],
             bin_=[
-                (0.0 if row is None else duals[row]) - gang.span_cost / scale
-                for row, gang in zip(self._bins, gangs, strict=True)
+                (0.0 if row is None else duals[row])
+                + (0.0 if scattered is None else max(0.0, duals[scattered]))
+                - gang.span_cost / scale
+                for row, scattered, gang in zip(self._bins, self._scattered, gangs, strict=True)
             ],
             counts=[[max(0.0, duals[row]) for row in rows] for rows in self._counts],
             stay={key: max(0.0, duals[row]) for key, row in self._stay.items()},
