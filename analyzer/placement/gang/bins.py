@@ -37,6 +37,7 @@ class Gang:
     held: tuple[tuple[int, int], ...]  # pool and units
     unfit: tuple[int, ...]
     ways: tuple[Way, ...]
+    largest: int  # units in one bin at most
     fewest: int  # bins that it takes at least
     most: int  # bins that it may take
     counts: tuple[Count, ...]  # what its pieces count together at least, by their units
@@ -138,6 +139,7 @@ def _gang(index: Index, run: int, place: Place, classes: list[list[int]], free: 
         held=tuple(sorted(held.items())),
         unfit=tuple(sorted(index.unfit[run])),
         ways=tuple(ways),
+        largest=min(about.units, max(rooms.values(), default=0)),
         fewest=fewest,
         most=1 if about.needs.shared else max(fewest, index.rack_limit[run]),
         counts=counts,

@@ -59,7 +59,7 @@ class Filler:
         found: list[list[tuple[float, int]]] = [[] for _ in range(most + 1)]
         for run, way in entries:
             gang, unit = gangs[run], prices.unit[run][way]
-            for units in range(gang.step, min(most, gang.units) + 1, gang.step):
+            for units in range(gang.step, min(most, gang.largest) + 1, gang.step):
                 worth = unit * units + self._bin_price(gang, run, units, prices)
                 if worth > 0:
                     found[units].append((worth, run))
@@ -118,7 +118,7 @@ class Filler:
         found: dict[int, float] = {}
         for filling, vector in enumerate(shape.vectors):
             units = sum(vector)
-            if not 0 < units <= gang.units or units % gang.step:
+            if not 0 < units <= gang.largest or units % gang.step:
                 continue
             worth, is_allowed = self._bin_price(gang, run, units, prices), True
             for pool, n in zip(pools, vector, strict=True):
