@@ -8,10 +8,10 @@ may be too low for it and never too high. All is integers and lists, for it goes
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from analyzer.placement.gang.counts import Count, counts_of
 from analyzer.placement.gang.index import Index, Place
 
 STATES_MAX = 700  # ways to fill one bin's pools; above, filling it well is a problem of its own
-ROUNDED = 3  # capacities whose rounding is told of each run: the commonest racks decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,21 @@ class Gang:
     held: tuple[tuple[int, int], ...]  # pool and units
     unfit: tuple[int, ...]
     ways: tuple[Way, ...]
+    largest: int  # units in one bin at most
     fewest: int  # bins that it takes at least
     most: int  # bins that it may take
-    rounded: tuple[int, ...]  # capacities c: pieces of n units count ceil(n / c), together ceil(units / c) at least
+    counts: tuple[Count, ...]  # what its pieces count together at least, by their units
     start: tuple[tuple[int, int], ...]  # pool and units in the plan that is known
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its units stay together whatever happens: then it is in one bin, and moves wholly or not at all."""
+        return self.step == self.units
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it runs and has one way only, so that there is nothing to choose but where."""
+        return bool(self.held) and len(self.ways) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +126,7 @@ def _gang(index: Index, run: int, place: Place, classes: list[list[int]], free: 
     for pool in {p for number in index.choices[run] for p in classes[number]} | set(held):
         rooms[bin_of[pool]] += free[pool]
     fewest = _fewest(rooms, about.units)
-    common = Counter(room for room in rooms.values() if 1 < room < about.units and about.units % room)
-    rounded = [] if about.needs.shared else [room for room, _ in common.most_common(ROUNDED)]
+    counts = () if about.needs.shared else counts_of(about.units, Counter(rooms.values()))
     return Gang(
         units=about.units,
         step=about.units if about.needs.shared else 1,
@@ -129,9 +139,10 @@ def _gang(index: Index, run: int, place: Place, classes: list[list[int]], free: 
         held=tuple(sorted(held.items())),
         unfit=tuple(sorted(index.unfit[run])),
         ways=tuple(ways),
+        largest=min(about.units, max(rooms.values(), default=0)),
         fewest=fewest,
         most=1 if about.needs.shared else max(fewest, index.rack_limit[run]),
-        rounded=tuple(rounded),
+        counts=counts,
         start=tuple(sorted(place.items())),
     )
 

@@ -15,9 +15,10 @@ from time import monotonic
 from typing import Any
 
 from analyzer.placement.gang.bins import Bins, Gang, Way
+from analyzer.placement.gang.counts import Count
 from analyzer.placement.gang.master import Limits, Master
 
-SMOOTH = 0.7  # of the best prices so far in those that are asked next
+SMOOTH = 0.9  # of the best prices so far in those that are asked next
 CLOSE = 2e-4  # of the bound: nearer to the programme's own value a node is not solved
 
 
@@ -42,7 +43,7 @@ class Tree:
     def bound(self, told: Callable[[float], None]) -> bool:
         """Raise the bound until the time is over or the plan is proven; return whether it is."""
         root: Limits = [(gang.fewest, gang.most) for gang in self.bins.gangs]
-        self._solve(root, None, 0.0, told)
+        self._solve(root, self.master.first_prices(), 0.0, told)
         while self._nodes and not self.is_over():
             bound, _, node = self._nodes[0]
             told(bound * self.master.scale)
@@ -105,7 +106,8 @@ def bins_from(told: dict[str, Any]) -> Bins:
     for gang in told["gangs"]:
         ways = tuple(Way(way["class_"], tuple(way["keeps"])) for way in gang["ways"])
         lists = {name: tuple(map(_paired, value)) for name, value in gang.items() if isinstance(value, list)}
-        gangs.append(Gang(**{**gang, **lists, "ways": ways}))
+        counts = tuple(Count(tuple(count["of"]), count["least"]) for count in gang["counts"])
+        gangs.append(Gang(**{**gang, **lists, "ways": ways, "counts": counts}))
     lists = {name: tuple(map(_paired, value)) for name, value in told.items() if isinstance(value, list)}
     return Bins(**{**told, **lists, "gangs": tuple(gangs)})
 

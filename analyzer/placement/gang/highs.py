@@ -61,7 +61,7 @@ class Rows:
         highspy: Any = import_module("highspy")
         self.infinity: float = highspy.kHighsInf
         self.columns = 0
-        self._rows = 0
+        self.count = 0  # of rows
         self._highs = highspy.Highs()
         for name, setting in {"output_flag": False, "threads": 1}.items():
             self._highs.setOptionValue(name, setting)
@@ -69,8 +69,8 @@ class Rows:
     def row(self, lower: float, upper: float) -> int:
         """Add an empty row; return its number."""
         self._highs.addRow(lower, upper, 0, [], [])
-        self._rows += 1
-        return self._rows - 1
+        self.count += 1
+        return self.count - 1
 
     def bounds(self, row: int, lower: float, upper: float) -> None:
         """Change a row's bounds."""

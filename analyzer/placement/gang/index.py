@@ -34,6 +34,7 @@ class Index:
     open_cost: list[int]
     gpus: list[int]
     rack_pools: list[list[list[int]]]  # by class and rack: pools of the class, those that fewest runs could take first
+    racks_of: list[list[int]]  # by class: racks that have any
     classes_of: list[list[int]]  # by pool
     choices: list[list[int]]  # by run: classes
     held: list[Place]  # by run
@@ -62,6 +63,7 @@ def index_of(problem: Problem) -> Index:
     for pools, number in classes.items():
         for pool in pools:
             classes_of[pool].append(number)
+    rack_pools = [_by_rack(pools, rack_of, len(racks), classes_of) for pools in classes]
     held = [{numbers[pool]: units for pool, units in run.held} for run in problem.runs]
     return Index(
         problem=problem,
@@ -69,7 +71,8 @@ def index_of(problem: Problem) -> Index:
         capacity=[pool.units for pool in problem.pools],
         open_cost=[pool.open_cost for pool in problem.pools],
         gpus=[pool.kind.gpus_per_unit for pool in problem.pools],
-        rack_pools=[_by_rack(pools, rack_of, len(racks), classes_of) for pools in classes],
+        rack_pools=rack_pools,
+        racks_of=[[rack for rack, pools in enumerate(inside) if pools] for inside in rack_pools],
         classes_of=classes_of,
         choices=[by_needs[run.needs] for run in problem.runs],
         held=held,

@@ -64,8 +64,9 @@ def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator
     index, units = state.index, state.index.problem.runs[run].units
     best: int | None = None
     opened, unused = 0, None
-    for rack, available in enumerate(state.available[number]):
-        if available < units or rack in barred:
+    available = state.available[number]
+    for rack in index.racks_of[number]:
+        if available[rack] < units or rack in barred:
             continue
         for pool in index.rack_pools[number][rack]:
             free = state.free[pool]
@@ -84,7 +85,8 @@ def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator
 def _some_racks(state: State, run: int, number: int, barred: set[int]) -> Iterator[Place]:
     index, about = state.index, state.index.problem.runs[run]
     units, limit = about.units, index.rack_limit[run]
-    room = [(n, rack) for rack, n in enumerate(state.available[number]) if n and rack not in barred]
+    available = state.available[number]
+    room = [(n, rack) for rack in index.racks_of[number] if (n := available[rack]) and rack not in barred]
     if sum(n for n, _ in room) < units:
         return
     keeps: dict[int, int] = {}

@@ -22,7 +22,7 @@ class Prices:
 
     unit: list[list[float]]  # by run and way
     bin_: list[float]  # by run: of being in one more bin, less its span
-    rounded: list[list[float]]  # by run, in the order of its capacities
+    counts: list[list[float]]  # by run, in the order of its counts
     stay: dict[tuple[int, int], float]  # by run and bin: of each unit that stays
     moving: list[float]  # by run: of each unit that stays, wherever
     unfit: list[float]  # by run: cost of each unit that does not suit
@@ -59,7 +59,7 @@ class Filler:
         found: list[list[tuple[float, int]]] = [[] for _ in range(most + 1)]
         for run, way in entries:
             gang, unit = gangs[run], prices.unit[run][way]
-            for units in range(gang.step, min(most, gang.units) + 1, gang.step):
+            for units in range(gang.step, min(most, gang.largest) + 1, gang.step):
                 worth = unit * units + self._bin_price(gang, run, units, prices)
                 if worth > 0:
                     found[units].append((worth, run))
@@ -70,8 +70,8 @@ class Filler:
     @staticmethod
     def _bin_price(gang: Gang, run: int, units: int, prices: Prices) -> float:
         worth = prices.bin_[run]
-        for capacity, price in zip(gang.rounded, prices.rounded[run], strict=True):
-            worth += price * -(-units // capacity)
+        for count, price in zip(gang.counts, prices.counts[run], strict=True):
+            worth += price * count.of[units - 1]
         return worth
 
     def _fill(
@@ -118,7 +118,7 @@ class Filler:
         found: dict[int, float] = {}
         for filling, vector in enumerate(shape.vectors):
             units = sum(vector)
-            if not 0 < units <= gang.units or units % gang.step:
+            if not 0 < units <= gang.largest or units % gang.step:
                 continue
             worth, is_allowed = self._bin_price(gang, run, units, prices), True
             for pool, n in zip(pools, vector, strict=True):

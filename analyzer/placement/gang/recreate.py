@@ -13,6 +13,8 @@ from analyzer.placement.gang.insertion import best_place
 from analyzer.placement.gang.state import State
 
 OUT_MAX = 14  # runs taken out at once
+RACKS_MAX = 3  # drawn at random to be emptied, no more than the run takes
+LARGE = 0.7  # of the draws are of racks that could have the run, or most of it: small ones bring no run together
 # Temperature, as a share of the mean cost of runs and open pools that cost anything, at the first and last iteration.
 HOT, COLD = 0.1, 0.001
 
@@ -31,6 +33,17 @@ class Recreation:
         costs = [cost for cost in state.own_cost if cost > 0]
         costs += [cost for pool, cost in enumerate(index.open_cost) if cost and state.runs_in[pool]]
         self.scale = sum(costs) / len(costs) if costs else 1.0
+        self._room = _room(index)
+        self._largest = [max([1, *room]) for room in self._room]
+        self._larges: dict[tuple[int, int], list[int]] = {}
+
+    def _large(self, number: int, units: int) -> list[int]:
+        """Return the class's racks that have room for so many units, or the most that any has, once all has left."""
+        if (number, units) not in self._larges:
+            room = self._room[number]
+            needed = min(units, self._largest[number])
+            self._larges[number, units] = [rack for rack in self.state.index.racks_of[number] if room[rack] >= needed]
+        return self._larges[number, units]
 
     def search(self, iterations: int, is_over: Callable[[], bool]) -> int:
         """Ruin and recreate so often; return how often, fewer where it was over before."""
@@ -89,9 +102,9 @@ class Recreation:
         return [run for run in drawn if state.gone(run, state.place[run] or {})][:4]
 
     def _near(self, run: int) -> list[list[int]]:
-        """Return groups of pools to empty: one at random that would suit, and those it has and had."""
+        """Return groups of pools to empty: a few at random that would suit, and those it has and had."""
         index, random = self.state.index, self.random
-        shared = index.problem.runs[run].needs.shared
+        shared, units = index.problem.runs[run].needs.shared, index.problem.runs[run].units
         own = list(self.state.place[run] or ()) + [p for p in index.held[run] if p not in index.unfit[run]]
         random.shuffle(own)
         groups: list[list[int]] = []
@@ -99,11 +112,12 @@ class Recreation:
         if choices:
             number = random.choice(choices)
             racks = index.rack_pools[number]
-            for _ in range(8):
-                pools = racks[random.randrange(len(racks))]
-                if pools:
-                    groups.append([random.choice(pools)] if shared else pools)
-                    break
+            suiting = index.racks_of[number]
+            if random.random() < LARGE:
+                suiting = self._large(number, units)
+            most = min(RACKS_MAX, 2 if shared else -(-units // self._largest[number]))
+            drawn = random.sample(suiting, min(len(suiting), random.randint(1, most)))
+            groups += [[random.choice(racks[rack])] if shared else racks[rack] for rack in drawn]
             groups += [[pool] if shared else racks[index.rack_of[pool]] for pool in own[:3]]
         random.shuffle(groups)
         return groups
@@ -125,6 +139,16 @@ class Recreation:
                 return False
             self.state.put(run, place)
         return True
+
+
+def _room(index: Index) -> list[list[int]]:
+    """Return by class and rack the units that runs which may move could have."""
+    free = list(index.capacity)
+    for fixed, held in zip(index.fixed, index.held, strict=True):
+        if fixed:
+            for pool, units in held.items():
+                free[pool] -= units
+    return [[sum(free[pool] for pool in pools) for pools in racks] for racks in index.rack_pools]
 
 
 def recreate(state: State, seed: int, iterations: int, is_over: Callable[[], bool]) -> tuple[State, int]:

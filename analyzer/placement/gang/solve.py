@@ -68,7 +68,7 @@ def _asked(parts: list[Part], states: list[State], seconds: float) -> list[tuple
     """Bound the parts, the smallest first: what they leave over is the others'. Return by part places and bound."""
     until = monotonic() + seconds
     found: list[tuple[list[Place], int]] = []
-    weights = [len(part.runs) ** 2 for part in parts]
+    weights = [1 + sum(map(len, part.index.held)) for part in parts]  # pools held: the more scattered, the harder
     for number in reversed(range(len(parts))):  # parts are sorted, largest first
         share = weights[number] / sum(weights[: number + 1])
         found.append(_part_asked(parts[number].index, states[number], max(1.0, (until - monotonic()) * share)))
