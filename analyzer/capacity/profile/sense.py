@@ -45,8 +45,9 @@ def _of_amounts(profile: CapacityProfile) -> Iterator[str]:
     for each in profile.booked:
         if (each.klass, each.state, each.cause) not in _KNOWN:
             yield f"profile.booked has {each.klass}/{each.state}/{each.cause}, which this version does not know"[:200]
-    amounts = [each.milliseconds for each in (*profile.booked, *profile.runs)]
-    amounts += [each.micros for each in (*profile.booked, *profile.runs) if each.micros is not None]
+    amounts = [each.milliseconds for each in profile.booked] + [run.milliseconds for run in profile.runs]
+    paid = [each.micros for each in profile.booked] + [run.micros for run in profile.runs]
+    amounts += [cost for cost in paid if cost is not None]
     if any(amount < 0 for amount in amounts):
         yield "it has a negative amount of GPU time or money"
     if sum(each.milliseconds for each in profile.booked) != profile.milliseconds:

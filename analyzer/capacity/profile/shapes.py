@@ -12,7 +12,7 @@ from analyzer.report.words import NO_BREAK, plain
 WIDTH = 720
 LEFT, RIGHT = 230, 60  # of spreads: their names, and the largest figure
 ROW, BAR = 26, 12
-SCALE_HEIGHT, MARGIN, EDGE = 200, 60, 10  # below and beside the curve stand its figures
+SCALE_HEIGHT, BOTTOM, MARGIN, EDGE = 200, 145, 80, 10  # below and beside the curve stand its figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def curve(profile: CapacityProfile) -> Curve | None:
     def at(place: int, speed: float) -> tuple[float, float]:
         """Return where a speed lies: sizes stand side by side, whatever is between them."""
         x = MARGIN + (WIDTH - 2 * MARGIN) * place / (len(sizes) - 1)
-        return round(x, 1), round(SCALE_HEIGHT - MARGIN - (SCALE_HEIGHT - MARGIN - EDGE) * speed / top, 1)
+        return round(x, 1), round(BOTTOM - (BOTTOM - EDGE) * speed / top, 1)
 
     spots = tuple(
         Spot(

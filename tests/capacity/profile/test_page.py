@@ -51,7 +51,7 @@ def hostile(profile: CapacityProfile) -> CapacityProfile:
     )
 
 
-def test_the_page_is_as_it_was_looked_at(golden: Callable[[str, str], None]) -> None:  # type: ignore[no-untyped-def]
+def test_the_page_is_as_it_was_looked_at(golden: Callable[[str, str], None]) -> None:
     """A director reads page one: a change of it is read as a diff first."""
     golden("capacity_profile.html", page(Envelope(EXAMPLE, None)))
 
