@@ -18,6 +18,8 @@ from analyzer.capacity.profile.signals import Signals, read_signals
 from analyzer.capacity.profile.work import Asked, Held, Work, read_work
 from analyzer.config import WEEKDAYS
 from analyzer.period import Calendar
+from analyzer.pricing.beside.energy import energy
+from analyzer.pricing.beside.text import rows_told
 from analyzer.report.coverage import Hours, cluster, hours
 from analyzer.statements import statements
 from analyzer.states import booking
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "gpuledger"
 NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
-NO_FACTORS = "at the GPUs alone: no PUE and no carbon factor is known"
+MILLI = 1000
+NO_FACTORS = "at the GPUs alone: no [[energy]] row of the price file says more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
         holdings=holdings(session, work),
         free=free(session, work, owned),
         unit_costs=units,
-        energy=_energy(signals),
+        energy=_energy(signals, settings),
         caveats=caveats(
             session, work, known if source.by == "collector" else None, scaled, other, signals.memory, units
         ),
@@ -136,5 +139,16 @@ def _sum(amounts: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(amounts) else None
 
 
-def _energy(signals: Signals) -> Energy | None:
-    return None if signals.gpu_joules is None else Energy(signals.gpu_joules, None, None, NO_FACTORS)
+def _energy(signals: Signals, settings: "Settings") -> Energy | None:
+    """Return the joules, with cooling and as carbon where the price file says by what; each hour by its own row."""
+    if not signals.drawn:
+        return None
+    sums = energy(signals.drawn, settings.price_book().beside.energy)
+    facility = _sum([one.facility_millijoules for one in sums])
+    carbon = _sum([one.carbon_milligrams for one in sums])
+    return Energy(
+        sum(one.gpu_millijoules for one in sums) // MILLI,
+        None if facility is None else facility // MILLI,
+        None if carbon is None else carbon // MILLI,
+        "; ".join(dict.fromkeys(rows_told(one) for one in sums if one.rows)) or NO_FACTORS,
+    )

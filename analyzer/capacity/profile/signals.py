@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Distribution, Memory
 from analyzer.capacity.profile.work import Work
+from analyzer.pricing.beside.energy import Drawn
 from analyzer.statements import statements
 from collector.tiers.sources import Kept
 from collector.tiers.tables import tiered
@@ -21,12 +22,12 @@ SPARSE_US = 30 * SECOND_US
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What the samples say. Joules and bytes are of all the runs' GPUs together; None was not told."""
+    """What the samples say. Energy and bytes are of all the runs' GPUs together; None was not told."""
 
     distributions: tuple[Distribution, ...]
     memory: tuple[Memory, ...]
     at_zero_ratio: float | None
-    gpu_joules: int | None
+    drawn: tuple[Drawn, ...]  # by node group and hour; empty where nobody told it
     nvlink_bytes: int | None
     pcie_bytes_per_second: float | None  # into one GPU, on average
 
@@ -37,14 +38,14 @@ def read_signals(session: "Session", work: Work) -> Signals:
     Where samples have expired their minutes stand for them, and hours for those: a spread is then that of means.
     """
     _gather(session, work)
-    spread, zero, memory, amounts = statements("profile/signals.sql")
+    spread, zero, memory, links, drawn = statements("profile/signals.sql")
     still, measured = session.row(zero)
-    joules, nvlink, pcie, pcie_ms = session.row(amounts)
+    nvlink, pcie, pcie_ms = session.row(links)
     return Signals(
         tuple(_distribution(*row) for row in session.rows(spread)),
         tuple(Memory(*row) for row in session.rows(memory)),
         round(still / measured, 6) if measured else None,
-        _whole(joules),
+        tuple(Drawn(*row) for row in session.rows(drawn)),
         _whole(nvlink),
         round(pcie * SECOND_MS / pcie_ms, 1) if pcie is not None and pcie_ms else None,
     )

@@ -18,6 +18,11 @@ SELECT s.sku, max(s.memory)::BIGINT, max(i.memory_bytes)::BIGINT FROM profile_ho
 LEFT JOIN (SELECT gpu_uuid, max(memory_bytes) AS memory_bytes FROM inventory WHERE gpu_uuid IS NOT NULL GROUP BY ALL) i USING (gpu_uuid)
 WHERE s.memory IS NOT NULL GROUP BY s.sku ORDER BY s.sku NULLS LAST;
 
--- Energy: of an hour in which others had a part of the GPU, these runs' part of it. And bytes over links and to the GPUs.
-SELECT sum(millijoules::HUGEINT * least(held_ms, energy_ms) // energy_ms) FILTER (energy_ms > 0) // 1000, sum(nvlink)::HUGEINT, sum(pcie)::HUGEINT,
-    sum(pcie_ms)::BIGINT FROM profile_hours
+-- Bytes over links and to the GPUs.
+SELECT sum(nvlink)::HUGEINT, sum(pcie)::HUGEINT, sum(pcie_ms)::BIGINT FROM profile_hours;
+
+-- Energy by node group and hour: of an hour in which others had a part of a GPU, these runs' part of it.
+SELECT g.node_group, s.hour, sum(s.millijoules::HUGEINT * least(s.held_ms, s.energy_ms) // s.energy_ms)::HUGEINT, sum(least(s.held_ms, s.energy_ms))::BIGINT
+FROM profile_hours s LEFT JOIN (
+    SELECT node, arg_max(node_group, (started_at, batch)) AS node_group FROM inventory WHERE node_group IS NOT NULL GROUP BY node) g USING (node)
+WHERE s.energy_ms > 0 GROUP BY ALL ORDER BY ALL

@@ -18,6 +18,13 @@ usd_per_gpu_hour = 2.60
 from = 2025-01-01
 source = "a test"
 as_of = 2025-11-01
+
+[[energy]]
+pue = 1.30
+carbon = "DEU"
+from = 2025-01-01
+source = "a test"
+as_of = 2025-11-01
 """
 TEAMS = """
 [[rule]]

@@ -8,6 +8,7 @@ from analyzer.capacity.profile.facts import CapacityProfile, Scale
 from analyzer.capacity.profile.scale import knee
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
+from analyzer.pricing.beside.carbon import intensity
 from tests.capacity.profile.small_site import profile_of, small_site
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
 
@@ -50,6 +51,17 @@ def test_another_runs_readings_are_not_in_it(one: CapacityProfile) -> None:
     assert one.energy is not None
     assert one.energy.gpu_joules == 7 * 3600 * 600
     assert one.at_zero_ratio == 0.0
+
+
+def test_cooling_and_carbon_are_those_of_the_price_file(one: CapacityProfile) -> None:
+    """Each hour by its own row, as the site's energy is told elsewhere; beside the price, never in it."""
+    germany = intensity("DEU")
+    assert one.energy is not None
+    assert germany is not None
+    assert one.energy.facility_joules == 7 * 3600 * 600 * 13 // 10
+    grams = germany.milligrams_per_kwh * one.energy.facility_joules / 3_600_000 / 1000
+    assert one.energy.carbon_grams == pytest.approx(float(grams), abs=1)
+    assert one.energy.told.startswith("PUE 1.30, ")
 
 
 def test_what_the_team_leaves_idle_is_told_of_all_its_runs(one: CapacityProfile) -> None:
