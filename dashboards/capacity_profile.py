@@ -8,6 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.model import iso
+from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.keys import beside, key_at
 from analyzer.capacity.profile.page import page
@@ -54,9 +55,18 @@ def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> 
             raise LedgerError("say of whom: team, project or run")
         secret = key_at(_key_path(settings, store.path))
         with store.session() as session:
-            made = capacity_profile(Source(session, settings), _asked(session, asked))
+            made = _made(session, settings, asked)
         envelope = signed(made, secret)
         return SignedProfile(profile=canonical(envelope), page=page(envelope, key=secret))
+
+
+def _made(session: "Session", settings: "Settings", asked: ProfileAsked) -> CapacityProfile:
+    try:
+        return capacity_profile(Source(session, settings), _asked(session, asked))
+    except ConfigError as error:  # the words can be read, and mean nothing
+        raise LedgerError(str(error)) from error
+    except (OverflowError, ValueError) as error:
+        raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
 
 
 def _asked(session: "Session", asked: ProfileAsked) -> Asked:

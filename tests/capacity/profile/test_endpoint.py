@@ -59,6 +59,10 @@ def test_the_server_signs_with_the_sites_key(
         ("team=nobody&since=2025-11-10", 404, "its teams are nlp, vision"),
         ("run=77", 404, "knows no run"),
         ("team=nlp&since=yesteryear", 422, ""),
+        ("team=nlp&since=9999-12-31", 404, ""),
+        ("team=nlp&since=2026-11-09&until=2020-01-01", 404, ""),
+        ("team=nlp&until=2025-11-12", 200, ""),
+        ("team=%00%F0%9F%98%80&since=2025-11-10", 404, ""),
     ],
 )
 def test_what_is_not_there_is_a_sentence(site: tuple[httpx.Client, str], query: str, code: int, said: str) -> None:
