@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent.wire.recording import Recording, read_recording
+from analyzer.capacity.profile.read import read_profile
 from tests.agent.batches import rows_of
 from tests.nvml.fake.build import Scenario, build, compiler, healthy
 
@@ -299,6 +300,8 @@ def test_where_nothing_can_be_written_the_recording_goes_elsewhere(tmp_path: Pat
         (("--price", "cheap"), "--price 'cheap' is no price"),
         (("--against", "none.json"), "--against none.json: there is no such recording"),
         (("--report", "none/report.html"), "--report none/report.html: there is no folder"),
+        (("--profile", "none/p.html"), "--profile none/p.html: there is no folder"),
+        (("--profile", "p.pdf"), "--profile p.pdf ends with neither .html nor .json"),
         (("--every", "often"), "'often' is not a duration"),
         (("--every", "0"), "--every 0 is too short: 20ms is the least"),
         (("--steps-from", "("), "--steps-from '(' is no regular expression"),
@@ -386,6 +389,18 @@ def test_visible_gpus_are_watched_and_held_by_the_run(tmp_path: Path, gpus: tupl
     assert one[0][0] <= found.header.started_at
     assert one[-1][1] >= found.end.ended_at - CLOCKS_APART_US
     assert all(left[1] == right[0] for left, right in pairwise(one))
+
+
+def test_a_profile_is_written_without_any_server(tmp_path: Path, gpus: tuple[Scenario, Mapping[str, str]]) -> None:
+    """Signed with the user's own key, and self-measured: the exit code stays the command's."""
+    within = {**gpus[1], "XDG_STATE_HOME": str(tmp_path / "state")}
+    flags = ("--quiet", "--price", "2.60", "--profile", "p.html")
+    assert run(tmp_path, "sh", "-c", "sleep 1.5; exit 9", flags=flags, within=within).returncode == 9
+    for name in ("p.html", "p.json"):
+        read = read_profile(tmp_path / name)
+        assert (read.state, read.profile.made.by) == ("unknown_key", "run")
+        assert [run.gpus for run in read.profile.runs] == [4]
+    assert (tmp_path / "state" / "gpuledger" / "profile.key").stat().st_mode & 0o077 == 0
 
 
 def test_no_visible_gpu_is_no_gpu(tmp_path: Path, gpus: tuple[Scenario, Mapping[str, str]]) -> None:

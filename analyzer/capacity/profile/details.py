@@ -1,0 +1,218 @@
+"""The tables behind page one: every figure of a profile, rounded so that columns add up to page one's."""
+
+from analyzer.capacity.profile.evidence import PERMILLE, gpus_words, lot, rate, ratio, short_id, unit_cost
+from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
+from analyzer.capacity.profile.spent import Table, causes_table, runs_table
+from analyzer.report.rounding import nearest
+from analyzer.report.words import UNKNOWN, bytes_words, decimal, money, plain
+from analyzer.states import booking
+
+SIGNALS = {
+    "utilization_ratio": "utilization (any kernel)",
+    "sm_active_ratio": "SM activity",
+    "power_watts": "power, W",
+}
+
+
+def tables(profile: CapacityProfile) -> list[Table]:
+    """Return the tables that have a row, in the order in which they are read."""
+    found = [
+        runs_table(profile),
+        causes_table(profile),
+        _spreads(profile),
+        _sizes(profile),
+        _input(profile),
+        _talk(profile),
+        _instead(profile),
+        _team(profile),
+        _fleet(profile),
+        _advice(profile),
+        _done(profile),
+        _units(profile),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _spreads(profile: CapacityProfile) -> Table:
+    def shown(value: float, signal: str) -> str:
+        return ratio(value) if signal.endswith("_ratio") else f"{value:,.0f}"
+
+    rows = [
+        (
+            SIGNALS.get(each.signal, plain(each.signal)),
+            plain(each.sku or UNKNOWN),
+            *(shown(value, each.signal) for value in (each.p10, each.p50, each.p90, each.highest)),
+        )
+        for each in profile.distributions
+    ]
+    rows += [
+        ("memory in use", plain(each.sku or UNKNOWN), "", "", "", bytes_words(each.peak_bytes))
+        for each in profile.memory
+    ]
+    zero = profile.at_zero_ratio
+    note = f"No kernel ran at all in {ratio(zero)} of the readings." if zero is not None else ""
+    return Table(
+        "How signals are spread over time", ("signal", "GPU", "p10", "p50", "p90", "highest"), tuple(rows), 2, note
+    )
+
+
+def _sizes(profile: CapacityProfile) -> Table:
+    smallest = profile.scaling[0] if profile.scaling else None
+    rows = tuple(
+        (
+            f"{size.gpus:,}",
+            f"{size.runs:,}",
+            f"{rate(size.work_per_second)} {plain(size.unit)}/s",
+            f"{size.work_per_second / smallest.work_per_second:.2f}x"
+            if smallest and smallest.work_per_second
+            else UNKNOWN,
+            ratio(size.efficiency_ratio),
+        )
+        for size in profile.scaling
+    )
+    knee = profile.knee_gpus
+    note = f"The knee is at {knee:,} GPUs: the next size does less than 70 % of it a GPU." if knee is not None else ""
+    note = note or "Every size that was seen still pays; larger ones were not tried."
+    return Table("Scaling", ("GPUs", "runs", "work", "speed-up", "efficiency"), rows, 0, note)
+
+
+def _input(profile: CapacityProfile) -> Table:
+    path = profile.data_path
+    if path is None:
+        return Table("Data path", (), ())
+    limit = booking("starved", path.limit).cause_label if path.limit else UNKNOWN
+    rows = (
+        ("waiting for input", ratio(path.waiting_ratio)),
+        ("what it waited for most", limit),
+        ("loader workers a rank, most", _count(path.loader_workers)),
+        ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
+        ("busiest disk, busy", _share(path.disk_busy_ratio)),
+        ("read from disks and mounts, a run", _speed(path.input_bytes_per_second)),
+        ("into a GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
+    )
+    return Table("Data path", ("what", "measured"), rows, 2)
+
+
+def _talk(profile: CapacityProfile) -> Table:
+    talk = profile.communication
+    if talk is None:
+        return Table("Communication", (), ())
+    rows = (
+        ("in exchanges between ranks, useful or not", ratio(talk.waiting_ratio)),
+        ("racks of one run, most", _count(talk.racks_max)),
+        ("over NVLink", _bytes(talk.nvlink_bytes)),
+        ("between hosts (RDMA)", _bytes(talk.network_bytes)),
+        ("of it across racks", _bytes(talk.cross_rack_bytes)),
+    )
+    return Table("Communication", ("what", "measured"), rows, 2)
+
+
+def _instead(profile: CapacityProfile) -> Table:
+    fits = {True: "yes", False: "no", None: "not known"}
+    rows = tuple(
+        (
+            plain(each.sku),
+            plain(each.what),
+            "yes" if each.tried else "no",
+            fits[each.fits],
+            money(each.micros_per_gpu_hour, profile.currency),
+            plain(each.why),
+        )
+        for each in profile.alternatives
+    )
+    return Table("What else it could run on", ("GPU", "what", "tried", "fits", "a GPU-hour", "why"), rows, 6)
+
+
+def _team(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (plain(each.sku or UNKNOWN), *(gpus_words(value) for value in (each.gpus, each.for_this_gpus, each.idle_gpus)))
+        for each in profile.holdings
+    )
+    return Table("What the team has, on average", ("GPU", "held", "for these runs", "idle while held"), rows)
+
+
+def _fleet(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            plain(each.sku or UNKNOWN),
+            f"{each.owned_gpus:,}",
+            gpus_words(each.mean_gpus),
+            f"{each.lowest_gpus:,}",
+            plain(each.lowest_day),
+            f"{each.drained_gpus:,}",
+        )
+        for each in profile.free
+    )
+    head = ("GPU", "owned", "free, mean", "free, lowest day", "that day", "drained")
+    return Table("What the fleet has free", head, rows)
+
+
+def _advice(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            plain(each.id),
+            f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}",
+            plain(each.paste or f"gpuledger show {each.id}"),
+            _gpus(each.frees, profile),
+            _speeds(each),
+            money(each.micros_a_week.p50 if each.micros_a_week else None, profile.currency),
+        )
+        for each in profile.advice
+    )
+    head = ("id", "what to change", "line", "frees GPUs: P20, P50, P80", "or the same GPUs do", "saves a week")
+    return Table("Open recommendations", head, rows, 3, "None of them has been made yet; P20 is careful, P50 likely.")
+
+
+def _gpus(frees: Spread, profile: CapacityProfile) -> str:
+    span_ms = (profile.until_us - profile.since_us) // 1000
+    return ", ".join(decimal(nearest(each * 10, span_ms), 1) for each in (frees.p20, frees.p50, frees.p80))
+
+
+def _speeds(each: OpenAdvice) -> str:
+    speed = each.speedup_permille
+    return ", ".join(f"{value / PERMILLE:.2f}x" for value in (speed.p20, speed.p50, speed.p80))
+
+
+def _done(profile: CapacityProfile) -> Table:
+    inside = {True: "inside", False: "outside", None: "cannot be told"}
+    rows = tuple(
+        (
+            plain(each.id),
+            plain(each.title),
+            money(each.predicted_micros, profile.currency),
+            money(each.realised_micros, profile.currency),
+            inside[each.inside],
+        )
+        for each in profile.checked
+    )
+    head = ("id", "what was changed", "predicted a week", "came to", "P20 to P80")
+    return Table("Verified savings of this team", head, rows, 2)
+
+
+def _units(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            short_id(each.run_id),
+            f"{each.units:,} {plain(each.unit)}",
+            money(each.micros, profile.currency),
+            f"{unit_cost(each, profile.currency)} per {lot(each.unit)[1]}",
+        )
+        for each in profile.unit_costs
+    )
+    return Table("What a unit of work cost", ("run", "counted by the run", "cost", "a unit"), rows)
+
+
+def _count(value: int | None) -> str:
+    return "not measured" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return "not measured" if value is None else ratio(value, 0)
+
+
+def _speed(value: float | None) -> str:
+    return "not measured" if value is None else f"{bytes_words(round(value))}/s"
+
+
+def _bytes(value: int | None) -> str:
+    return "not measured" if value is None else bytes_words(value)
