@@ -2,6 +2,7 @@
 
 AnalyzerError
 ├── ConfigError     the settings, prices or teams are wrong; exit 2
+│   └── ProfileError    a file is no capacity profile, or none that can be read
 ├── StaleError      somebody has changed it since it was read
 └── LedgerError     the ledger cannot be made or read; exit 3
 """
@@ -13,6 +14,10 @@ class AnalyzerError(Exception):
 
 class ConfigError(AnalyzerError):
     """The settings, the price file or the teams file is wrong."""
+
+
+class ProfileError(ConfigError):
+    """A file is no capacity profile, or was changed until none can be read in it."""
 
 
 class StaleError(AnalyzerError):

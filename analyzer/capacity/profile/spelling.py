@@ -1,0 +1,137 @@
+"""The one spelling of a profile as JSON: what is signed, what is stored, and what a page carries in itself.
+
+A profile has exactly one spelling, so that a signature over its bytes and one over its values are the same thing: keys
+in order, no blanks, ASCII alone, each number in its shortest form. `<`, `>` and `&` are written as escapes, as JSON
+allows anywhere in a text, so that the same bytes may stand in an HTML page.
+"""
+
+import json
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
+from analyzer.errors import ProfileError
+
+FILE_BYTES = 4 * 2**20
+INTEGER_BITS = 63
+_ESCAPED = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
+
+
+def canonical(value: object) -> str:
+    """Return plain data or a profile as its one spelling."""
+    text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    for character, escape in _ESCAPED:  # outside of texts JSON has none of them
+        text = text.replace(character, escape)
+    return text
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON can say
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def parsed(text: str) -> Any:  # noqa: ANN401 - whatever JSON can say
+    """Return what a JSON text says.
+
+    Raises:
+        ProfileError: it is too long or too deep, is no JSON, says a key twice, or has a number that no profile has.
+    """
+    if len(text) > FILE_BYTES:
+        raise ProfileError(f"it has over {FILE_BYTES >> 20} MiB: no profile is that long")
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError as error:
+        raise ProfileError("it is nested too deeply to be a profile") from error
+    except ValueError as error:
+        raise ProfileError(f"it is not JSON as a profile is: {error}") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        raise ProfileError("it says one key twice")
+    return said
+
+
+def _no_number(word: str) -> object:
+    raise ProfileError(f"it has {word}, which is no number that a profile has")
+
+
+def profile_of(document: object) -> CapacityProfile:
+    """Return the profile that parsed JSON says.
+
+    Raises:
+        ProfileError: it is none; the sentence names the place.
+    """
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise ProfileError(f"its schema is {_short(schema)}, and this version reads {SCHEMA!r}")
+    profile: CapacityProfile = _made(CapacityProfile, document, "profile")
+    if profile.until_us <= profile.since_us:
+        raise ProfileError("profile.until_us is not after profile.since_us")
+    return profile
+
+
+def _made(kind: Any, value: object, where: str) -> Any:  # noqa: ANN401 - the kind decides
+    if is_dataclass(kind):
+        return _dataclass(kind, value, where)
+    origin = get_origin(kind)
+    if origin is UnionType:
+        inner = next(each for each in get_args(kind) if each is not NoneType)
+        return None if value is None else _made(inner, value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise ProfileError(f"{where} is {_short(value)} and must be a list")
+        return tuple(_made(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(value))
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise ProfileError(f"{where} is {_short(value)} and must be one of {', '.join(get_args(kind))}")
+        return value
+    return _scalar(kind, value, where)
+
+
+def _dataclass(kind: Any, value: object, where: str) -> Any:  # noqa: ANN401 - the kind decides
+    if not isinstance(value, dict):
+        raise ProfileError(f"{where} is {_short(value)} and must be an object")
+    known = get_type_hints(kind)
+    for name in value:
+        if name not in known:
+            raise ProfileError(f"{where} has {_short(name)}, which this version does not know")
+    for name in known:
+        if name not in value:
+            raise ProfileError(f"{where} has no {name!r}")
+    return kind(**{name: _made(inner, value[name], f"{where}.{name}") for name, inner in known.items()})
+
+
+def _scalar(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - the kind decides
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is str and isinstance(value, str):
+        return value
+    if kind is int and isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= INTEGER_BITS:
+        return value
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        number = _float(value, where)
+        if number is not None:
+            return number
+    words = {bool: "true or false", str: "a text", int: "a whole number of 64 bits", float: "a finite number"}
+    raise ProfileError(f"{where} is {_short(value)} and must be {words[kind]}")
+
+
+def _float(value: float, where: str) -> float | None:
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ProfileError(f"{where} is too large a number") from error
+    return number if abs(number) < float("inf") else None
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not isinstance(value, dict | list) else "an object" if isinstance(value, dict) else "a list"
+    return text if len(text) <= 40 else f"{text[:39]}…"
