@@ -69,7 +69,7 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
             Life(run.gpus, run.submitted_at, run.started_at, run.start_us, run.ended_at or run.end_us),
         ),
         mfu(labels, rate, run.gpus, run.sku, readings.power_limit_watts(session, run.run_id)),
-        _scaling(session, run, labels),
+        scaling_of(session, run, labels),
         _checkpoints(session, run, attempts),
         stragglers(readings.waited(session, run.start_us, run.end_us, run.run_id)),
     )
@@ -93,7 +93,8 @@ def _checkpoints(session: "Session", run: Subject, attempts: tuple[Attempt, ...]
     return checkpoints(own[0], readings.failures(session, run.end_us), nodes)
 
 
-def _scaling(session: "Session", run: Subject, labels: dict[str, str]) -> Scaling:
+def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scaling:
+    """Return what runs like this one come to at each size that was seen."""
     own = signature(run.name, labels, run.sku)
     if own is None or run.sku is None:
         return Scaling(None, (), "its model or its GPUs are not known")

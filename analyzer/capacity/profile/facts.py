@@ -238,3 +238,4 @@ class CapacityProfile:
     unit_costs: tuple[UnitCost, ...]
     energy: Energy | None
     caveats: tuple[str, ...]
+    chosen: str = ""  # how the runs were chosen, in words

@@ -1,0 +1,44 @@
+"""What a unit of the work cost in each run, by the run's own count."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.profile.facts import UnitCost
+from analyzer.capacity.profile.work import Work
+from analyzer.efficiency.readings import told
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+_COST = """
+    SELECT run_id, if(bool_or(cost_micros IS NULL AND milliseconds > 0), NULL, sum(cost_micros))::BIGINT FROM ledger
+    WHERE list_contains($runs::VARCHAR[], run_id) GROUP BY run_id
+"""
+# A service's own counters; its hosts may know it by other names.
+_REQUESTS = """
+    WITH named AS (
+        SELECT unnest($runs::VARCHAR[]) AS run_id, unnest($runs::VARCHAR[]) AS alias
+        UNION SELECT run_id, alias_run_id FROM run_aliases WHERE list_contains($runs::VARCHAR[], run_id)
+    )
+    SELECT n.run_id, sum(s.requests)::BIGINT FROM service_samples s JOIN named n ON n.alias = s.run_id
+    GROUP BY n.run_id HAVING sum(s.requests) > 0
+"""
+
+
+def unit_costs(session: "Session", work: Work) -> tuple[UnitCost, ...]:
+    """Return what each run came to a unit, over its whole life; runs that count nothing, or in a chorus, are left out.
+
+    Tokens go before samples, those before steps, and requests are a service's.
+    """
+    cost = dict(work.rows(session, _COST))
+    said = told(session, work.run_ids)
+    requests = dict(work.rows(session, _REQUESTS))
+    found = []
+    for run_id in work.run_ids:
+        one = said.get(run_id)
+        counts = [("requests", requests.get(run_id))]
+        if one is not None and not one.is_chorus:
+            counts += [("tokens", one.tokens), ("samples", one.samples), ("steps", one.steps)]
+        unit, units = next(((unit, units) for unit, units in counts if units), ("", 0))
+        if units:
+            found.append(UnitCost(run_id, unit, units, cost.get(run_id)))
+    return tuple(found)

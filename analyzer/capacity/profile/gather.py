@@ -1,0 +1,138 @@
+"""Put a profile together from the ledger and what is read beside it, one subject after another."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.profile.advised import read_advised
+from analyzer.capacity.profile.around import read_around
+from analyzer.capacity.profile.caveats import caveats
+from analyzer.capacity.profile.costs import unit_costs
+from analyzer.capacity.profile.facts import SCHEMA, Booked, CapacityProfile, Energy, Made, MeasuredBy, Represented
+from analyzer.capacity.profile.instead import alternatives
+from analyzer.capacity.profile.owned import free, holdings, kinds
+from analyzer.capacity.profile.scale import read_scale
+from analyzer.capacity.profile.signals import Signals, read_signals
+from analyzer.capacity.profile.work import Asked, Held, Work, read_work
+from analyzer.config import WEEKDAYS
+from analyzer.period import Calendar
+from analyzer.report.coverage import Hours, cluster, hours
+from analyzer.statements import statements
+from analyzer.states import booking
+
+if TYPE_CHECKING:
+    from analyzer.config import Settings
+    from collector.store.session import Session
+
+DISTRIBUTION = "gpuledger"
+NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
+NO_FACTORS = "at the GPUs alone: no PUE and no carbon factor is known"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A ledger with its settings, and by whose measurement it is."""
+
+    session: "Session"
+    settings: "Settings"
+    by: MeasuredBy = "collector"
+    site: str | None = None  # where the settings' name of the fleet is not it
+    clock: Callable[[], int] = field(default=lambda: time_ns() // 1000)
+
+
+def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
+    """Return what the ledger and the readings beside it say of a team's work.
+
+    Raises:
+        ConfigError: the period cannot be read.
+        LedgerError: the ledger has no such run or team, or nothing at all.
+    """
+    session, settings = source.session, source.settings
+    work = read_work(session, Calendar(settings.timezone, WEEKDAYS.index(settings.first_weekday)), asked)
+    known = hours(session, work.period)
+    booked = _booked(session, work)
+    signals = read_signals(session, work)
+    around = read_around(session, work, booked, signals)
+    scaled = read_scale(session, work)
+    owned = kinds(session, work)
+    other = alternatives(session, work, owned, signals.memory)
+    advised = read_advised(session, settings, work)
+    units = unit_costs(session, work)
+    return CapacityProfile(
+        schema=SCHEMA,
+        made=_made(source, work, known),
+        currency=settings.currency,
+        timezone=settings.timezone,
+        team=work.team,
+        project=work.project,
+        since_us=work.period.start,
+        until_us=work.period.end,
+        runs=tuple(_represented(run, work) for run in work.runs),
+        booked=booked,
+        milliseconds=sum(each.milliseconds for each in booked),
+        micros=_sum([each.micros for each in booked]),
+        measured_ratio=_measured(booked),
+        at_zero_ratio=signals.at_zero_ratio,
+        distributions=signals.distributions,
+        memory=signals.memory,
+        scaling=scaled.table,
+        knee_gpus=scaled.knee_gpus,
+        data_path=around.data_path,
+        communication=around.communication,
+        alternatives=other,
+        advice=advised.advice,
+        checked=advised.checked,
+        record=advised.record,
+        holdings=holdings(session, work),
+        free=free(session, work, owned),
+        unit_costs=units,
+        energy=_energy(signals),
+        caveats=caveats(session, work, known, scaled, other, signals.memory, units),
+        chosen=work.chosen,
+    )
+
+
+def _made(source: Source, work: Work, known: Hours) -> Made:
+    named = source.settings.cluster
+    site = source.site or (named if named != NOT_NAMED else cluster(source.session, work.period) or named)
+    rules, prices = ", ".join(known.rules_versions), ", ".join(known.price_versions)
+    return Made(source.clock(), source.by, site, tool_version(), rules, prices or None)
+
+
+def tool_version() -> str:
+    """Return the version that is installed; of a checkout that is not, that it is one."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "a checkout"
+
+
+def _represented(run: Held, work: Work) -> Represented:
+    started = run.started_at if run.started_at is not None else work.period.start
+    moments = (started, run.ended_at)
+    amounts = (run.milliseconds, run.micros)
+    return Represented(run.run_id, run.name, run.stage, run.sku, run.gpus, *moments, *amounts)
+
+
+def _booked(session: "Session", work: Work) -> tuple[Booked, ...]:
+    _, _, select = statements("profile/runs.sql")
+    return tuple(
+        Booked(booking(state, cause).klass, state, cause, *rest) for state, cause, *rest in work.rows(session, select)
+    )
+
+
+def _measured(booked: tuple[Booked, ...]) -> float:
+    whole = sum(each.milliseconds for each in booked)
+    silent = sum(each.milliseconds for each in booked if each.state == "unobserved")
+    return round(1 - silent / whole, 6) if whole else 0.0
+
+
+def _sum(amounts: list[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def _energy(signals: Signals) -> Energy | None:
+    return None if signals.gpu_joules is None else Energy(signals.gpu_joules, None, None, NO_FACTORS)

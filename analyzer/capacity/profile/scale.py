@@ -1,0 +1,56 @@
+"""How the work scales: what it came to at each size that was seen, and up to which size more GPUs pay."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.profile.facts import Scale
+from analyzer.capacity.profile.work import Held, Work
+from analyzer.efficiency.of_run import Subject, scaling_of
+from analyzer.efficiency.readings import NOT_TRAINING, labels
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+# A size pays while each of its GPUs does so much of what one does in the smallest run: the bar that capacity gates
+# propose (speed-up tables are asked for by ARCHER's technical assessment and ACCESS Maximize; the number is ours).
+PAYS_RATIO = 0.70
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """The table, smallest size first; `because` says why there is none, `of` of which runs it is."""
+
+    table: tuple[Scale, ...]
+    knee_gpus: int | None
+    of: str | None
+    because: str | None = None
+
+
+def read_scale(session: "Session", work: Work) -> Scaled:
+    """Return the table of the runs that held most of the GPU time and make steps."""
+    steps = [run for run in work.runs if run.stage not in NOT_TRAINING]
+    if not steps:
+        return Scaled((), None, None, "none of the runs makes steps that could be compared")
+    one = steps[0]
+    found = scaling_of(session, _subject(one, work), labels(session, one.run_id))
+    if found.unit is None:
+        return Scaled((), None, one.name, found.because)
+    table = tuple(
+        Scale(size.gpus, size.runs, round(size.per_second, 6), found.unit, round(size.efficiency, 6))
+        for size in found.sizes
+    )
+    return Scaled(table, knee(table), one.name)
+
+
+def knee(table: tuple[Scale, ...]) -> int | None:
+    """Return the largest size that pays before one that does not; None where all sizes that were seen pay."""
+    for before, size in pairwise(table):
+        if size.efficiency_ratio < PAYS_RATIO:
+            return before.gpus
+    return None
+
+
+def _subject(run: Held, work: Work) -> Subject:
+    moments = (work.period.start, work.period.end, None, run.started_at, run.ended_at)
+    return Subject(run.run_id, run.name, run.stage, run.gpus, run.sku, *moments)

@@ -1,0 +1,70 @@
+"""What was read of the runs' GPUs while they held them: how signals are spread, memory, energy, bytes over links."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.profile.facts import Distribution, Memory
+from analyzer.capacity.profile.work import Work
+from analyzer.statements import statements
+from collector.tiers.sources import Kept
+from collector.tiers.tables import tiered
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+PERMILLE = 1000
+SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What the samples say. Joules and bytes are of all the runs' GPUs together; None was not told."""
+
+    distributions: tuple[Distribution, ...]
+    memory: tuple[Memory, ...]
+    at_zero_ratio: float | None
+    gpu_joules: int | None
+    nvlink_bytes: int | None
+    pcie_bytes_per_second: float | None  # into one GPU, on average
+
+
+def read_signals(session: "Session", work: Work) -> Signals:
+    """Return what was read of these runs' GPUs.
+
+    Where samples have expired their minutes stand for them, and hours for those: a spread is then that of means.
+    """
+    _gather(session, work)
+    spread, zero, memory, energy, links = statements("profile/signals.sql")
+    still, measured = session.row(zero)
+    nvlink, pcie, pcie_ms = session.row(links)
+    return Signals(
+        tuple(_distribution(*row) for row in session.rows(spread)),
+        tuple(Memory(*row) for row in session.rows(memory)),
+        round(still / measured, 6) if measured else None,
+        _whole(session.row(energy)[0]),
+        _whole(nvlink),
+        round(pcie * SECOND_MS / pcie_ms, 1) if pcie is not None and pcie_ms else None,
+    )
+
+
+def _gather(session: "Session", work: Work) -> None:
+    held, samples, minutes, hours = statements("profile/held.sql")
+    kept = Kept.of(session, tiered("gpu_samples"))
+    start, end = work.period.start, work.period.end
+    minutes_from = min(max(start, kept.minutes_from), end)
+    samples_from = min(max(start, kept.raw_from), end)
+    work.rows(session, held)
+    session.execute(samples, {"start": samples_from, "end": end})
+    if minutes_from < samples_from:
+        session.execute(minutes, {"start": minutes_from, "end": samples_from})
+    if start < min(minutes_from, samples_from):
+        session.execute(hours, {"start": start, "end": min(minutes_from, samples_from)})
+
+
+def _distribution(signal: str, sku: str | None, p10: int, p50: int, p90: int, most: int) -> Distribution:
+    per = PERMILLE if signal.endswith("_ratio") else 1
+    return Distribution(signal, sku, *(each / per for each in (p10, p50, p90, most)))
+
+
+def _whole(amount: int | None) -> int | None:
+    return None if amount is None else int(amount)
