@@ -8,6 +8,7 @@ from analyzer.capacity.profile.facts import Scale
 from analyzer.capacity.profile.work import Held, Work
 from analyzer.efficiency.of_run import Subject, scaling_of
 from analyzer.efficiency.readings import NOT_TRAINING, labels
+from analyzer.efficiency.scaling import Scaling
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 # A size pays while each of its GPUs does so much of what one does in the smallest run: the bar that capacity gates
 # propose (speed-up tables are asked for by ARCHER's technical assessment and ACCESS Maximize; the number is ours).
 PAYS_RATIO = 0.70
+NAMES_MOST = 3  # of the runs that held most, by name: which of them have been at several sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +30,26 @@ class Scaled:
 
 
 def read_scale(session: "Session", work: Work) -> Scaled:
-    """Return the table of the runs that held most of the GPU time and make steps."""
-    steps = [run for run in work.runs if run.stage not in NOT_TRAINING]
-    if not steps:
-        return Scaled((), None, None, "none of the runs makes steps that could be compared")
-    one = steps[0]
-    found = scaling_of(session, _subject(one, work), labels(session, one.run_id))
-    if found.unit is None:
-        return Scaled((), None, one.name, found.because)
+    """Return the table of the runs that held most and were seen at several sizes."""
+    by_name: dict[str, Held] = {}
+    for run in work.runs:
+        if run.stage not in NOT_TRAINING:
+            by_name.setdefault(run.name or run.run_id, run)
+    because = "none of the runs makes steps that could be compared"
+    for run in list(by_name.values())[:NAMES_MOST]:
+        found = scaling_of(session, _subject(run, work), labels(session, run.run_id))
+        if found.unit is not None:
+            return _scaled(run, found)
+        because = found.because or because
+    return Scaled((), None, None, because)
+
+
+def _scaled(run: Held, found: Scaling) -> Scaled:
     table = tuple(
-        Scale(size.gpus, size.runs, round(size.per_second, 6), found.unit, round(size.efficiency, 6))
+        Scale(size.gpus, size.runs, round(size.per_second, 6), found.unit or "", round(size.efficiency, 6))
         for size in found.sizes
     )
-    return Scaled(table, knee(table), one.name)
+    return Scaled(table, knee(table), run.name)
 
 
 def knee(table: tuple[Scale, ...]) -> int | None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 PERMILLE = 1000
 SECOND_MS = 1000
+SECOND_US = 1_000_000
+READINGS_MOST = 200_000  # tell a tenth to a permille; a month of a hundred GPUs has ten times as many
+SPARSE_US = 30 * SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,31 +37,42 @@ def read_signals(session: "Session", work: Work) -> Signals:
     Where samples have expired their minutes stand for them, and hours for those: a spread is then that of means.
     """
     _gather(session, work)
-    spread, zero, memory, energy, links = statements("profile/signals.sql")
+    spread, zero, memory, amounts = statements("profile/signals.sql")
     still, measured = session.row(zero)
-    nvlink, pcie, pcie_ms = session.row(links)
+    joules, nvlink, pcie, pcie_ms = session.row(amounts)
     return Signals(
         tuple(_distribution(*row) for row in session.rows(spread)),
         tuple(Memory(*row) for row in session.rows(memory)),
         round(still / measured, 6) if measured else None,
-        _whole(session.row(energy)[0]),
+        _whole(joules),
         _whole(nvlink),
         round(pcie * SECOND_MS / pcie_ms, 1) if pcie is not None and pcie_ms else None,
     )
 
 
 def _gather(session: "Session", work: Work) -> None:
-    held, samples, minutes, hours = statements("profile/held.sql")
+    held, *of_samples, minutes, minute, hours, hour = statements("profile/held.sql")
     kept = Kept.of(session, tiered("gpu_samples"))
     start, end = work.period.start, work.period.end
     minutes_from = min(max(start, kept.minutes_from), end)
     samples_from = min(max(start, kept.raw_from), end)
     work.rows(session, held)
-    session.execute(samples, {"start": samples_from, "end": end})
-    if minutes_from < samples_from:
-        session.execute(minutes, {"start": minutes_from, "end": samples_from})
-    if start < min(minutes_from, samples_from):
-        session.execute(hours, {"start": start, "end": min(minutes_from, samples_from)})
+    parts: tuple[tuple[list[str], int, int], ...] = (
+        (of_samples, samples_from, end),
+        ([minutes, minute], minutes_from, samples_from),
+        ([hours, hour], start, min(minutes_from, samples_from)),
+    )
+    for selects, first, last in parts:
+        for select in selects:
+            if first < last or select in of_samples:  # those of samples make the tables
+                given = {"start": first, "end": last, "step": _step_us(work)}
+                session.execute(select, {name: value for name, value in given.items() if f"${name}" in select})
+
+
+def _step_us(work: Work) -> int:
+    """Return how far apart the readings are of which a spread is told: all of them where there are not too many."""
+    step = work.milliseconds * 1000 // READINGS_MOST // SECOND_US * SECOND_US
+    return step if step >= SPARSE_US else 1
 
 
 def _distribution(signal: str, sku: str | None, p10: int, p50: int, p90: int, most: int) -> Distribution:
