@@ -71,6 +71,15 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
+    "ask for more": (
+        Command("profile", "analyzer.capacity.profile.cli:profile", "what a team's GPUs really do, as one signed file"),
+        Command(
+            "profile verify",
+            "analyzer.capacity.profile.cli:verify",
+            "whose profile a file is, and whether it was edited",
+        ),
+        Command("profile key", "analyzer.capacity.profile.cli:key", "the public key that others trust profiles by"),
+    ),
     "keep it right": (
         Command("access", "collector.access.cli:access", "keys of hosts, people and programs; who read what"),
         Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),

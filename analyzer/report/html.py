@@ -1,10 +1,5 @@
 """Reports as HTML: a fragment for the page, or one self-contained file without scripts. Every name is escaped."""
 
-from functools import lru_cache
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
@@ -13,23 +8,12 @@ from analyzer.report.saving_words import bill_words, saving_column
 from analyzer.report.sentences import first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
 from analyzer.report.team_table import team_lines
+from analyzer.report.templating import TEMPLATES, environment
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import WORTH_DOING_SHOWN, prices_words, silent_words, status_words
 from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
 
-TEMPLATES = Path(__file__).parent / "templates"
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """Return the template environment; everything is escaped unless a template says otherwise, and none does."""
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+__all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
 
 def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, object]:

@@ -73,8 +73,8 @@ def _of_alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
 def _of_rules(session: "Session", work: Work) -> Iterator[str]:
     found: dict[tuple[str, str], int] = {}
     for run in work.runs:
-        for rule in not_judged(session, work.period, run.run_id):
-            found[rule.rule, rule.missing] = found.get((rule.rule, rule.missing), 0) + 1
+        for one in not_judged(session, work.period, run.run_id):
+            found[one.rule, one.missing] = found.get((one.rule, one.missing), 0) + 1
     most = sorted(found, key=lambda key: (-found[key], key))
     for rule, missing in most[:RULES_SHOWN]:
         yield f"Not judged in {counted(found[rule, missing], 'run')}: {plain(rule_words(rule))} ({plain(missing)})."

@@ -1,23 +1,26 @@
 """Read a profile of a file that somebody sends, and say whether its signature holds and whose it is.
 
-The file may come from anywhere: its length and depth are bounded, every field has its kind, and a text that is not the
-one spelling of what it says is refused like any other edit.
+A page that carries a profile is signed as a whole too, so that nobody can change its words around honest figures. The
+file may come from anywhere: its length and depth are bounded, every field has its kind, and a text that is not
+the one spelling of what it says counts as edited.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_type_hints
 
 from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.capacity.profile.signature import Envelope, Signature, digest, holds
+from analyzer.capacity.profile.signature import Envelope, Signature, digest, holds, text_holds
 from analyzer.capacity.profile.spelling import FILE_BYTES, canonical, parsed, profile_of
 from analyzer.capacity.profile.trusted import TrustedKey
 from analyzer.errors import ProfileError
 
 State = Literal["trusted", "unknown_key", "edited", "unsigned"]
+Page = Literal["none", "signed", "unsigned", "edited"]
 EMBEDDED = '<script type="application/json" id="gpuledger-profile">'
 EMBEDDED_END = "</script>"
+PAGE_MARK, PAGE_MARK_END = '<meta name="gpuledger-page-signature" content="', '">'
 PARTS = ("profile", "signature")
 
 
@@ -34,10 +37,11 @@ class ReadProfile:
     key_id: str | None
     sha256: str
     sentence: str
+    page: Page = "none"  # whether the words of the page around it are signed by the same key; "none": it is no page
 
     @property
     def valid(self) -> bool:
-        """Whether it was signed by a key that is trusted, and not changed since."""
+        """Whether its figures were signed by a key that is trusted, and not changed since."""
         return self.state == "trusted"
 
 
@@ -48,12 +52,11 @@ def read_profile(source: Path | bytes, trusted: Sequence[TrustedKey] = ()) -> Re
         ProfileError: the file cannot be read, or there is no profile in it; an edit that leaves one is a state.
     """
     text = _text(source)
-    body = _embedded(text) if text.lstrip()[:1] == "<" else text.removesuffix("\n")
-    document = parsed(body)
-    envelope = _envelope(document)
-    if envelope.signature is not None and body != canonical(envelope):
-        return _judged(envelope, trusted, respelled=True)
-    return _judged(envelope, trusted)
+    is_page = text.lstrip()[:1] == "<"
+    body = _embedded(text) if is_page else text.removesuffix("\n")
+    envelope = _envelope(parsed(body))
+    read = _judged(envelope, trusted, respelled=envelope.signature is not None and body != canonical(envelope))
+    return replace(read, page=_page(text, envelope.signature)) if is_page else read
 
 
 def read_document(document: object, trusted: Sequence[TrustedKey] = ()) -> ReadProfile:
@@ -90,6 +93,16 @@ def _embedded(page: str) -> str:
     if not end:
         raise ProfileError("the page ends within its profile; attach the whole file")
     return body.strip("\n")
+
+
+def _page(text: str, said: Signature | None) -> Page:
+    """Return what the page's own signature is worth: by the key that signed the profile in it."""
+    before, mark, rest = text.partition(PAGE_MARK)
+    made, end, after = rest.partition(PAGE_MARK_END)
+    if said is None or not made or not end:
+        return "unsigned"
+    whole = f"{before}{mark}{end}{after}"
+    return "signed" if text_holds(whole, made, said.public_key) else "edited"
 
 
 def _envelope(document: object) -> Envelope:

@@ -13,6 +13,7 @@ from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.spelling import canonical
 
 ALGORITHM = "ed25519"
+PAGE = "gpuledger-page-1"  # what a page's signature begins with, so that it is never taken for a profile's
 KEY_ID_DIGITS = 16
 PUBLIC_BYTES, SIGNATURE_BYTES = 32, 64
 
@@ -57,6 +58,23 @@ def holds(envelope: Envelope) -> bool:
     return True
 
 
+def signed_text(text: str, key: Ed25519PrivateKey) -> str:
+    """Return the signature of the words of a page, as base64."""
+    return base64.b64encode(key.sign(_of_page(text))).decode()
+
+
+def text_holds(text: str, signature: str, public_key: str) -> bool:
+    """Say whether the words of a page are those that this key signed."""
+    public, made = exact_bytes(public_key, PUBLIC_BYTES), exact_bytes(signature, SIGNATURE_BYTES)
+    if public is None or made is None:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(made, _of_page(text))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 def public_text(key: Ed25519PublicKey) -> str:
     """Return a public key as base64."""
     return base64.b64encode(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
@@ -80,6 +98,10 @@ def exact_bytes(text: str, length: int) -> bytes | None:
         return None
     # The last digit of base64 has bits that say nothing; a signature has one spelling too.
     return found if len(found) == length and base64.b64encode(found).decode() == text else None
+
+
+def _of_page(text: str) -> bytes:
+    return f"{PAGE}\n{text}".encode()
 
 
 def _message(profile: CapacityProfile) -> bytes:

@@ -91,7 +91,7 @@ def read_work(session: "Session", calendar: Calendar, asked: Asked) -> Work:
     named = tuple(dict.fromkeys(find_run(session, text) for text in asked.runs))
     period = _period(session, calendar, asked, named)
     select, teams, _ = statements("profile/runs.sql")
-    values = {"start": period.start, "end": period.end, "runs": list(named) or None}
+    values: dict[str, object] = {"start": period.start, "end": period.end, "runs": list(named) or None}
     held = [Held(*row) for row in session.rows(select, values | {"team": None, "project": None})]
     if named:
         return _of_named(asked, named, period, held)

@@ -1,0 +1,173 @@
+"""`gpuledger profile`, `gpuledger profile verify` and `gpuledger profile key`."""
+
+import argparse
+import os
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.errors import ConfigError, LedgerError, ProfileError
+from analyzer.report.words import plain
+
+if TYPE_CHECKING:
+    from analyzer.config import Settings
+
+OK, NOT_TRUSTED = 0, 1
+DEFAULT_OUT = Path("profile.html")
+PAGES = (".html", ".htm")
+PATH = "/v1/capacity-profile"
+ONE_THREAD = 1  # what is read is small: a second thread spins more than it reads
+
+
+def profile(argv: list[str]) -> int:
+    """What a team's GPUs really do, as one signed file: a page that a ticket takes, with its JSON within and beside it.
+
+    Name the runs that stand for the work that more GPUs are wanted for; without them the team's largest of the period
+    are taken, and the profile says so. Nothing in it is a verdict: gpuledger gate reads it. The page prints as PDF.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger profile", description=profile.__doc__)
+    parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
+    parser.add_argument("--project", metavar="NAME", help="of this project alone")
+    parser.add_argument("--runs", metavar="RUN,RUN", default="", help="ids, unique ends of them, or names; with commas")
+    parser.add_argument(
+        "--since", metavar="WHEN", help="7d, 2026-11-09, 2026-W46 (default: the runs' hours, or a week)"
+    )
+    parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", default=DEFAULT_OUT, help=".html (and .json), or .json alone"
+    )
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="sign with this key (default: profile_key, or one made)"
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    runs = tuple(part.strip() for part in options.runs.split(",") if part.strip())
+    if not (options.team or options.project or runs):
+        raise ConfigError("say of whom: --team, --project or --runs")
+    if options.out.suffix not in (*PAGES, ".json"):
+        raise ConfigError(f"--out {options.out} ends with neither .html nor .json")
+    written = _from_server(options, runs) if options.server else _from_store(options, runs)
+    print(written)
+    return OK
+
+
+def verify(argv: list[str]) -> int:
+    """Say whose profile a file is and whether it was edited since; no store and no network is needed.
+
+    Exit code 0 where it was signed by a key of --keys and nothing was changed, the words of a page included; else 1.
+    """
+    from analyzer.capacity.profile.read import read_profile
+    from analyzer.capacity.profile.trusted import read_trusted
+
+    parser = argparse.ArgumentParser(prog="gpuledger profile verify", description=verify.__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the .json or .html that gpuledger profile wrote")
+    parser.add_argument("--keys", type=Path, metavar="FILE", help="TOML with a [[key]] for each: name, public_key, by")
+    options = parser.parse_args(argv)
+    trusted = read_trusted(options.keys) if options.keys else ()
+    try:
+        read = read_profile(options.file, trusted)
+    except ProfileError as error:
+        print(f"not valid: {error}")
+        return NOT_TRUSTED
+    around = {
+        "unsigned": "; the words of the page around it are signed by nobody: take the figures of its JSON",
+        "edited": "; the words of the page around it were edited: take the figures of its JSON, or ask for the file",
+    }.get(read.page, "")
+    is_valid = read.valid and not around
+    print(f"{'valid' if is_valid else 'not valid'}: {read.sentence}{around}\nsha256 {read.sha256}")
+    return OK if is_valid else NOT_TRUSTED
+
+
+def key(argv: list[str]) -> int:
+    """Print the public key that profiles are signed with here, as an entry for the list of trusted ones.
+
+    The key is made where there is none yet, readable by its owner alone. It never leaves this machine: what is printed
+    is its public half.
+    """
+    from analyzer.capacity.profile.keys import key_at, of_user
+    from analyzer.capacity.profile.signature import key_id, public_text
+
+    parser = argparse.ArgumentParser(prog="gpuledger profile key", description=key.__doc__)
+    parser.add_argument("--run", action="store_true", help="the key of your own gpuledger run --profile, not a store's")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    if options.run:
+        path, name = of_user(os.environ), "my runs"
+    else:
+        settings, store = _site(options)
+        path, name = key_path(settings, store), settings.cluster
+    public = public_text(key_at(path).public_key())
+    by = "run" if options.run else "collector"
+    quoted = plain(name).replace("\\", "").replace('"', "")
+    print(f'# key {key_id(public)}, kept in {path}\n[[key]]\nname = "{quoted}"\npublic_key = "{public}"\nby = "{by}"')
+    return OK
+
+
+def key_path(settings: "Settings", store: Path) -> Path:
+    """Return where the key of a store's collector lies."""
+    from analyzer.capacity.profile.keys import beside
+
+    return settings.profile_key or beside(store)
+
+
+def write(text: str, page_text: str, out: Path) -> str:
+    """Write a page and its JSON beside it, or the JSON alone, and return what was written, in a sentence.
+
+    Raises:
+        ConfigError: one of them cannot be written.
+    """
+    files = {out: page_text} if out.suffix in PAGES else {}
+    files[out.with_suffix(".json")] = f"{text}\n"
+    for path, content in files.items():
+        try:
+            path.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+    return f"wrote {' and '.join(str(path) for path in files)}"
+
+
+def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
+    from analyzer.config import Settings
+    from collector.config import load
+
+    store: Path = options.store or load(options.config, os.environ).store
+    return (Settings.read(options.config) if options.config else Settings.beside(store)), store
+
+
+def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
+    from analyzer.capacity.profile.gather import Source, capacity_profile
+    from analyzer.capacity.profile.keys import key_at
+    from analyzer.capacity.profile.page import page
+    from analyzer.capacity.profile.signature import signed
+    from analyzer.capacity.profile.spelling import canonical
+    from analyzer.capacity.profile.work import Asked
+    from collector.store.database import Store
+
+    settings, path = _site(options)
+    asked = Asked(options.team, options.project, runs, options.since, options.until)
+    with Store.open(path, read_only=True, threads=ONE_THREAD) as store, store.session() as session:
+        made = capacity_profile(Source(session, settings), asked)
+    secret = key_at(options.key or key_path(settings, path))
+    envelope = signed(made, secret)
+    written = write(canonical(envelope), page(envelope, key=secret), options.out)
+    return f"{written}: {plain(made.chosen)}"
+
+
+def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
+    from analyzer.asking import asked_json
+    from analyzer.capacity.profile.read import read_profile
+
+    if options.key:
+        raise ConfigError("--key is for this machine; a server signs with its own")
+    asked = {"team": options.team, "project": options.project, "since": options.since, "until": options.until}
+    query = [(name, value) for name, value in asked.items() if value] + [("run", run) for run in runs]
+    answer = asked_json(options.server, f"{PATH}?{urllib.parse.urlencode(query)}")
+    text, page_text = answer.get("profile"), answer.get("page")
+    if not isinstance(text, str) or not isinstance(page_text, str):
+        raise LedgerError(f"{options.server} does not answer as gpuledger does")
+    made = read_profile(text.encode())  # what cannot be read is not written
+    return f"{write(text, page_text, options.out)}: {plain(made.profile.chosen)}"

@@ -1,0 +1,340 @@
+"""The tables behind page one: every figure of a profile, rounded so that columns add up to page one's."""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from analyzer.capacity.profile.evidence import (
+    PERMILLE,
+    days_words,
+    gpus_words,
+    lot,
+    named,
+    rate,
+    ratio,
+    short_id,
+    unit_cost,
+)
+from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
+from analyzer.report.readings import Breakdown, Unpriced, fold
+from analyzer.report.rounding import apportion, nearest
+from analyzer.report.table import column_like, rounded
+from analyzer.report.words import MICROS, MS_PER_HOUR, UNKNOWN, bytes_words, decimal, gpu_hours, money, plain, symbol
+from analyzer.states import CLASSES, booking
+
+Cells = tuple[str, ...]
+SIGNALS = {
+    "utilization_ratio": "utilization (any kernel)",
+    "sm_active_ratio": "SM activity",
+    "power_watts": "power, W",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its title, its columns (those after the first `words` are figures), its rows, and a line below."""
+
+    title: str
+    head: Cells
+    rows: tuple[Cells, ...]
+    words: int = 1
+    note: str = ""
+    total: Cells | None = None
+
+
+def breakdown_of(profile: CapacityProfile) -> Breakdown:
+    """Return what a profile booked, as reports read it."""
+    unpriced = sum(each.milliseconds for each in profile.booked if each.micros is None)
+    counted = [(each.state, each.cause, each.milliseconds, each.micros) for each in profile.booked]
+    return Breakdown(fold(counted), (Unpriced(None, unpriced),) if unpriced else ())
+
+
+def tables(profile: CapacityProfile) -> list[Table]:
+    """Return the tables that have a row, in the order in which they are read."""
+    found = [
+        _runs(profile),
+        _causes(profile),
+        _spreads(profile),
+        _sizes(profile),
+        _input(profile),
+        _talk(profile),
+        _instead(profile),
+        _team(profile),
+        _fleet(profile),
+        _advice(profile),
+        _done(profile),
+        _units(profile),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _runs(profile: CapacityProfile) -> Table:
+    sign = symbol(profile.currency).strip()
+    times = [run.milliseconds for run in profile.runs]
+    hours = column_like(nearest(sum(times) * 10, MS_PER_HOUR), times, MS_PER_HOUR, 1)
+    costs = [run.micros for run in profile.runs]
+    known = [cost for cost in costs if cost is not None]
+    whole = len(known) == len(costs)
+    paid = (
+        column_like(nearest(sum(known) * 100, MICROS), known, MICROS, 2)
+        if whole
+        else [UNKNOWN if cost is None else money(cost, "", 2).strip() for cost in costs]
+    )
+    rows = tuple(
+        (
+            named(run),
+            short_id(run.run_id),
+            plain(run.stage or UNKNOWN),
+            days_words(run.started_at, run.ended_at, profile.timezone) if run.ended_at else "still running",
+            f"{run.gpus:,} {plain(run.sku or 'GPUs')}",
+            hour,
+            cost,
+        )
+        for run, hour, cost in zip(profile.runs, hours, paid, strict=True)
+    )
+    total = (*("total", "", "", "", ""), gpu_hours(sum(times)), money(sum(known), "", 2).strip() if whole else UNKNOWN)
+    head = ("run", "id", "stage", "days", "GPUs", "GPU-hours", sign)
+    return Table("Representative runs", head, rows, 5, profile.chosen and f"Chosen: {plain(profile.chosen)}.", total)
+
+
+def _causes(profile: CapacityProfile) -> Table:
+    """Return the labels of page one by cause: each label's causes add up to the figure that page one has."""
+    whole = breakdown_of(profile)
+    columns = rounded(whole)
+    rows: list[Cells] = []
+    for place, group in enumerate(columns.groups):
+        for member, entry in enumerate(group):
+            parts = [
+                each
+                for each in profile.booked
+                if (found := booking(each.state, each.cause)).klass == entry.klass and found.label == entry.label
+            ]
+            hours = _members(
+                columns.hours.members[place][member],
+                [p.milliseconds for p in parts],
+                MS_PER_HOUR,
+                columns.hours.decimals,
+            )
+            if columns.money is not None:
+                costs = [part.micros or 0 for part in parts]
+                paid = _members(columns.money.members[place][member], costs, MICROS, columns.money.decimals)
+            else:
+                paid = [UNKNOWN] * len(parts)
+            rows += [
+                (entry.klass, entry.label, booking(part.state, part.cause).cause_label or UNKNOWN, hour, cost)
+                for part, hour, cost in zip(parts, hours, paid, strict=True)
+            ]
+    ordered = [row for klass in CLASSES for row in rows if row[0] == klass]
+    shown = tuple(
+        (row[0] if first else "", *row[1:])
+        for _, group_ in groupby(ordered, key=lambda row: row[0])
+        for first, row in _marked(list(group_))
+    )
+    total = ("total", "", "", decimal(columns.hours.total, columns.hours.decimals), _total_money(columns))
+    return Table(
+        "Where it went, by cause",
+        ("class", "state", "cause", "GPU-hours", symbol(profile.currency).strip()),
+        shown,
+        3,
+        "",
+        total,
+    )
+
+
+def _total_money(columns: object) -> str:
+    paid = getattr(columns, "money", None)
+    return decimal(paid.total, paid.decimals) if paid is not None else UNKNOWN
+
+
+def _marked(rows: list[Cells]) -> list[tuple[bool, Cells]]:
+    return [(place == 0, row) for place, row in enumerate(rows)]
+
+
+def _members(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:
+    return [
+        decimal(units, decimals) for units in apportion(total, [each * 10**decimals for each in exact], denominator)
+    ]
+
+
+def _spreads(profile: CapacityProfile) -> Table:
+    def shown(value: float, signal: str) -> str:
+        return ratio(value) if signal.endswith("_ratio") else f"{value:,.0f}"
+
+    rows = [
+        (
+            SIGNALS.get(each.signal, plain(each.signal)),
+            plain(each.sku or UNKNOWN),
+            *(shown(value, each.signal) for value in (each.p10, each.p50, each.p90, each.highest)),
+        )
+        for each in profile.distributions
+    ]
+    rows += [
+        ("memory in use", plain(each.sku or UNKNOWN), "", "", "", bytes_words(each.peak_bytes))
+        for each in profile.memory
+    ]
+    zero = profile.at_zero_ratio
+    note = f"No kernel ran at all in {ratio(zero)} of the readings." if zero is not None else ""
+    return Table(
+        "How signals are spread over time", ("signal", "GPU", "p10", "p50", "p90", "highest"), tuple(rows), 2, note
+    )
+
+
+def _sizes(profile: CapacityProfile) -> Table:
+    smallest = profile.scaling[0] if profile.scaling else None
+    rows = tuple(
+        (
+            f"{size.gpus:,}",
+            f"{size.runs:,}",
+            f"{rate(size.work_per_second)} {plain(size.unit)}/s",
+            f"{size.work_per_second / smallest.work_per_second:.2f}x"
+            if smallest and smallest.work_per_second
+            else UNKNOWN,
+            ratio(size.efficiency_ratio),
+        )
+        for size in profile.scaling
+    )
+    knee = profile.knee_gpus
+    note = f"The knee is at {knee:,} GPUs: the next size does less than 70 % of it a GPU." if knee is not None else ""
+    note = note or "Every size that was seen still pays; larger ones were not tried."
+    return Table("Scaling", ("GPUs", "runs", "work", "speed-up", "efficiency"), rows, 0, note)
+
+
+def _input(profile: CapacityProfile) -> Table:
+    path = profile.data_path
+    if path is None:
+        return Table("Data path", (), ())
+    limit = booking("starved", path.limit).cause_label if path.limit else UNKNOWN
+    rows = (
+        ("waiting for input", ratio(path.waiting_ratio)),
+        ("what it waited for most", limit),
+        ("loader workers a rank, most", _count(path.loader_workers)),
+        ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
+        ("busiest disk, busy", _share(path.disk_busy_ratio)),
+        ("read from disks and mounts, a run", _speed(path.input_bytes_per_second)),
+        ("into a GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
+    )
+    return Table("Data path", ("what", "measured"), rows)
+
+
+def _talk(profile: CapacityProfile) -> Table:
+    talk = profile.communication
+    if talk is None:
+        return Table("Communication", (), ())
+    rows = (
+        ("waiting for peers", ratio(talk.waiting_ratio)),
+        ("racks of one run, most", _count(talk.racks_max)),
+        ("over NVLink", _bytes(talk.nvlink_bytes)),
+        ("between hosts (RDMA)", _bytes(talk.network_bytes)),
+        ("of it across racks", _bytes(talk.cross_rack_bytes)),
+    )
+    return Table("Communication", ("what", "measured"), rows)
+
+
+def _instead(profile: CapacityProfile) -> Table:
+    fits = {True: "yes", False: "no", None: "not known"}
+    rows = tuple(
+        (
+            plain(each.sku),
+            plain(each.what),
+            "yes" if each.tried else "no",
+            fits[each.fits],
+            money(each.micros_per_gpu_hour, profile.currency),
+            plain(each.why),
+        )
+        for each in profile.alternatives
+    )
+    return Table("What else it could run on", ("GPU", "what", "tried", "fits", "a GPU-hour", "why"), rows, 6)
+
+
+def _team(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (plain(each.sku or UNKNOWN), *(gpus_words(value) for value in (each.gpus, each.for_this_gpus, each.idle_gpus)))
+        for each in profile.holdings
+    )
+    return Table("What the team has, on average", ("GPU", "held", "for these runs", "idle while held"), rows)
+
+
+def _fleet(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            plain(each.sku or UNKNOWN),
+            f"{each.owned_gpus:,}",
+            gpus_words(each.mean_gpus),
+            f"{each.lowest_gpus:,}",
+            plain(each.lowest_day),
+            f"{each.drained_gpus:,}",
+        )
+        for each in profile.free
+    )
+    head = ("GPU", "owned", "free, mean", "free, lowest day", "that day", "drained")
+    return Table("What the fleet has free", head, rows)
+
+
+def _advice(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            plain(each.id),
+            f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}",
+            _gpus(each.frees, profile),
+            _speeds(each),
+            money(each.micros_a_week.p50 if each.micros_a_week else None, profile.currency),
+            plain(each.paste or f"gpuledger show {each.id}"),
+        )
+        for each in profile.advice
+    )
+    head = ("id", "what to change", "frees GPUs (P20, P50, P80)", "or is faster", "a week", "line")
+    return Table("Open recommendations", head, rows, 2, "None of them has been made yet; P20 is careful, P50 likely.")
+
+
+def _gpus(frees: Spread, profile: CapacityProfile) -> str:
+    span_ms = (profile.until_us - profile.since_us) // 1000
+    return ", ".join(decimal(nearest(each * 10, span_ms), 1) for each in (frees.p20, frees.p50, frees.p80))
+
+
+def _speeds(each: OpenAdvice) -> str:
+    speed = each.speedup_permille
+    return ", ".join(f"{value / PERMILLE:.2f}x" for value in (speed.p20, speed.p50, speed.p80))
+
+
+def _done(profile: CapacityProfile) -> Table:
+    inside = {True: "inside", False: "outside", None: "cannot be told"}
+    rows = tuple(
+        (
+            plain(each.id),
+            plain(each.title),
+            money(each.predicted_micros, profile.currency),
+            money(each.realised_micros, profile.currency),
+            inside[each.inside],
+        )
+        for each in profile.checked
+    )
+    head = ("id", "what was changed", "predicted a week", "came to", "P20 to P80")
+    return Table("Verified savings of this team", head, rows, 2)
+
+
+def _units(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            short_id(each.run_id),
+            f"{each.units:,} {plain(each.unit)}",
+            money(each.micros, profile.currency),
+            f"{unit_cost(each, profile.currency)} per {lot(each.unit)[1]}",
+        )
+        for each in profile.unit_costs
+    )
+    return Table("What a unit of work cost", ("run", "counted by the run", "cost", "a unit"), rows)
+
+
+def _count(value: int | None) -> str:
+    return "not measured" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return "not measured" if value is None else ratio(value, 0)
+
+
+def _speed(value: float | None) -> str:
+    return "not measured" if value is None else f"{bytes_words(round(value))}/s"
+
+
+def _bytes(value: int | None) -> str:
+    return "not measured" if value is None else bytes_words(value)

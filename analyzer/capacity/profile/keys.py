@@ -1,0 +1,83 @@
+"""The key that a collector, or a user of `gpuledger run`, signs profiles with: made once, 0600, and never sent."""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from analyzer.errors import ConfigError
+
+OWNER_ALONE = 0o600
+BESIDE = ".profile.key"  # after the store's own name
+KEY_BYTES = 4096
+STATE_FOLDER = "XDG_STATE_HOME"  # XDG Base Directory Specification; ~/.local/state where it is not set
+OWN_FOLDER, OWN_KEY = "gpuledger", "profile.key"
+
+
+def beside(store: Path) -> Path:
+    """Return where the key of a store's collector lies, unless the settings name another place."""
+    return store.with_name(store.name + BESIDE)
+
+
+def of_user(environ: Mapping[str, str]) -> Path:
+    """Return where the key of this user's own runs lies."""
+    named = environ.get(STATE_FOLDER, "")
+    state = Path(named) if named.startswith("/") else Path.home() / ".local" / "state"
+    return state / OWN_FOLDER / OWN_KEY
+
+
+def key_at(path: Path) -> Ed25519PrivateKey:
+    """Return the key of a file; where there is no file, make one.
+
+    Raises:
+        ConfigError: it cannot be read or made, others may read it, or it is no such key.
+    """
+    try:
+        content = _content(path)
+    except FileNotFoundError:
+        return _made(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read the key {path}: {error.strerror}") from error
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"{path} is no key that profiles are signed with; name another file") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(f"{path} is a key of another kind than Ed25519; name another file")
+    return key
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & ~OWNER_ALONE:
+            raise ConfigError(f"others may read the key {path} (mode {mode:04o}): chmod 600 it, and make a new one")
+        return file.read(KEY_BYTES)
+
+
+def _made(path: Path) -> Ed25519PrivateKey:
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ALONE)
+    except FileExistsError:  # another process was quicker
+        return key_at(path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make the key {path}: {error.strerror}; name a place for it: profile_key in the settings, or --key"
+        ) from error
+    with os.fdopen(handle, "wb") as file:
+        file.write(pem)
+        file.flush()
+        os.fsync(file.fileno())
+    return key

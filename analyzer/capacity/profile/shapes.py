@@ -1,0 +1,110 @@
+"""The pictures of a profile as shapes on a sheet; profile.html writes them as SVG. No script draws anything."""
+
+from dataclasses import dataclass
+
+from analyzer.capacity.profile.details import SIGNALS, breakdown_of
+from analyzer.capacity.profile.evidence import rate, ratio
+from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.report.words import plain
+from analyzer.states import CLASSES
+
+WIDTH = 720
+LEFT, RIGHT = 230, 60  # of spreads: their names, and the largest figure
+ROW, BAR = 26, 12
+SCALE_HEIGHT, MARGIN = 220, 46
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One class of the bar on page one; x and width are of a sheet of WIDTH."""
+
+    klass: str
+    share: str
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadBar:
+    """One signal: its name, and where its tenth, its half and nine tenths lie from left to right."""
+
+    label: str
+    y: float
+    p10: float
+    p50: float
+    p90: float
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One size of the scaling picture."""
+
+    x: float
+    y: float
+    label: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What the sizes came to, joined by `line`, and from where to where `ideal` goes, where nothing is lost."""
+
+    spots: tuple[Spot, ...]
+    line: str
+    ideal: tuple[float, float, float, float]
+    height: int = SCALE_HEIGHT
+
+
+def parts(profile: CapacityProfile) -> tuple[Part, ...]:
+    """Return the classes of GPU time as one bar; those that have none are left out."""
+    breakdown = breakdown_of(profile)
+    whole = breakdown.total_weight
+    found, x = [], 0.0
+    for klass in CLASSES:
+        weight = sum(breakdown.weight(entry) for entry in breakdown.entries if entry.klass == klass)
+        if weight and whole:
+            width = WIDTH * weight / whole
+            found.append(Part(klass, ratio(weight / whole), round(x, 1), round(width, 1)))
+            x += width
+    return tuple(found)
+
+
+def spreads(profile: CapacityProfile) -> tuple[SpreadBar, ...]:
+    """Return the signals' bars: shares from 0 to 100 %, power from 0 to the highest."""
+    found = []
+    for place, each in enumerate(profile.distributions):
+        is_ratio = each.signal.endswith("_ratio")
+        top = 1.0 if is_ratio else max(each.highest, 1e-9)
+        p10, p50, p90 = (
+            round(LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, value / top)), 1)
+            for value in (each.p10, each.p50, each.p90)
+        )
+        label = f"{SIGNALS.get(each.signal, plain(each.signal))}{f', {plain(each.sku)}' if each.sku else ''}"
+        told = ratio(each.p50, 0) if is_ratio else f"{each.p50:,.0f}"
+        found.append(SpreadBar(label, ROW * (place + 1), p10, p50, p90, told))
+    return tuple(found)
+
+
+def curve(profile: CapacityProfile) -> Curve | None:
+    """Return the picture of the sizes; None of fewer than two."""
+    sizes = [size for size in profile.scaling if size.gpus > 0 and size.work_per_second > 0]
+    if len(sizes) < 2:
+        return None
+    first, last = sizes[0], sizes[-1]
+    top = max(last.gpus / first.gpus, *(size.work_per_second / first.work_per_second for size in sizes))
+
+    def at(gpus: float, speed: float) -> tuple[float, float]:
+        x = MARGIN + (WIDTH - 2 * MARGIN) * gpus / last.gpus
+        return round(x, 1), round(SCALE_HEIGHT - MARGIN - (SCALE_HEIGHT - 2 * MARGIN) * speed / top, 1)
+
+    spots = tuple(
+        Spot(
+            *at(size.gpus, size.work_per_second / first.work_per_second),
+            f"{size.gpus:,} GPUs",
+            f"{rate(size.work_per_second)} {plain(size.unit)}/s, {ratio(size.efficiency_ratio, 0)}",
+        )
+        for size in sizes
+    )
+    ideal = (*at(first.gpus, 1.0), *at(last.gpus, last.gpus / first.gpus))
+    return Curve(spots, " ".join(f"{spot.x},{spot.y}" for spot in spots), ideal)
