@@ -26,9 +26,13 @@ class Around:
 
 
 def read_around(session: "Session", work: Work, booked: "Sequence[Booked]", signals: Signals) -> Around:
-    """Return it. Flows between hosts are looked through only of runs that lay in several racks."""
-    (select,) = statements("profile/windows.sql")
-    ((workers, busiest, disk_busy, read, between_hosts),) = work.rows(session, select)
+    """Return it: workers, disks and reads of the run that waited for input most.
+
+    Flows between hosts are looked through only of runs that lay in several racks.
+    """
+    select, waits_most = statements("profile/windows.sql")
+    ((slowest,),) = work.rows(session, waits_most)
+    ((workers, busiest, disk_busy, read, between_hosts),) = work.rows(session, select, slowest=slowest)
     racks = work.rows(
         session, "SELECT run_id, racks, nodes FROM runs WHERE list_contains($runs::VARCHAR[], run_id) ORDER BY run_id"
     )

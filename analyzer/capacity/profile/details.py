@@ -18,7 +18,20 @@ from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
 from analyzer.report.readings import Breakdown, Unpriced, fold
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.table import column_like, rounded
-from analyzer.report.words import MICROS, MS_PER_HOUR, UNKNOWN, bytes_words, decimal, gpu_hours, money, plain, symbol
+from analyzer.report.words import (
+    MICROS,
+    MS_PER_HOUR,
+    UNKNOWN,
+    amount,
+    bytes_words,
+    decimal,
+    gpu_hours,
+    hours_decimals,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
 from analyzer.states import CLASSES, booking
 
 Cells = tuple[str, ...]
@@ -70,15 +83,9 @@ def tables(profile: CapacityProfile) -> list[Table]:
 def _runs(profile: CapacityProfile) -> Table:
     sign = symbol(profile.currency).strip()
     times = [run.milliseconds for run in profile.runs]
-    hours = column_like(nearest(sum(times) * 10, MS_PER_HOUR), times, MS_PER_HOUR, 1)
-    costs = [run.micros for run in profile.runs]
-    known = [cost for cost in costs if cost is not None]
-    whole = len(known) == len(costs)
-    paid = (
-        column_like(nearest(sum(known) * 100, MICROS), known, MICROS, 2)
-        if whole
-        else [UNKNOWN if cost is None else money(cost, "", 2).strip() for cost in costs]
-    )
+    decimals = hours_decimals(sum(times))
+    hours = column_like(nearest(sum(times) * 10**decimals, MS_PER_HOUR), times, MS_PER_HOUR, decimals)
+    paid, together = _paid([run.micros for run in profile.runs])
     rows = tuple(
         (
             named(run),
@@ -91,9 +98,19 @@ def _runs(profile: CapacityProfile) -> Table:
         )
         for run, hour, cost in zip(profile.runs, hours, paid, strict=True)
     )
-    total = (*("total", "", "", "", ""), gpu_hours(sum(times)), money(sum(known), "", 2).strip() if whole else UNKNOWN)
+    total = (*("total", "", "", "", ""), gpu_hours(sum(times), decimals), together)
     head = ("run", "id", "stage", "days", "GPUs", "GPU-hours", sign)
     return Table("Representative runs", head, rows, 5, profile.chosen and f"Chosen: {plain(profile.chosen)}.", total)
+
+
+def _paid(costs: list[int | None]) -> tuple[list[str], str]:
+    """Return a column of money that adds up, and its sum; where one is unknown each stands for itself."""
+    known = [cost for cost in costs if cost is not None]
+    decimals = money_decimals(sum(known))
+    if len(known) < len(costs):
+        return [UNKNOWN if cost is None else amount(cost, decimals) for cost in costs], UNKNOWN
+    whole = nearest(sum(known) * 10**decimals, MICROS)
+    return column_like(whole, known, MICROS, decimals), decimal(whole, decimals)
 
 
 def _causes(profile: CapacityProfile) -> Table:
@@ -212,7 +229,7 @@ def _input(profile: CapacityProfile) -> Table:
         ("read from disks and mounts, a run", _speed(path.input_bytes_per_second)),
         ("into a GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
     )
-    return Table("Data path", ("what", "measured"), rows)
+    return Table("Data path", ("what", "measured"), rows, 2)
 
 
 def _talk(profile: CapacityProfile) -> Table:
@@ -220,13 +237,13 @@ def _talk(profile: CapacityProfile) -> Table:
     if talk is None:
         return Table("Communication", (), ())
     rows = (
-        ("waiting for peers", ratio(talk.waiting_ratio)),
+        ("in exchanges between ranks, useful or not", ratio(talk.waiting_ratio)),
         ("racks of one run, most", _count(talk.racks_max)),
         ("over NVLink", _bytes(talk.nvlink_bytes)),
         ("between hosts (RDMA)", _bytes(talk.network_bytes)),
         ("of it across racks", _bytes(talk.cross_rack_bytes)),
     )
-    return Table("Communication", ("what", "measured"), rows)
+    return Table("Communication", ("what", "measured"), rows, 2)
 
 
 def _instead(profile: CapacityProfile) -> Table:
@@ -281,7 +298,7 @@ def _advice(profile: CapacityProfile) -> Table:
         )
         for each in profile.advice
     )
-    head = ("id", "what to change", "frees GPUs (P20, P50, P80)", "or is faster", "a week", "line")
+    head = ("id", "what to change", "frees GPUs: P20, P50, P80", "or is faster by", "a week", "line")
     return Table("Open recommendations", head, rows, 2, "None of them has been made yet; P20 is careful, P50 likely.")
 
 

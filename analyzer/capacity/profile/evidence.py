@@ -135,7 +135,7 @@ def _network(profile: CapacityProfile) -> str:
     talk = profile.communication
     if talk is None:
         return ""
-    parts = [f"{ratio(talk.waiting_ratio)} waits for peers"]
+    parts = [f"{ratio(talk.waiting_ratio)} in exchanges between ranks"]
     if talk.racks_max is not None:
         parts.append("inside one rack" if talk.racks_max == 1 else f"over {talk.racks_max:,} racks")
     if talk.cross_rack_bytes:

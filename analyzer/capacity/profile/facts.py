@@ -84,7 +84,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class DataPath:
-    """How input came: the disks and workers of the hosts that the runs held. None is not measured."""
+    """How input came. Workers, disk and reads are those of the run that waits for input most. None is not measured."""
 
     waiting_ratio: float
     limit: str | None  # the cause of the largest wait for input

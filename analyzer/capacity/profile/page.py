@@ -65,7 +65,7 @@ def view(envelope: Envelope, decided: "Shown | None" = None) -> dict[str, object
         "answer": plain_answer(profile, said),
         "lines": said,
         "sign": symbol(profile.currency).strip(),
-        "parts": parts(profile),
+        "parts": parts(said),
         "evidence": evidence(profile),
         "caveats": [plain(text) for text in profile.caveats],
         "tables": tables(profile),

@@ -1,12 +1,13 @@
 """The pictures of a profile as shapes on a sheet; profile.html writes them as SVG. No script draws anything."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyzer.capacity.profile.details import SIGNALS, breakdown_of
+from analyzer.capacity.profile.details import SIGNALS
 from analyzer.capacity.profile.evidence import rate, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.report.words import plain
-from analyzer.states import CLASSES
+from analyzer.report.table import Line
+from analyzer.report.words import NO_BREAK, plain
 
 WIDTH = 720
 LEFT, RIGHT = 230, 60  # of spreads: their names, and the largest figure
@@ -56,16 +57,13 @@ class Curve:
     height: int = SCALE_HEIGHT
 
 
-def parts(profile: CapacityProfile) -> tuple[Part, ...]:
-    """Return the classes of GPU time as one bar; those that have none are left out."""
-    breakdown = breakdown_of(profile)
-    whole = breakdown.total_weight
+def parts(said: Sequence[Line]) -> tuple[Part, ...]:
+    """Return the classes of page one's table as one bar, with its figures; those that have none are left out."""
     found, x = [], 0.0
-    for klass in CLASSES:
-        weight = sum(breakdown.weight(entry) for entry in breakdown.entries if entry.klass == klass)
-        if weight and whole:
-            width = WIDTH * weight / whole
-            found.append(Part(klass, ratio(weight / whole), round(x, 1), round(width, 1)))
+    for line in said:
+        if line.klass is not None and line.level in ("class", "only") and line.share > 0:
+            width = WIDTH * line.share
+            found.append(Part(line.klass, f"{line.percent}{NO_BREAK}%", round(x, 1), round(width, 1)))
             x += width
     return tuple(found)
 
