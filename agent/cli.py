@@ -15,7 +15,7 @@ from agent.errors import AgentError, ConfigError
 from agent.once import lines, read_once
 from agent.quantity import duration, seconds
 from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
-from agent.run.report import Wanted, report
+from agent.run.report import Wanted, profile, report
 from agent.run.steps import step_pattern
 from agent.run.watch import reports_here, spoken, watch
 from agent.wiring import open_eyes
@@ -123,6 +123,9 @@ def _run_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--every", metavar="TIME", help="time between two readings; 0.1s where there is a GPU, else 1s")
     parser.add_argument("--report", metavar="FILE", help="write the report there too: .html, .json or text")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="write a signed capacity profile too: .html (and .json) or .json"
+    )
     parser.add_argument("--open", action="store_true", help="open the report as a page when the command has ended")
     parser.add_argument("--quiet", action="store_true", help="say nothing; only the recording is left")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -144,7 +147,7 @@ def _watched(given: argparse.Namespace, words: list[str]) -> int:
             print(f"gpuledger: {line}", file=sys.stderr, flush=True)
 
     logging.basicConfig(level=logging.WARNING, format="gpuledger: %(message)s", stream=sys.stderr)
-    wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open)
+    wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open, profile=given.profile)
     every = _every(given.every) if given.every else None
     steps = step_pattern(given.steps_from) if given.steps_from else None
     config = load(settings_file(None), os.environ)
@@ -152,6 +155,7 @@ def _watched(given: argparse.Namespace, words: list[str]) -> int:
     say(f"{spoken(words)} ended after {duration(watched.seconds)} with exit code {watched.exit_code}")
     if not given.quiet:
         report(watched.recording, wanted, say)
+    profile(watched.recording, wanted, say)
     return watched.exit_code
 
 

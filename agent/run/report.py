@@ -14,6 +14,7 @@ from subprocess import DEVNULL
 from agent.errors import ConfigError
 
 FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
+PROFILES = (".html", ".htm", ".json")
 TIMEOUT_SECONDS = 600.0
 
 
@@ -25,9 +26,12 @@ class Wanted:
     against: Path | None = None
     file: Path | None = None
     open_page: bool = False
+    profile: Path | None = None
 
     @classmethod
-    def checked(cls, price: str | None, against: str | None, file: str | None, *, open_page: bool) -> "Wanted":
+    def checked(
+        cls, price: str | None, against: str | None, file: str | None, *, open_page: bool, profile: str | None = None
+    ) -> "Wanted":
         """Return the wishes, found fulfillable before the command runs for a day.
 
         Raises:
@@ -43,7 +47,12 @@ class Wanted:
             raise ConfigError(f"--against {against}: there is no such recording")
         if file is not None and not Path(file).absolute().parent.is_dir():
             raise ConfigError(f"--report {file}: there is no folder {Path(file).absolute().parent}")
-        return cls(price, Path(against) if against else None, Path(file) if file else None, open_page)
+        if profile is not None and Path(profile).suffix.lower() not in PROFILES:
+            raise ConfigError(f"--profile {profile} ends with neither .html nor .json")
+        if profile is not None and not Path(profile).absolute().parent.is_dir():
+            raise ConfigError(f"--profile {profile}: there is no folder {Path(profile).absolute().parent}")
+        named = [Path(each) if each else None for each in (against, file, profile)]
+        return cls(price, named[0], named[1], open_page, named[2])
 
     @property
     def options(self) -> list[str]:
@@ -65,14 +74,31 @@ def report(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
                 webbrowser.open(page.absolute().as_uri())
 
 
+def profile(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+    """Write the capacity profile where it is wanted, signed with this user's own key, or say how to get it."""
+    if wanted.profile is None:
+        return
+    price = ["--price", wanted.price] if wanted.price is not None else []
+    with _stoppable():
+        line = ["profile", "--recording", str(recording), "--out", str(wanted.profile), *price]
+        if _asked(line, stdout=DEVNULL):
+            say(f"the capacity profile is in {wanted.profile}, self-measured and signed with your own key")
+        else:
+            say(f"no profile was made: gpuledger profile --recording {recording} --out {wanted.profile} says why")
+
+
 def _written(recording: Path, wanted: Wanted, page: Path) -> bool:
     kind = FORMATS.get(page.suffix.lower(), "text")
     return _made(recording, [*wanted.options, "--format", kind, "--out", str(page)], stdout=DEVNULL)
 
 
 def _made(recording: Path, options: list[str], stdout: int) -> bool:
+    return _asked(["report", "recording", str(recording), *options], stdout)
+
+
+def _asked(words: list[str], stdout: int) -> bool:
     # -P: a folder named agent or collector where the user works must not be taken for ours.
-    line = [sys.executable, "-P", "-m", "gpuledger", "report", "recording", str(recording), *options]
+    line = [sys.executable, "-P", "-m", "gpuledger", *words]
     try:
         return subprocess.run(line, stdin=DEVNULL, stdout=stdout, timeout=TIMEOUT_SECONDS, check=False).returncode == 0  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):

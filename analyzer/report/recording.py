@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from collector.decoding.batch import decode
 from collector.errors import BatchError
 from collector.landing import Landing
 from collector.store.database import Store
+from collector.store.session import Session
 
 MEMORY_LIMIT = "1GB"
 MICROS = 1_000_000
@@ -76,8 +78,20 @@ def price_micros(text: str | None) -> int | None:
     return round(price * MICROS)
 
 
-def recording_report(path: Path, price: int | None) -> RecordingReport:
-    """Load a recording into a store of its own, make its ledger, and report on its run.
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """A recording in a store of its own, with its ledger made; `until` is its end, or up to when it was watched."""
+
+    session: Session
+    settings: FlatPriced
+    recording: Recording
+    until: int
+    refused: tuple[str, ...]
+
+
+@contextmanager
+def booked(path: Path, price: int | None) -> Iterator[Booked]:
+    """Load a recording into a store of its own, make its ledger, and hand both out while the store is there.
 
     Raises:
         LedgerError: the file is no recording.
@@ -93,9 +107,20 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
         bucket_ms = max(SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // STRETCHES)
         analyze(store, settings, now_us=until, bucket_ms=bucket_ms)
         with store.session() as session:
-            run = _run(Reader(session, settings), recording)
-            host = host_side(session, recording.header.run_id, recording.header.started_at, until)
-    return RecordingReport(path.name, recording.header, recording.end, until, run, host, refused)
+            yield Booked(session, settings, recording, until, refused)
+
+
+def recording_report(path: Path, price: int | None) -> RecordingReport:
+    """Load a recording into a store of its own, make its ledger, and report on its run.
+
+    Raises:
+        LedgerError: the file is no recording.
+    """
+    with booked(path, price) as made:
+        recording, until = made.recording, made.until
+        run = _run(Reader(made.session, made.settings), recording)
+        host = host_side(made.session, recording.header.run_id, recording.header.started_at, until)
+    return RecordingReport(path.name, recording.header, recording.end, until, run, host, made.refused)
 
 
 def _load(store: Store, recording: Recording) -> Iterator[str]:

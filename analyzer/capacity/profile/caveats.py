@@ -20,15 +20,15 @@ SETTLED = ("closed", "final")
 def caveats(
     session: "Session",
     work: Work,
-    known: Hours,
+    known: Hours | None,
     scaled: Scaled,
     alternatives: Sequence[Alternative],
     memory: Sequence[Memory],
     units: Sequence[UnitCost],
 ) -> tuple[str, ...]:
-    """Return them as sentences, what touches the most first."""
+    """Return them as sentences, what touches the most first. `known` is None of a recording, which is whole."""
     said = [
-        *_of_hours(work, known),
+        *([] if known is None else _of_hours(work, known)),
         *_of_price(work),
         *_of_scaling(work, scaled),
         *_of_alternatives(alternatives),
@@ -66,7 +66,7 @@ def _of_alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
     for one in alternatives:
         if not one.tried and one.what == "another kind of GPU":
             yield f"{plain(one.sku)} was not tried with this work."
-    if not alternatives:
+    if not alternatives:  # of work on several GPUs, or on the smallest kind
         yield "The fleet has no cheaper or smaller kind of GPU."
 
 

@@ -10,6 +10,7 @@ from analyzer.errors import ConfigError, LedgerError, ProfileError
 from analyzer.report.words import plain
 
 if TYPE_CHECKING:
+    from analyzer.capacity.profile.facts import CapacityProfile
     from analyzer.config import Settings
 
 OK, NOT_TRUSTED = 0, 1
@@ -34,6 +35,10 @@ def profile(argv: list[str]) -> int:
     )
     parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument(
+        "--recording", type=Path, metavar="FILE", help="of a recording of gpuledger run; no store needed"
+    )
+    parser.add_argument("--price", metavar="P", help="of a recording: price of a GPU-hour; none is guessed")
+    parser.add_argument(
         "--out", type=Path, metavar="FILE", default=DEFAULT_OUT, help=".html (and .json), or .json alone"
     )
     parser.add_argument(
@@ -45,12 +50,18 @@ def profile(argv: list[str]) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     options = parser.parse_args(argv)
     runs = tuple(part.strip() for part in options.runs.split(",") if part.strip())
-    if not (options.team or options.project or runs):
+    if options.recording is not None:
+        _refuse_beside_recording(options, runs)
+    elif options.price is not None:
+        raise ConfigError("--price is of --recording: the ledger has its prices from the price file")
+    elif not (options.team or options.project or runs):
         raise ConfigError("say of whom: --team, --project or --runs")
     if options.out.suffix not in (*PAGES, ".json"):
         raise ConfigError(f"--out {options.out} ends with neither .html nor .json")
-    written = _from_server(options, runs) if options.server else _from_store(options, runs)
-    print(written)
+    if options.recording is not None:
+        print(_from_recording(options))
+    else:
+        print(_from_server(options, runs) if options.server else _from_store(options, runs))
     return OK
 
 
@@ -140,10 +151,6 @@ def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
 
 def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
     from analyzer.capacity.profile.gather import Source, capacity_profile
-    from analyzer.capacity.profile.keys import key_at
-    from analyzer.capacity.profile.page import page
-    from analyzer.capacity.profile.signature import signed
-    from analyzer.capacity.profile.spelling import canonical
     from analyzer.capacity.profile.work import Asked
     from collector.store.database import Store
 
@@ -151,10 +158,35 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
     asked = Asked(options.team, options.project, runs, options.since, options.until)
     with Store.open(path, read_only=True, threads=ONE_THREAD) as store, store.session() as session:
         made = capacity_profile(Source(session, settings), asked)
-    secret = key_at(options.key or key_path(settings, path))
+    return _signed(made, options.key or key_path(settings, path), options.out)
+
+
+def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...]) -> None:
+    given = {"--runs": runs, "--project": options.project, "--since": options.since, "--until": options.until}
+    given |= {"--store": options.store, "--server": options.server}
+    for name, value in given.items():
+        if value:
+            raise ConfigError(f"{name} is of a ledger, and --recording is one command: leave one of them out")
+
+
+def _from_recording(options: argparse.Namespace) -> str:
+    from analyzer.capacity.profile.keys import of_user
+    from analyzer.capacity.profile.of_recording import profile_of_recording
+    from analyzer.report.recording import price_micros
+
+    made = profile_of_recording(options.recording, price_micros(options.price), options.team)
+    return _signed(made, options.key or of_user(os.environ), options.out)
+
+
+def _signed(made: "CapacityProfile", path: Path, out: Path) -> str:
+    from analyzer.capacity.profile.keys import key_at
+    from analyzer.capacity.profile.page import page
+    from analyzer.capacity.profile.signature import signed
+    from analyzer.capacity.profile.spelling import canonical
+
+    secret = key_at(path)
     envelope = signed(made, secret)
-    written = write(canonical(envelope), page(envelope, key=secret), options.out)
-    return f"{written}: {plain(made.chosen)}"
+    return f"{write(canonical(envelope), page(envelope, key=secret), out)}: {plain(made.chosen)}"
 
 
 def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> str:

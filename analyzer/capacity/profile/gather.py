@@ -89,7 +89,9 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
         free=free(session, work, owned),
         unit_costs=units,
         energy=_energy(signals),
-        caveats=caveats(session, work, known, scaled, other, signals.memory, units),
+        caveats=caveats(
+            session, work, known if source.by == "collector" else None, scaled, other, signals.memory, units
+        ),
         chosen=work.chosen,
     )
 
