@@ -26,6 +26,7 @@ from collector.tenancy.opening import analyst_of, tenant_of
 from collector.writer import Writer
 from dashboards.assets import assets
 from dashboards.booking import Booker
+from dashboards.capacity_profile import add_capacity_profile
 from dashboards.job import AnalysisJob
 from dashboards.job_page import JobPage
 from dashboards.operations import add_doctor
@@ -74,6 +75,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     app.include_router(reading_routes(reader))
     add_api(app, store.session, config.settings, judges)
     add_prices(app, config.settings)
+    add_capacity_profile(app, config.settings, store)
     add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
     return app
 

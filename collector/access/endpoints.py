@@ -59,6 +59,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/notices", Right.READ, by_team=True),
     Endpoint("GET", "/v1/adjustments", Right.READ, by_team=True),
     Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
+    # What the fleet has free is in it: of the whole site, never of one team's key.
+    Endpoint("GET", "/v1/capacity-profile", Right.READ),
     # Pages and reports show the whole site.
     Endpoint("GET", "/", Right.READ),
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),

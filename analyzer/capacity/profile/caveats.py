@@ -31,7 +31,7 @@ def caveats(
         *([] if known is None else _of_hours(work, known)),
         *_of_price(work),
         *_of_scaling(work, scaled),
-        *_of_alternatives(alternatives),
+        *([] if known is None else _of_alternatives(alternatives)),
         *(["The memory of the GPUs was not read."] if not memory else []),
         *([f"{units[0].unit.capitalize()} are the runs' own word."] if units else []),
         *_of_rules(session, work),

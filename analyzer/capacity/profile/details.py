@@ -291,15 +291,15 @@ def _advice(profile: CapacityProfile) -> Table:
         (
             plain(each.id),
             f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}",
+            plain(each.paste or f"gpuledger show {each.id}"),
             _gpus(each.frees, profile),
             _speeds(each),
             money(each.micros_a_week.p50 if each.micros_a_week else None, profile.currency),
-            plain(each.paste or f"gpuledger show {each.id}"),
         )
         for each in profile.advice
     )
-    head = ("id", "what to change", "frees GPUs: P20, P50, P80", "or is faster by", "a week", "line")
-    return Table("Open recommendations", head, rows, 2, "None of them has been made yet; P20 is careful, P50 likely.")
+    head = ("id", "what to change", "line", "frees GPUs: P20, P50, P80", "or the same GPUs do", "saves a week")
+    return Table("Open recommendations", head, rows, 3, "None of them has been made yet; P20 is careful, P50 likely.")
 
 
 def _gpus(frees: Spread, profile: CapacityProfile) -> str:

@@ -43,7 +43,7 @@ def key_at(path: Path) -> Ed25519PrivateKey:
     """
     try:
         content = _content(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _made(path)
     except OSError as error:
         raise ConfigError(f"cannot read the key {path}: {error.strerror}") from error
@@ -65,19 +65,28 @@ def _content(path: Path) -> bytes:
 
 
 def _made(path: Path) -> Ed25519PrivateKey:
+    """Make a key under another name and link it: a key that is there is whole, and two processes make one."""
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ALONE)
-    except FileExistsError:  # another process was quicker
-        return key_at(path)
+        _write(part, pem)
+        try:
+            path.hardlink_to(part)
+        except FileExistsError:  # another process was quicker
+            return key_at(path)
+        finally:
+            part.unlink()
     except OSError as error:
         raise ConfigError(
             f"cannot make the key {path}: {error.strerror}; name a place for it: profile_key in the settings, or --key"
         ) from error
-    with os.fdopen(handle, "wb") as file:
-        file.write(pem)
+    return key
+
+
+def _write(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ALONE), "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    return key

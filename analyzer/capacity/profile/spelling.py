@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
+from analyzer.capacity.profile.sense import check
 from analyzer.errors import ProfileError
 
 FILE_BYTES = 4 * 2**20
@@ -73,8 +74,7 @@ def profile_of(document: object) -> CapacityProfile:
     if schema != SCHEMA:
         raise ProfileError(f"its schema is {_short(schema)}, and this version reads {SCHEMA!r}")
     profile: CapacityProfile = _made(CapacityProfile, document, "profile")
-    if profile.until_us <= profile.since_us:
-        raise ProfileError("profile.until_us is not after profile.since_us")
+    check(profile)
     return profile
 
 

@@ -38,12 +38,12 @@ def booked(klass: str, state: str, cause: str | None, hours: float) -> Booked:
 
 
 BOOKED = (
-    booked("useful", "productive", None, 1549.1),
+    booked("useful", "productive", "compute", 1549.1),
     booked("avoidable", "starved", "preprocessing", 1285.8),
     booked("avoidable", "held_idle", "held_memory", 19.0),
     booked("overhead", "communicating", "collective", 188.2),
-    booked("overhead", "checkpointing", None, 78.2),
-    booked("overhead", "starting", None, 27.1),
+    booked("overhead", "checkpointing", "storage", 78.2),
+    booked("overhead", "starting", "model_load", 27.1),
     booked("unknown", "unexplained", None, 16.0),
     booked("unknown", "unobserved", "gap", 4.6),
 )

@@ -1,0 +1,73 @@
+"""What a profile must be to make sense, whoever signed it: else pages and gates would fail on it, or be fooled."""
+
+from collections.abc import Iterator
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.errors import ProfileError
+from analyzer.states import BOOKINGS
+
+LAST_US = 253_370_764_800_000_000  # 9999-01-01: later moments are no dates in any zone
+MOST = 1.5  # a core can be a little more than busy between two clocks
+_KNOWN = {(each.klass, each.state, each.cause) for each in BOOKINGS}
+
+
+def check(profile: CapacityProfile) -> None:
+    """Look through a profile whose fields have their kinds.
+
+    Raises:
+        ProfileError: it contradicts itself, or says what cannot be; the sentence names the place.
+    """
+    for problem in _problems(profile):
+        raise ProfileError(problem)
+
+
+def _problems(profile: CapacityProfile) -> Iterator[str]:
+    yield from _of_time(profile)
+    yield from _of_amounts(profile)
+    yield from _of_ratios(profile)
+
+
+def _of_time(profile: CapacityProfile) -> Iterator[str]:
+    try:
+        ZoneInfo(profile.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield f"profile.timezone {profile.timezone[:40]!r} is not known here"
+    moments = [profile.since_us, profile.until_us, profile.made.at_us]
+    moments += [moment for run in profile.runs for moment in (run.started_at, run.ended_at) if moment is not None]
+    if not all(0 <= moment <= LAST_US for moment in moments):
+        yield "it has a moment that is no date"
+    if profile.until_us - profile.since_us < 1000:
+        yield "profile.until_us is not after profile.since_us"
+
+
+def _of_amounts(profile: CapacityProfile) -> Iterator[str]:
+    for each in profile.booked:
+        if (each.klass, each.state, each.cause) not in _KNOWN:
+            yield f"profile.booked has {each.klass}/{each.state}/{each.cause}, which this version does not know"[:200]
+    amounts = [each.milliseconds for each in (*profile.booked, *profile.runs)]
+    amounts += [each.micros for each in (*profile.booked, *profile.runs) if each.micros is not None]
+    if any(amount < 0 for amount in amounts):
+        yield "it has a negative amount of GPU time or money"
+    if sum(each.milliseconds for each in profile.booked) != profile.milliseconds:
+        yield "profile.booked does not add up to profile.milliseconds"
+    if sum(each.milliseconds for each in profile.runs) != profile.milliseconds:
+        yield "profile.runs does not add up to profile.milliseconds"
+    costs = [each.micros for each in profile.booked]
+    if profile.micros is not None and (None in costs or sum(cost or 0 for cost in costs) != profile.micros):
+        yield "profile.booked does not add up to profile.micros"
+
+
+def _of_ratios(profile: CapacityProfile) -> Iterator[str]:
+    path, talk = profile.data_path, profile.communication
+    said = [profile.measured_ratio, profile.at_zero_ratio]
+    said += [path.waiting_ratio, path.busiest_worker_ratio, path.disk_busy_ratio] if path is not None else []
+    said += [talk.waiting_ratio] if talk is not None else []
+    if not all(ratio is None or 0 <= ratio <= MOST for ratio in said):
+        yield "it has a share below nothing or above all"
+    known = {cause for _, state, cause in _KNOWN if state == "starved"}
+    if path is not None and path.limit is not None and path.limit not in known:
+        yield f"profile.data_path.limit {path.limit[:40]!r} is no cause of waiting that this version knows"
+    sizes = [(size.gpus, size.work_per_second, size.efficiency_ratio) for size in profile.scaling]
+    if any(min(size) < 0 for size in sizes) or [size[0] for size in sizes] != sorted({size[0] for size in sizes}):
+        yield "profile.scaling is no table of sizes, smallest first"
