@@ -6,13 +6,14 @@ and the options; without it, with what was measured.
 
 from typing import TYPE_CHECKING
 
-from analyzer.capacity.profile.details import breakdown_of, tables
+from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.evidence import days_words, evidence, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END
 from analyzer.capacity.profile.shapes import ROW, WIDTH, curve, parts, spreads
 from analyzer.capacity.profile.signature import Envelope, digest, signed_text
 from analyzer.capacity.profile.spelling import canonical
+from analyzer.capacity.profile.spent import breakdown_of
 from analyzer.period import local
 from analyzer.report.table import Line, lines
 from analyzer.report.templating import environment
