@@ -12,7 +12,7 @@ from analyzer.report.words import NO_BREAK, plain
 WIDTH = 720
 LEFT, RIGHT = 230, 60  # of spreads: their names, and the largest figure
 ROW, BAR = 26, 12
-SCALE_HEIGHT, MARGIN = 220, 46
+SCALE_HEIGHT, MARGIN, EDGE = 200, 60, 10  # below and beside the curve stand its figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What the sizes came to, joined by `line`, and from where to where `ideal` goes, where nothing is lost."""
+    """What the sizes came to, joined by `line`, and what they would where nothing is lost; both are points of SVG."""
 
     spots: tuple[Spot, ...]
     line: str
-    ideal: tuple[float, float, float, float]
+    ideal: str
     height: int = SCALE_HEIGHT
 
 
@@ -89,20 +89,23 @@ def curve(profile: CapacityProfile) -> Curve | None:
     sizes = [size for size in profile.scaling if size.gpus > 0 and size.work_per_second > 0]
     if len(sizes) < 2:
         return None
-    first, last = sizes[0], sizes[-1]
-    top = max(last.gpus / first.gpus, *(size.work_per_second / first.work_per_second for size in sizes))
+    first = sizes[0]
+    speeds = [size.work_per_second / first.work_per_second for size in sizes]
+    best = [size.gpus / first.gpus for size in sizes]
+    top = max(*speeds, *best)
 
-    def at(gpus: float, speed: float) -> tuple[float, float]:
-        x = MARGIN + (WIDTH - 2 * MARGIN) * gpus / last.gpus
-        return round(x, 1), round(SCALE_HEIGHT - MARGIN - (SCALE_HEIGHT - 2 * MARGIN) * speed / top, 1)
+    def at(place: int, speed: float) -> tuple[float, float]:
+        """Return where a speed lies: sizes stand side by side, whatever is between them."""
+        x = MARGIN + (WIDTH - 2 * MARGIN) * place / (len(sizes) - 1)
+        return round(x, 1), round(SCALE_HEIGHT - MARGIN - (SCALE_HEIGHT - MARGIN - EDGE) * speed / top, 1)
 
     spots = tuple(
         Spot(
-            *at(size.gpus, size.work_per_second / first.work_per_second),
+            *at(place, speed),
             f"{size.gpus:,} GPUs",
             f"{rate(size.work_per_second)} {plain(size.unit)}/s, {ratio(size.efficiency_ratio, 0)}",
         )
-        for size in sizes
+        for place, (size, speed) in enumerate(zip(sizes, speeds, strict=True))
     )
-    ideal = (*at(first.gpus, 1.0), *at(last.gpus, last.gpus / first.gpus))
+    ideal = " ".join("{},{}".format(*at(place, speed)) for place, speed in enumerate(best))
     return Curve(spots, " ".join(f"{spot.x},{spot.y}" for spot in spots), ideal)
