@@ -4,10 +4,22 @@ The only importer of sqlalchemy and psycopg. One code path over SQLite (beside t
 """
 
 from collector.registry.audit import Entry
+from collector.registry.capacity import CapacityEvent, CapacityRequest
 from collector.registry.collectors import Collector
 from collector.registry.joins import Join
 from collector.registry.keys import Key
 from collector.registry.leases import Lease
 from collector.registry.registry import Registry, beside, open_registry
 
-__all__ = ["Collector", "Entry", "Join", "Key", "Lease", "Registry", "beside", "open_registry"]
+__all__ = [
+    "CapacityEvent",
+    "CapacityRequest",
+    "Collector",
+    "Entry",
+    "Join",
+    "Key",
+    "Lease",
+    "Registry",
+    "beside",
+    "open_registry",
+]

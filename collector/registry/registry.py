@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from collector.registry.audit import Audit
+from collector.registry.capacity import CapacityRequests
 from collector.registry.collectors import Collectors
 from collector.registry.database import Database, postgres_database, sqlite_database
 from collector.registry.joins import Joins
@@ -24,6 +25,7 @@ class Registry:
         self.keys = Keys(database)
         self.joins = Joins(database)
         self.audit = Audit(database)
+        self.capacity = CapacityRequests(database)
         self._database = database
 
     def close(self) -> None:
