@@ -21,15 +21,7 @@ from analyzer.traffic.tariff import TariffBook
 TABLES = ("agent", "collector", "analyzer", TABLE)
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
-PATHS = (
-    "prices",
-    "teams",
-    "tariffs",
-    "services",
-    "budgets",
-    "profile_key",
-    "gates",
-)  # beside the settings that name them
+PATHS = ("prices", "teams", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
