@@ -68,6 +68,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "money": (
         Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),
+        Command("prices charges", "analyzer.pricing.charging.cli:charges", "what teams are charged, beside the bill"),
+        Command("prices costs", "analyzer.pricing.beside.cli:costs", "energy, carbon, network and storage of a period"),
+        Command("prices import", "analyzer.pricing.importing.cli:bring", "a catalogue's rows as a price file"),
         Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
@@ -88,6 +91,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("access", "collector.access.cli:access", "keys of hosts, people and programs; who read what"),
         Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),
         Command("doctor", "analyzer.cli:doctor", "check the ledger's invariants on a store"),
+        Command("mail", "analyzer.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -5,13 +5,15 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 
 from analyzer.errors import ConfigError
 
 HOUR_US = 3_600_000_000
 MICROS = Decimal(1_000_000)
-MICROS_MOST = 10**18  # a trillion: sums of more would not fit the ledger's integers
+MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
+_DIGITS_MOST = 40  # behind the point: 1e-999999999 is no price, and its fraction would fill the memory
 
 
 def read_toml(path: Path, known: Collection[str]) -> "Entry":
@@ -35,7 +37,7 @@ def toml_of(where: str, content: bytes, known: Collection[str]) -> "Entry":
     """
     try:
         values = tomllib.loads(content.decode("utf-8"), parse_float=Decimal)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or an integer of more digits than Python reads
         raise ConfigError(f"{where} is not TOML: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{where} is nested too deeply to be read") from error
@@ -93,6 +95,13 @@ class Entry:
             raise ConfigError(f"{self.where}: {key!r} must be a text in quotes, not {value!r}")
         return value
 
+    def text_list(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts, empty where it is left out."""
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+            raise ConfigError(f'{self.where}: {key!r} must be a list of texts, such as ["one", "two"]')
+        return tuple(value)
+
     def texts(self, key: str) -> dict[str, str]:
         """Return a table of texts, empty where it is left out."""
         value = self._values.get(key, {})
@@ -105,12 +114,18 @@ class Entry:
         value = self._values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
             raise ConfigError(f"{self.where}: {key!r} must be a number such as 2.60, not {value!r}")
-        micros = value * MICROS
-        if not micros.is_finite() or micros < 0 or micros != micros.to_integral_value():
+        if isinstance(value, Decimal) and not value.is_finite():
             raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals, not {value}")
-        if micros > MICROS_MOST:
-            raise ConfigError(f"{self.where}: {key!r} is {value:.3g}: more than a trillion; is it per month, per hour?")
-        return int(micros)
+        if value > MOST:
+            told = f"{Decimal(value):.3g}"
+            raise ConfigError(f"{self.where}: {key!r} is {told}: more than a trillion; is it per month, per hour?")
+        if (micros := whole_micros(value)) is None:
+            raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals, not {value}")
+        return micros
+
+    def micros_or_none(self, key: str) -> int | None:
+        """Return an amount of money in millionths, or None where it is left out."""
+        return self.micros(key) if self.has(key) else None
 
     def day(self, key: str) -> date:
         """Return a date that must be there."""
@@ -140,7 +155,10 @@ class Entry:
                 f"{self.where}: {key!r} must be a date or a time with its offset, "
                 f"such as 2026-11-01 or 2026-11-01T00:00:00+01:00, not {value!r}"
             )
-        moment = moment.astimezone(UTC)
+        try:
+            moment = moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ConfigError(f"{self.where}: {key!r} must lie between the years 1 and 9999, not {value}") from error
         if moment.minute or moment.second or moment.microsecond:
             raise ConfigError(f"{self.where}: {key!r} must be a whole hour in UTC, not {moment.isoformat()}")
         return int(moment.timestamp()) * 1_000_000
@@ -151,6 +169,26 @@ class Entry:
         if ends_at is not None and ends_at <= starts_at:
             raise ConfigError(f"{self.where}: 'until' must be later than 'from'")
         return starts_at, ends_at
+
+
+def exact(value: int | Decimal) -> Fraction | None:
+    """Return a number from 0 to a trillion as it is, or None where it is another.
+
+    Decimal's own arithmetic keeps 28 digits and would round the rest away unseen.
+    """
+    if isinstance(value, int):
+        return Fraction(value) if 0 <= value <= MOST else None
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < -_DIGITS_MOST or not 0 <= value <= MOST:
+        return None
+    return Fraction(value)
+
+
+def whole_micros(value: int | Decimal) -> int | None:
+    """Return a number from 0 to a trillion in millionths, or None where it is another or has more than six decimals."""
+    found = exact(value)
+    micros = None if found is None else found * 1_000_000
+    return None if micros is None or micros.denominator != 1 else int(micros)
 
 
 def _midnight(value: object) -> datetime | None:

@@ -29,6 +29,7 @@ from dashboards.booking import Booker
 from dashboards.capacity_profile import add_capacity_profile
 from dashboards.job import AnalysisJob
 from dashboards.job_page import JobPage
+from dashboards.mail_stop import mail_stop_routes
 from dashboards.operations import add_doctor
 from dashboards.pages import Pages
 from dashboards.prices import add_prices
@@ -72,6 +73,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(assets(), include_in_schema=False)
     app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
+    app.include_router(mail_stop_routes(app.state.access.registry.mails), include_in_schema=False)
     app.include_router(reading_routes(reader))
     add_api(app, store.session, config.settings, judges)
     add_prices(app, config.settings)

@@ -8,8 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
-from analyzer.config import Settings
+from analyzer.config import BESIDE, TABLES, Settings
 from analyzer.errors import ConfigError
+from analyzer.mail.settings import MailSettings
 from analyzer.report.paper import paint
 from collector.cli import add_settings, config_of
 from collector.opening import open_store
@@ -49,6 +50,8 @@ def serve(argv: list[str]) -> int:
     settings.price_book()  # what is wrong with them is said now, and not by the first analysis
     settings.team_book()
     settings.policy_book()
+    beside = config.store.parent / BESIDE
+    MailSettings.read(options.config or (beside if beside.exists() else None), TABLES)
     with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
         app = create_server(server, store)

@@ -29,7 +29,7 @@ DOORS = {
     "numpy": ("agent/simulated/", "analyzer/forecast/fitted.py"),  # what is fitted takes its arrays
     "agent.simulated": ("agent/simulated/",),  # nothing else of the agent may come to need it
     "fastapi": ("collector/", "dashboards/", "analyzer/api/"),  # the API is readings, typed: it lives with them
-    "jinja2": ("analyzer/report/", "dashboards/"),
+    "jinja2": ("analyzer/mail/", "analyzer/report/", "dashboards/"),
     "plotly": ("analyzer/report/", "dashboards/"),
     "rich": ("analyzer/", "dashboards/"),
     "pyarrow": ("collector/", "analyzer/", "dashboards/"),

@@ -10,6 +10,7 @@ import pytest
 
 from agent.config import load as load_agent
 from analyzer.config import Settings
+from analyzer.mail.settings import MailSettings
 from analyzer.placement.guards import Guards
 from collector.config import load as load_collector
 from gpuledger import COMMANDS, GROUPS
@@ -17,7 +18,7 @@ from gpuledger import COMMANDS, GROUPS
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PACKAGES = ("agent", "collector", "analyzer")
-TABLES = (*PACKAGES, "placement")  # of the one settings file
+TABLES = (*PACKAGES, "placement", "mail")  # of the one settings file
 
 
 def section(text: str, name: str) -> str:
@@ -39,6 +40,8 @@ def settings_keys(package: str) -> list[Field[Any]]:
     """Return every setting of a package, or of a table of its own."""
     if package == "placement":
         return list(fields(Guards))
+    if package == "mail":
+        return list(fields(MailSettings))
     module = import_module(f"{package}.config")
     (top,) = [getattr(module, name) for name in ("AgentConfig", "CollectorConfig", "Settings") if hasattr(module, name)]
     return [key for key in fields(top) if key.name != "guards"]

@@ -5,12 +5,17 @@ A price belongs to the GPU, not to who holds it: otherwise the parts of an hour 
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from analyzer.pricing.site import PriceRow, priced, read_price_file
+from analyzer.pricing.beside.rows import Beside, Tariff
+from analyzer.pricing.charging.rows import Charge
+from analyzer.pricing.derived.parts import Part
+from analyzer.pricing.site import Derived, PriceRow, SitePrices, priced, read_price_file
+
+_LATER = ("provider", "region")  # keys that rows did not always have: where they are not used, the version is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +31,38 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class PriceBook:
-    """The site's prices, in the ledger's one currency. `version` is a digest of the content, whatever its order."""
+    """The site's prices, in the ledger's one currency. `version` is a digest of the content, whatever its order.
+
+    `rows` are prices as they were written, `derived` those made of other figures. `version` is of these two alone:
+    the ledger books with nothing else. `beside_version` is of what teams are charged, and of what is no GPU's price.
+    """
 
     rows: tuple[PriceRow, ...] = ()
     currency: str = "USD"
     version: str = ""
+    derived: tuple[Derived, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    beside: Beside = field(default_factory=Beside)
 
     @classmethod
     def of(cls, rows: Sequence[PriceRow], currency: str = "USD") -> "PriceBook":
         """Make a book of rows that do not overlap."""
-        return cls(tuple(rows), currency, _digest(rows, currency))
+        return cls(tuple(rows), currency, _digest(currency, (_line(row) for row in rows)))
 
     @classmethod
     def read(cls, path: Path) -> "PriceBook":
         """Read a price file; ConfigError says in one sentence what is wrong with it."""
-        currency, rows = read_price_file(path)
-        return cls.of(rows, currency)
+        return cls._of(read_price_file(path))
 
     @classmethod
-    def parse(cls, where: str, content: bytes) -> "PriceBook":
-        """Read a price file's content; ConfigError names it as `where`."""
-        currency, rows = priced(where, content)
-        return cls.of(rows, currency)
+    def parse(cls, where: str, content: bytes, folder: Path | None = None) -> "PriceBook":
+        """Read a price file's content; ConfigError names it as `where`. `folder` is where its series lie."""
+        return cls._of(priced(where, content, folder=folder))
+
+    @classmethod
+    def _of(cls, said: SitePrices) -> "PriceBook":
+        version = _digest(said.currency, (_line(row) for row in (*said.rows, *said.derived)))
+        return cls(said.rows, said.currency, version, said.derived, said.charges, said.beside)
 
     @classmethod
     def flat(cls, micros_per_gpu_hour: int, source: str = "--price", currency: str = "USD") -> "PriceBook":
@@ -61,21 +76,50 @@ class PriceBook:
 
         A price of the node group goes before a general one, then a price of the very purchase option before "any".
         """
-        fitting = [row for row in self.rows if row.covers(at_us) and _fits(row, sku, purchase_option, node_group)]
-        if not fitting:
+        row = self._holding(sku, purchase_option, at_us, node_group)
+        micros = None if row is None else row.micros_at(at_us)
+        if row is None or micros is None:
             return None
-        row = max(fitting, key=lambda row: (row.node_group is not None, row.purchase_option is not None))
-        return Price(row.micros_per_gpu_hour, row.source, row.purchase_option, row.as_of, self.version)
+        return Price(micros, row.source, row.purchase_option, row.as_of, self.version)
+
+    def parts(
+        self, sku: str | None, purchase_option: str | None, at_us: int, node_group: str | None = None
+    ) -> tuple[tuple[Part, int], ...]:
+        """Return what the price at a time consists of, each part with its millionths; nothing where it has no parts."""
+        row = self._holding(sku, purchase_option, at_us, node_group)
+        return tuple((part, part.micros_at(at_us)) for part in row.parts()) if row else ()
+
+    @property
+    def beside_version(self) -> str:
+        """A digest of the charges and of what costs besides GPUs; empty where the file has none."""
+        rows: tuple[Charge | Tariff, ...] = (*self.charges, *self.beside.rows)
+        return _digest(self.currency, (_line(row) for row in rows)) if rows else ""
+
+    def _holding(
+        self, sku: str | None, purchase_option: str | None, at_us: int, node_group: str | None
+    ) -> PriceRow | Derived | None:
+        """Return the most particular row that speaks of this time, be it a series that has a gap then."""
+        asked = (sku, purchase_option, node_group)
+        fitting = [row for row in (*self.rows, *self.derived) if row.covers(at_us) and _fits(row, asked)]
+        return max(fitting, key=_particular, default=None)
 
 
-def _fits(row: PriceRow, sku: str | None, purchase_option: str | None, node_group: str | None) -> bool:
-    return (
-        row.sku in (None, sku)
-        and row.purchase_option in (None, purchase_option)
-        and row.node_group in (None, node_group)
-    )
+def _fits(row: PriceRow | Derived, asked: tuple[str | None, ...]) -> bool:
+    return all(ours in (None, theirs) for ours, theirs in zip(row.subject, asked, strict=True))
 
 
-def _digest(rows: Sequence[PriceRow], currency: str) -> str:
-    lines = sorted(json.dumps(asdict(row), sort_keys=True, default=str) for row in rows)
-    return hashlib.sha256("\n".join([currency, *lines]).encode()).hexdigest()[:12]
+def _particular(row: PriceRow | Derived) -> tuple[bool, bool]:
+    _, purchase_option, node_group = row.subject
+    return node_group is not None, purchase_option is not None
+
+
+def _line(row: PriceRow | Derived | Charge | Tariff) -> str:
+    """Return a row as it counts into the version: its content, and its kind where that was added later."""
+    said = {key: value for key, value in asdict(row).items() if key not in _LATER or value is not None}
+    if not isinstance(row, PriceRow):
+        said["row"] = type(row).__name__
+    return json.dumps(said, sort_keys=True, default=str)
+
+
+def _digest(currency: str, lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join([currency, *sorted(lines)]).encode()).hexdigest()[:12]

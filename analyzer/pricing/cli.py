@@ -9,7 +9,7 @@ from pathlib import Path
 from analyzer.config import BESIDE, Settings
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.check import Complaint, complaints, owned_kinds
-from analyzer.pricing.listing import book_lines, hint_lines, list_lines, price_json
+from analyzer.pricing.listing import beside_lines, book_lines, hint_lines, list_lines, price_json
 from analyzer.teams import TeamBook
 from analyzer.unmapped import unmapped_runs
 from collector.store.database import Store
@@ -20,7 +20,9 @@ CHECK_FAILED = 1
 def prices(argv: list[str]) -> int:
     """List the prices that are known, or check them. Return 1 where the check finds a fault."""
     parser = argparse.ArgumentParser(
-        prog="gpuledger prices", description="What a GPU-hour costs here, and who says so."
+        prog="gpuledger prices",
+        description="What a GPU-hour costs here, and who says so.",
+        epilog="See also: gpuledger prices charges, gpuledger prices costs, gpuledger prices import.",
     )
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
@@ -30,15 +32,16 @@ def prices(argv: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
     options = parser.parse_args(argv)
-    path = options.prices or _settings(options).prices
+    settings = _settings(options)
+    path, now = options.prices or settings.prices, datetime.now(UTC)
     book = PriceBook.read(path) if path else PriceBook()
     if options.action == "check":
-        return _check(book, options.store)
+        return _check(book, options.store, settings, now)
     if options.json:
-        print(json.dumps(price_json(book, options.sku), indent=1))
+        print(json.dumps(price_json(book, options.sku, _micros(now)), indent=1))
         return 0
     where = str(path) if path else "no price file: costs are not shown"
-    lines = [*book_lines(book, where, options.sku), "", *hint_lines(options.sku)]
+    lines = [*book_lines(book, where, options.sku, _micros(now)), "", *beside_lines(book), *hint_lines(options.sku)]
     if options.all:
         lines += ["", *list_lines(options.sku)]
     print("\n".join(lines))
@@ -64,17 +67,22 @@ def teams(argv: list[str]) -> int:
     return CHECK_FAILED if groups else 0
 
 
-def _check(book: PriceBook, store_path: Path | None) -> int:
-    now = datetime.now(UTC)
+def _check(book: PriceBook, store_path: Path | None, settings: Settings, now: datetime) -> int:
     fleet = []
     if store_path is not None:
         with Store.open(store_path, read_only=True) as store, store.session() as session:
-            fleet = owned_kinds(session, int(now.timestamp() * 1e6))
-    found = complaints(book, fleet, now.date())
-    print("\n".join(map(_line, found)) if found else f"{len(book.rows)} prices: none stale, missing or suspicious")
+            fleet = owned_kinds(session, _micros(now))
+    teams = {rule.team.name for rule in settings.team_book().rules} if settings.teams and book.charges else None
+    found = complaints(book, fleet, now.date(), teams)
+    count = len(book.rows) + len(book.derived)
+    print("\n".join(map(_line, found)) if found else f"{count} prices: none stale, missing or suspicious")
     if store_path is None:
         print("not checked: whether a GPU has no price (name the fleet's --store)", file=sys.stderr)
     return CHECK_FAILED if found else 0
+
+
+def _micros(moment: datetime) -> int:
+    return int(moment.timestamp() * 1e6)
 
 
 def _line(complaint: Complaint) -> str:

@@ -73,7 +73,7 @@ class PriceFile:
             return then
 
     def _understood(self, content: bytes) -> Told:
-        book = PriceBook.parse(self.path.name, content)
+        book = PriceBook.parse(self.path.name, content, self.path.parent)
         if book.currency != self._currency:
             raise ConfigError(f"{self.path.name} counts in {book.currency}, the ledger in {self._currency}")
         return Told(content, hashlib.sha256(content).hexdigest()[:16], book.version)

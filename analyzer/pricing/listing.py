@@ -2,27 +2,85 @@
 
 from datetime import UTC, datetime
 
+from analyzer.pricing.beside.rows import Tariff
 from analyzer.pricing.book import PriceBook
+from analyzer.pricing.charging.rows import Charge
+from analyzer.pricing.derived.spot import Spot
 from analyzer.pricing.list_prices import list_prices, on_demand
 from analyzer.pricing.money import dollars
-from analyzer.pricing.site import ANY, PriceRow
+from analyzer.pricing.options import ANY
+from analyzer.pricing.site import Derived, PriceRow
+from analyzer.toml_entry import HOUR_US
 
 
-def book_lines(book: PriceBook, where: str, sku: str | None) -> list[str]:
-    """Return the site's own prices: what the ledger books with."""
+def book_lines(book: PriceBook, where: str, sku: str | None, now_us: int) -> list[str]:
+    """Return the site's own prices: what the ledger books with, and how those that are made of figures come about."""
     rows = [row for row in book.rows if _wanted(row.sku, sku)]
     head = f"prices of this site   {where}" + (f"   version {book.version}" if book.version else "")
-    return [head, *map(_row_line, sorted(rows, key=lambda row: (row.sku or "", row.starts_at)))]
+    found = [head, *map(_row_line, sorted(rows, key=lambda row: (row.sku or "", row.starts_at)))]
+    for made in sorted(book.derived, key=lambda row: (row.of.sku, row.starts_at)):
+        found += _derived_lines(made, now_us) if _wanted(made.of.sku, sku) else []
+    return found
+
+
+def beside_lines(book: PriceBook) -> list[str]:
+    """Return what teams are charged and what costs besides GPUs, one line a row; empty where the file has none."""
+    found = [
+        f"  {one.told:<40} {dollars(one.micros_per_gpu_hour):>9}  {_dated(one.starts_at, one.ends_at, one)}"
+        for one in book.charges
+    ]
+    found = ["what teams are charged for a GPU-hour   beside the ledger", *found] if found else []
+    rows = [f"  {row.told:<40} {_dated(row.starts_at, row.ends_at, row)}" for row in book.beside.rows]
+    if rows:
+        found += ["", "costs besides GPUs   gpuledger prices costs counts them", *rows]
+    return [*found, ""] if found else []
 
 
 def _row_line(row: PriceRow) -> str:
-    until = _day(row.ends_at) if row.ends_at is not None else "further notice"
     group = f" in {row.node_group}" if row.node_group else ""
-    checked = f"checked {row.as_of}" if row.as_of else "undated"
+    where = " ".join(part for part in (row.provider, row.region) if part)
     what = f"{row.sku or 'any GPU':<18} {(row.purchase_option or ANY) + group:<12}"
-    return (
-        f"  {what} {dollars(row.micros_per_gpu_hour):>9}  {_day(row.starts_at)} until {until}; {row.source}, {checked}"
-    )
+    dated = _dated(row.starts_at, row.ends_at, row)
+    return f"  {what} {dollars(row.micros_per_gpu_hour):>9}  {dated}" + (f" ({where})" if where else "")
+
+
+def _derived_lines(row: Derived, now_us: int) -> list[str]:
+    """Return the price of the present hour, or of the nearest that the row speaks of, and its parts; they sum to it."""
+    at_us = _spoken_at(row, now_us)
+    group = f" in {row.of.node_group}" if row.of.node_group else ""
+    where = " ".join(part for part in (row.of.provider, row.of.region) if part)
+    micros = row.micros_at(at_us)
+    price = "unknown" if micros is None else dollars(micros)
+    line = f"  {row.of.sku:<18} {row.purchase_option + group:<12} {price:>9}  {_dated(row.starts_at, row.ends_at, row)}"
+    parts = [
+        f"      {part.name:<16} {dollars(amount):>16}  {part.how}"
+        for part in row.parts()
+        if (amount := part.micros_at(at_us)) or part.ends_at is None or at_us < part.ends_at
+    ]
+    return [line + (f" ({where})" if where else ""), *parts, *_series_lines(row, at_us)]
+
+
+def _series_lines(row: Derived, at_us: int) -> list[str]:
+    if not isinstance(row, Spot):
+        return []
+    if not row.hours:
+        return ["      the series is empty: every hour costs unknown"]
+    low, high = dollars(min(row.micros)), dollars(max(row.micros))
+    span = f"{_day(row.hours[0])} to {_day(row.hours[-1])}"
+    return [f"      {len(row.hours):,} hours from {span}, {low} to {high}; the price above is of {_day(at_us)}"]
+
+
+def _spoken_at(row: Derived, now_us: int) -> int:
+    if isinstance(row, Spot) and row.hours:
+        return max((hour for hour in row.hours if hour <= now_us), default=row.hours[0])
+    last = now_us if row.ends_at is None else min(now_us, row.ends_at - HOUR_US)
+    return max(row.starts_at, last)
+
+
+def _dated(starts_at: int, ends_at: int | None, row: PriceRow | Derived | Charge | Tariff) -> str:
+    until = _day(ends_at) if ends_at is not None else "further notice"
+    checked = f"checked {row.as_of}" if row.as_of else "undated"
+    return f"{_day(starts_at)} until {until}; {row.source}, {checked}"
 
 
 def hint_lines(sku: str | None) -> list[str]:
@@ -49,7 +107,7 @@ def list_lines(sku: str | None) -> list[str]:
     return lines
 
 
-def price_json(book: PriceBook, sku: str | None) -> dict[str, object]:
+def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, object]:
     """Return the site's prices and the list ranges; amounts are integer millionths."""
     rows = [row for row in book.rows if _wanted(row.sku, sku)]
     known = sorted({row.sku for row in list_prices() if _wanted(row.sku, sku)})
@@ -59,6 +117,8 @@ def price_json(book: PriceBook, sku: str | None) -> dict[str, object]:
         "currency": book.currency,
         "book_version": book.version or None,
         "prices": [_row_json(row) for row in rows],
+        "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.of.sku, sku)],
+        "charges": [_charge_json(one) for one in book.charges],
         "list_prices_on_demand": {
             name: {"low_micros": prices[0], "high_micros": prices[-1], "rows": len(prices)}
             for name, prices in ranges.items()
@@ -71,7 +131,40 @@ def _row_json(row: PriceRow) -> dict[str, object]:
         "sku": row.sku,
         "purchase_option": row.purchase_option,
         "node_group": row.node_group,
+        "provider": row.provider,
+        "region": row.region,
         "micros_per_gpu_hour": row.micros_per_gpu_hour,
+        **_dated_json(row),
+    }
+
+
+def _derived_json(row: Derived, now_us: int) -> dict[str, object]:
+    at_us = _spoken_at(row, now_us)
+    return {
+        "sku": row.of.sku,
+        "purchase_option": row.purchase_option,
+        "node_group": row.of.node_group,
+        "provider": row.of.provider,
+        "region": row.of.region,
+        "at_us": at_us,
+        "micros_per_gpu_hour": row.micros_at(at_us),
+        "parts": [{"name": one.name, "micros": one.micros_at(at_us), "how": one.how} for one in row.parts()],
+        **_dated_json(row),
+    }
+
+
+def _charge_json(one: Charge) -> dict[str, object]:
+    return {
+        "team": one.team,
+        "sku": one.sku,
+        "purchase_option": one.purchase_option,
+        "micros_per_gpu_hour": one.micros_per_gpu_hour,
+        **_dated_json(one),
+    }
+
+
+def _dated_json(row: PriceRow | Derived | Charge) -> dict[str, object]:
+    return {
         "from_us": row.starts_at,
         "until_us": row.ends_at,
         "source": row.source,

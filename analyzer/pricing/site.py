@@ -11,6 +11,7 @@ until = 2027-04-01                # optional, exclusive
 source = "contract 4711"
 as_of = 2026-11-01                # when somebody last looked
 node_group = "rack-1"             # optional: only there, before the general price
+provider = "aws"                  # optional, as is region: told beside the source; a price is chosen by node_group
 
 [[list_price]]                    # pay a row of the list prices, named in full
 provider = "aws"
@@ -18,23 +19,35 @@ region = "us-east-1"
 instance_type = "p5.48xlarge"
 purchase_option = "on_demand"
 from = 2026-07-20
+
+Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived/); what teams are charged is [[charge]]
+(charging/); what costs besides GPUs is [[energy]], [[storage]], [[checkpoints]] and [[host]] (beside/).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
 from analyzer.errors import ConfigError
+from analyzer.pricing.beside.rows import BESIDE_KEYS, Beside, read_beside
+from analyzer.pricing.charging.rows import Charge, charge_keys, read_charge
+from analyzer.pricing.derived.keys import PRICE_MOST_MICROS
+from analyzer.pricing.derived.owned import Owned, owned_keys, read_owned
+from analyzer.pricing.derived.parts import Part
+from analyzer.pricing.derived.reserved import Reserved, read_reserved, reserved_keys
+from analyzer.pricing.derived.spot import SPOT_KEYS, Spot, read_spot
 from analyzer.pricing.list_prices import ListPrice, list_prices
+from analyzer.pricing.money import dollars
+from analyzer.pricing.options import ANY, option_of
+from analyzer.pricing.overlaps import refuse_overlaps
 from analyzer.toml_entry import Entry, read_toml, toml_of
 
-PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
-ANY = "any"
-
-_KEYS = ("currency", "price", "list_price")
-_PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group")
+_KEYS = ("currency", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
+_PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group", "provider", "region")
 _LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
+
+Derived = Reserved | Owned | Spot
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +65,67 @@ class PriceRow:
     ends_at: int | None
     source: str
     as_of: date | None
+    provider: str | None = None
+    region: str | None = None
+
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """Of what it is the price."""
+        return (self.sku, self.purchase_option, self.node_group)
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        return f"{self.sku} ({self.purchase_option or ANY})"
 
     def covers(self, at_us: int) -> bool:
         """Say whether the price is in effect at this microsecond."""
         return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
 
+    def micros_at(self, at_us: int) -> int | None:
+        """Return what a GPU-hour costs at this microsecond; None where the price is not in effect."""
+        return self.micros_per_gpu_hour if self.covers(at_us) else None
 
-def read_price_file(path: Path, lists: Sequence[ListPrice] | None = None) -> tuple[str, list[PriceRow]]:
-    """Return the currency and the rows of a price file.
+    def parts(self) -> tuple[Part, ...]:
+        """Return none: it was written as it is."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SitePrices:
+    """What a price file says: prices as written, prices made of other figures, and what is no GPU's price."""
+
+    currency: str = "USD"
+    rows: tuple[PriceRow, ...] = ()
+    derived: tuple[Derived, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    beside: Beside = field(default_factory=Beside)
+
+
+def read_price_file(path: Path, lists: Sequence[ListPrice] | None = None) -> SitePrices:
+    """Return what a price file says.
 
     Raises:
         ConfigError: the file cannot be read, or a row is incomplete, overlaps another or names no list price.
     """
-    return _priced(read_toml(path, _KEYS), lists)
+    return _priced(read_toml(path, _KEYS), lists, path.parent)
 
 
-def priced(where: str, content: bytes, lists: Sequence[ListPrice] | None = None) -> tuple[str, list[PriceRow]]:
-    """Return the same of a price file's content; `where` names it in messages.
+def priced(
+    where: str, content: bytes, lists: Sequence[ListPrice] | None = None, folder: Path | None = None
+) -> SitePrices:
+    """Return the same of a price file's content; `where` names it in messages, `folder` is where series lie.
 
     Raises:
         ConfigError: it is no TOML, or a row is incomplete, overlaps another or names no list price.
     """
-    return _priced(toml_of(where, content, _KEYS), lists)
+    return _priced(toml_of(where, content, _KEYS), lists, folder)
 
 
-def _priced(file: Entry, lists: Sequence[ListPrice] | None) -> tuple[str, list[PriceRow]]:
+def _priced(file: Entry, lists: Sequence[ListPrice] | None, folder: Path | None) -> SitePrices:
     currency = _currency(file)
-    amount = f"{currency.lower()}_per_gpu_hour"
+    money = currency.lower()
+    amount = f"{money}_per_gpu_hour"
     rows = [_price(entry, amount) for entry in file.entries("price", (*_PRICE_KEYS, amount))]
     listed = file.entries("list_price", _LIST_KEYS)
     if listed and currency != "USD":
@@ -86,8 +133,24 @@ def _priced(file: Entry, lists: Sequence[ListPrice] | None) -> tuple[str, list[P
             f"{file.where}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead"
         )
     rows += [_listed(entry, list_prices() if lists is None else lists) for entry in listed]
-    _refuse_overlaps(file.where, rows)
-    return currency, rows
+    derived = _derived(file, money, folder)
+    refuse_overlaps(file.where, [*rows, *derived])
+    charges = [read_charge(entry, amount) for entry in file.entries("charge", charge_keys(amount))]
+    refuse_overlaps(file.where, charges)
+    return SitePrices(currency, tuple(rows), derived, tuple(charges), read_beside(file, money))
+
+
+def _derived(file: Entry, money: str, folder: Path | None) -> tuple[Derived, ...]:
+    found: list[Derived] = [read_reserved(entry, money) for entry in file.entries("reserved", reserved_keys(money))]
+    found += [read_owned(entry, money) for entry in file.entries("owned", owned_keys(money))]
+    found += [read_spot(entry, money, folder) for entry in file.entries("spot", SPOT_KEYS)]
+    for row in found:
+        if sum(part.micros for part in row.parts()) > PRICE_MOST_MICROS:
+            raise ConfigError(
+                f"{file.where}: {row.of.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
+                " GPU-hour; is a figure of a node said of a GPU?"
+            )
+    return tuple(found)
 
 
 def _currency(file: Entry) -> str:
@@ -101,25 +164,16 @@ def _price(entry: Entry, amount: str) -> PriceRow:
     starts_at, ends_at = entry.period()
     return PriceRow(
         sku=entry.text("sku"),
-        purchase_option=_option(entry),
+        purchase_option=option_of(entry),
         node_group=entry.text_or_none("node_group"),
         micros_per_gpu_hour=entry.micros(amount),
         starts_at=starts_at,
         ends_at=ends_at,
         source=entry.text("source"),
         as_of=entry.day("as_of"),
+        provider=entry.text_or_none("provider"),
+        region=entry.text_or_none("region"),
     )
-
-
-def _option(entry: Entry) -> str | None:
-    option = entry.text("purchase_option")
-    if option == ANY:
-        return None
-    if option not in PURCHASE_OPTIONS:
-        raise ConfigError(
-            f"{entry.where}: 'purchase_option' must be one of {', '.join((*PURCHASE_OPTIONS, ANY))}, not {option!r}"
-        )
-    return option
 
 
 def _listed(entry: Entry, lists: Sequence[ListPrice]) -> PriceRow:
@@ -152,19 +206,3 @@ def _date_or_none(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None  # "undated (…)": the source has no date, and we invent none
-
-
-def _refuse_overlaps(where: str, rows: Sequence[PriceRow]) -> None:
-    """Two prices of one thing at one time would make the ledger depend on the order of lines."""
-    for number, row in enumerate(rows):
-        for other in rows[:number]:
-            same = (row.sku, row.purchase_option, row.node_group) == (
-                other.sku,
-                other.purchase_option,
-                other.node_group,
-            )
-            if same and (other.covers(row.starts_at) or row.covers(other.starts_at)):
-                raise ConfigError(
-                    f"{where}: two prices of {row.sku} ({row.purchase_option or ANY}) at the same time, "
-                    f"{row.source!r} and {other.source!r}; end one with 'until'"
-                )

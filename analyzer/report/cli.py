@@ -44,6 +44,10 @@ def report(argv: list[str]) -> int:
         kinds.add_parser, "traffic", "who moved how much how far: the whole fleet's runs in a period, or one team's"
     )
     traffic.add_argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone")
+    week.add_argument(
+        "--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"
+    )
+    week.add_argument("--dry-run", action="store_true", help="with --mail: write .eml files into --out DIR, send none")
     for kind in (week, traffic):
         kind.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")
     run.add_argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last")
@@ -67,7 +71,17 @@ def report(argv: list[str]) -> int:
         if options.since or options.until:
             raise ConfigError("say either a period or --since and --until, not both")
         options.since = options.period
+    if options.what == "week" and (options.mail or options.dry_run):
+        return _mail(options)
     return _read(options.what, options, _step_log(options) if options.what == "run" else None)
+
+
+def _mail(options: argparse.Namespace) -> int:
+    from analyzer.mail.cli import mail_week
+
+    if not options.mail:
+        raise ConfigError("--dry-run is of --mail: gpuledger report week --mail --dry-run --out DIR")
+    return mail_week(options)
 
 
 def findings(argv: list[str]) -> int:

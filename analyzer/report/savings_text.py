@@ -38,7 +38,7 @@ def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, pap
         done = _date(one.standing.applied_at, timezone)
         title = f"{plain(prediction.subject)}: {plain(prediction.title)}, done {done}"
         found += paper.wrap(title, f"  {one.standing.id} ", " " * 10)
-        found += paper.wrap(f"{_predicted(one, currency)}; {came_words(one, currency)}", " " * 10)
+        found += paper.wrap(f"{predicted_words(one, currency)}; {came_words(one, currency)}", " " * 10)
         if one.outcome.effect is None and (lost := _lost_words(one, currency)):
             found += paper.wrap(lost, " " * 10)
     return found
@@ -100,7 +100,8 @@ def _ranged(came: Weekly, written: Callable[[int], str]) -> str:
     return f"{written(came.likely)} ({written(came.low)} to {written(came.high)})"
 
 
-def _predicted(one: Realised, currency: str) -> str:
+def predicted_words(one: Realised, currency: str) -> str:
+    """Return what was predicted a week: "predicted $610 ($480 to $700: 60 %)"."""
     prediction = one.standing.prediction
     if prediction.saves_micros is not None:
         p20, p50, p80 = (_money(prediction.saves_micros[name], currency) for name in ("p20", "p50", "p80"))

@@ -11,6 +11,7 @@ from analyzer.report.week import WeekReport, best_next_step
 from analyzer.report.words import (
     MICROS,
     NO_BREAK,
+    UNKNOWN,
     counted,
     gpu_hours,
     money,
@@ -34,8 +35,11 @@ def _avoidable(report: WeekReport) -> str:
     table = lines(report.breakdown, report.previous)
     line = next(line for line in table if line.klass == "avoidable" and line.level in ("class", "only"))
     share = f"({line.percent}{NO_BREAK}%){_change(report)}"
-    if line.money is None:
+    if line.money in (None, UNKNOWN):
         return f"{line.hours} GPU-hours were avoidable {share}"
+    if report.breakdown.unpriced:
+        part = f"({line.percent}{NO_BREAK}% of GPU time){_change(report)}"
+        return f"{symbol(report.currency)}{line.money} of what has a price was avoidable {part}"
     return f"{symbol(report.currency)}{line.money} was avoidable {share}"
 
 

@@ -1,12 +1,13 @@
 """A breakdown as the lines of a table, rounded from the top down; text, page and e-mail print these same lines."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
 from analyzer.report.readings import Breakdown, Entry
 from analyzer.report.rounding import apportion, apportion_tree, nearest
-from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, hours_decimals, money_decimals, signed
+from analyzer.report.words import MICROS, MS_PER_HOUR, UNKNOWN, decimal, hours_decimals, money_decimals, signed
 from analyzer.states import CLASSES, Class
 
 Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
@@ -123,11 +124,21 @@ def _line(
         klass,
         label,
         decimal(value(columns.hours), columns.hours.decimals),
-        decimal(value(columns.money), columns.money.decimals) if columns.money else None,
+        _paid(columns.money, value, known=_has_price(columns.groups[place], member)) if columns.money else None,
         decimal(value(columns.percent), 1),
         signed(value(columns.change), 1) if columns.change else None,
         share,
     )
+
+
+def _has_price(group: list[Entry], member: int | None) -> bool:
+    """Whether any of it has a price, or it is nothing: what has none is unknown, and not 0."""
+    entries = group if member is None else [group[member]]
+    return any(entry.cost_micros is not None or not entry.milliseconds for entry in entries)
+
+
+def _paid(column: Column, value: Callable[[Column], int], *, known: bool) -> str:
+    return decimal(value(column), column.decimals) if known else UNKNOWN
 
 
 def _total(columns: Rounded) -> Line:

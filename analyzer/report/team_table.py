@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from analyzer.report.by_team import TeamRow
+from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like, rounded
 from analyzer.report.week import WeekReport
@@ -37,13 +38,20 @@ def team_lines(report: WeekReport) -> tuple[TeamLine, ...]:
         TeamLine(
             name_of(row),
             hours[place],
-            costs[place],
+            costs[place] if costs[place] is None or row.breakdown.cost_micros is not None else UNKNOWN,
             _useful(row, report),
-            lost[place] if row.held or parts[place].milliseconds else UNKNOWN,
+            lost[place] if _told(row, parts[place], report) else UNKNOWN,
         )
         for place, row in enumerate(rows)
     ]
     return (*found, TeamLine("total", hours[-1], costs[-1], "", lost[-1], "total"))
+
+
+def _told(row: TeamRow, avoidable: Breakdown, report: WeekReport) -> bool:
+    """Whether its avoidable part is a figure: not where nobody held it, and no amount where it has no price."""
+    if report.breakdown.cost_micros is not None and avoidable.milliseconds and avoidable.cost_micros is None:
+        return False
+    return row.held or bool(avoidable.milliseconds)
 
 
 def name_of(row: TeamRow) -> str:

@@ -27,6 +27,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/healthz", Right.OPEN),
     Endpoint("GET", "/readyz", Right.OPEN),
     Endpoint("POST", "/v1/enrol", Right.OPEN),  # it asks for a join token itself
+    # Whoever has the link of a mail may stop that mail, without a key; the GET changes nothing (analyzer/mail).
+    Endpoint("GET", "/mail/stop/{token}", Right.OPEN),
+    Endpoint("POST", "/mail/stop/{token}", Right.OPEN),
     Endpoint("GET", "/v1/schema", Right.LEARN, by_team=True),
     Endpoint("GET", "/v1/openapi.json", Right.LEARN, by_team=True),
     Endpoint("GET", "/static/{name}", Right.LEARN, by_team=True),

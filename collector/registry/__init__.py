@@ -9,6 +9,7 @@ from collector.registry.collectors import Collector
 from collector.registry.joins import Join
 from collector.registry.keys import Key
 from collector.registry.leases import Lease
+from collector.registry.mails import Mails, Queued, Send, Subscription
 from collector.registry.registry import Registry, beside, open_registry
 
 __all__ = [
@@ -19,7 +20,11 @@ __all__ = [
     "Join",
     "Key",
     "Lease",
+    "Mails",
+    "Queued",
     "Registry",
+    "Send",
+    "Subscription",
     "beside",
     "open_registry",
 ]

@@ -9,6 +9,7 @@ from collector.registry.database import Database, postgres_database, sqlite_data
 from collector.registry.joins import Joins
 from collector.registry.keys import Keys
 from collector.registry.leases import Leases
+from collector.registry.mails import Mails
 from collector.registry.versions import migrate
 
 SUFFIX = ".registry.sqlite"  # of the file beside a store
@@ -25,6 +26,7 @@ class Registry:
         self.keys = Keys(database)
         self.joins = Joins(database)
         self.audit = Audit(database)
+        self.mails = Mails(database)
         self.capacity = CapacityRequests(database)
         self._database = database
 

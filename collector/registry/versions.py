@@ -7,6 +7,8 @@ from sqlalchemy import text
 
 from collector.errors import RegistryError
 from collector.registry.database import SCHEMA
+from collector.registry.mail_tables import MAIL_VERSION
+from collector.registry.mail_tables import STATEMENTS as MAIL
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -71,11 +73,15 @@ def _first(database: "Database") -> tuple[str, ...]:
     return _TABLES + (_POSTGRES_GUARDS if database.is_postgres else _SQLITE_GUARDS)
 
 
-def _second(_: "Database") -> tuple[str, ...]:
+def _mails(_: "Database") -> tuple[str, ...]:
+    return MAIL
+
+
+def _capacity(_: "Database") -> tuple[str, ...]:
     return _CAPACITY
 
 
-VERSIONS = {1: _first, 2: _second}
+VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails}
 
 
 def migrate(database: "Database") -> None:

@@ -83,7 +83,9 @@ def test_whoever_has_no_key_gets_nothing_anywhere(app: FastAPI, client: httpx.Cl
             opened.append((method, path))
     assert opened == [
         ("GET", "/healthz"),
+        ("GET", "/mail/stop/{token}"),  # its token is the key
         ("GET", "/readyz"),
+        ("POST", "/mail/stop/{token}"),
         *([("POST", "/v1/enrol")] if ("POST", "/v1/enrol") in routes(app) else []),
     ]
 

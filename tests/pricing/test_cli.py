@@ -158,3 +158,71 @@ def test_money_hides_no_millionth() -> None:
         "0.00",
         "1,234,567.89",
     ]
+
+
+DERIVED = """
+[[owned]]
+sku = "A100-80GB"
+gpus_per_node = 8
+usd_capital_per_node = 175_296
+depreciation_years = 5
+in_service = 2024-03-01
+watts_per_node = 4_800
+usd_per_kwh = 0.11
+pue = 1.30
+from = 2026-01-01
+source = "books of 2026"
+as_of = 2026-11-01
+
+[[spot]]
+sku = "H100-80GB"
+file = "spot.csv"
+from = 2026-01-01
+source = "price history"
+as_of = 2026-11-01
+provider = "aws"
+region = "us-east-1"
+
+[[charge]]
+team = "team-nlp"
+usd_per_gpu_hour = 2.90
+from = 2026-01-01
+source = "internal price list"
+as_of = 2026-01-01
+
+[[energy]]
+pue = 1.30
+carbon = "DEU"
+from = 2026-01-01
+source = "hall 2"
+as_of = 2026-11-01
+"""
+
+
+def test_a_derived_price_is_listed_with_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """How it came about is what people argue with; the parts sum to the price above them."""
+    path = tmp_path / "prices.toml"
+    path.write_text(DERIVED)
+    (tmp_path / "spot.csv").write_text("time,usd_per_gpu_hour\n2026-01-01T05:00:00Z,1.25\n2026-01-02T05:00:00Z,2.5\n")
+    assert prices(["--prices", str(path), "--sku", "A100"]) == 0
+    shown = capsys.readouterr().out
+    assert "A100-80GB          owned" in shown
+    assert "depreciation                 0.50  175,296.00 a node of 8 over 5 years" in shown
+    assert "power                      0.0858  4,800 W a node of 8 x PUE 1.30 x 0.11 a kWh" in shown
+    assert "any GPU (any) for team-nlp                    2.90  2026-01-01 until further notice; internal" in shown
+    assert "energy                                   2026-01-01 until further notice; hall 2" in shown
+    assert prices(["--prices", str(path), "--sku", "H100"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 hours from 2026-01-01T05:00Z to 2026-01-02T05:00Z, 1.25 to 2.50" in shown
+    assert "(aws us-east-1)" in shown
+
+
+def test_the_json_has_the_parts_as_integers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parts sum to the price in millionths, in the very hour that is told."""
+    path = tmp_path / "prices.toml"
+    path.write_text(DERIVED)
+    (tmp_path / "spot.csv").write_text("time,usd_per_gpu_hour\n")
+    assert prices(["--prices", str(path), "--json"]) == 0
+    owned, spot = json.loads(capsys.readouterr().out)["derived_prices"]
+    assert sum(part["micros"] for part in owned["parts"]) == owned["micros_per_gpu_hour"]
+    assert spot["micros_per_gpu_hour"] is None

@@ -12,6 +12,7 @@ from analyzer.report.paper import Paper, paint
 from analyzer.report.readings import Breakdown, Entry, Unpriced
 from analyzer.report.sentences import first_sentence
 from analyzer.report.table import lines
+from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport, best_next_step, week_report
 from analyzer.report.week_text import week_text
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
@@ -75,6 +76,23 @@ def test_without_prices_time_comes_first(week: WeekReport) -> None:
     assert "4,459 GPU-hours were avoidable (13.8 %)" in text
     assert "$ unknown: no price for V100-16GB (32,256.0 GPU-hours)" in " ".join(text.split())
     assert "67,738" not in text
+
+
+def test_a_part_without_a_price_is_unknown_and_not_0(week: WeekReport) -> None:
+    """A team on GPUs whose price nobody knows did not hold them for nothing, and the sentence must not sound whole."""
+    unpriced = (Unpriced("V100-16GB", 3_600_000),)
+    entries = tuple(replace(e, cost_micros=None) if e.klass == "unknown" else e for e in week.breakdown.entries)
+    last = week.teams[-1]
+    bare = replace(last, breakdown=Breakdown(tuple(replace(e, cost_micros=None) for e in last.breakdown.entries)))
+    report = replace(week, breakdown=Breakdown(entries, unpriced), teams=(*week.teams[:-1], bare))
+    table = lines(report.breakdown)
+    assert {line.money for line in table if line.klass == "unknown"} == {"-"}
+    assert all(line.money != "-" for line in table if line.klass != "unknown")
+    assert [line.money == "-" for line in team_lines(report)] == [False] * (len(week.teams) - 1) + [True, False]
+    assert "of what has a price was avoidable" in first_sentence(report)
+    assert "% of GPU time)" in first_sentence(report).replace("\u00a0", " ")
+    lost = tuple(replace(e, cost_micros=None) if e.klass == "avoidable" else e for e in week.breakdown.entries)
+    assert "GPU-hours were avoidable" in first_sentence(replace(week, breakdown=Breakdown(lost, unpriced)))
 
 
 def test_without_a_week_before_the_column_is_left_out(week: WeekReport) -> None:

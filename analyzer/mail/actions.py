@@ -1,0 +1,65 @@
+"""The five things worth doing: who can act, the lines to paste, the evidence, and what it saves a week."""
+
+from analyzer.mail.content import Action, Actions
+from analyzer.placement.recommendation import Recommendation
+from analyzer.report.recommendation_words import is_predicted
+from analyzer.report.saving_words import all_priced, bill_words, saving_column
+from analyzer.report.week import WeekReport
+from analyzer.report.words import plain, plain_sentence
+
+SHOWN = 5
+PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
+NUMBERS = ("no", "one", "two", "three", "four", "five")
+
+
+def actions(report: WeekReport, base_url: str | None) -> Actions | None:
+    """Return the first five recommendations as `report week` orders them; None where there is none."""
+    shown = report.recommendations[:SHOWN]
+    if not shown:
+        return None
+    amounts, together = saving_column(shown, report.currency)
+    things = "thing" if len(shown) == 1 else "things"
+    return Actions(
+        f"{NUMBERS[len(shown)]} {things} worth doing",
+        "saves a week (P50)" if all_priced(shown) else "GPU-hours a week (P50)",
+        tuple(_action(one, amount, report, base_url) for one, amount in zip(shown, amounts, strict=True)),
+        together,
+        bill_words(shown, report.fleet, report.currency, report.period.timezone),
+    )
+
+
+def _action(one: Recommendation, amount: str, report: WeekReport, base_url: str | None) -> Action:
+    linked = base_url and one.finding_ids
+    return Action(
+        one.id,
+        _owner(one),
+        f"{plain(one.subject)}: {plain(one.title)}",
+        _how(one),
+        _evidence(one, report),
+        amount if is_predicted(one) else "not predicted",
+        f"{base_url}/findings/{one.finding_ids[0]}?week={report.period.label}" if linked else None,
+    )
+
+
+def _owner(one: Recommendation) -> str:
+    if one.actor == "run":
+        return plain(one.team) if one.team else "its run's owner"
+    return one.actor or "not known"
+
+
+def _how(one: Recommendation) -> tuple[str, ...]:
+    """Return the lines to paste where they are few, else the command that prints them."""
+    lines = [plain_line(line) for line in one.artefact.splitlines() if line.strip()]
+    return tuple(lines) if 0 < len(lines) <= PASTED_LINES else (f"gpuledger show {one.id}",)
+
+
+def plain_line(line: str) -> str:
+    """Return a line to paste without control characters; a name in it is its user's."""
+    return " ".join(plain(word) for word in line.rstrip().split(" "))
+
+
+def _evidence(one: Recommendation, report: WeekReport) -> str:
+    """Return why, with the finding that it stands on and what that says is at stake."""
+    found = {finding.id: finding for finding in report.findings}
+    cited = [f"{each} ({found[each].confidence})" if each in found else each for each in one.finding_ids[:2]]
+    return plain_sentence(one.why) + (f" [{', '.join(cited)}]" if cited else "")

@@ -1,0 +1,220 @@
+"""Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report week` prints."""
+
+from datetime import date
+
+from analyzer.mail.actions import actions
+from analyzer.mail.content import ClassShare, Content, Extras, Figure, WentLine
+from analyzer.mail.sections import sections
+from analyzer.report.rounding import nearest
+from analyzer.report.sentences import first_sentence
+from analyzer.report.table import Line, lines
+from analyzer.report.week import WeekReport
+from analyzer.report.words import (
+    counted,
+    decimal,
+    gpu_hours,
+    hours_decimals,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
+
+CLEAR_PERMILLE = 950  # of held time measured before a week may be called clear: the coverage a profile needs as well
+SPREAD = ("useful", "avoidable")  # classes of which every row is shown; of the others the sum, with its parts named
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+def compose(
+    report: WeekReport,
+    *,
+    team: str | None = None,
+    oldest_price: date | None = None,
+    extras: Extras | None = None,
+    base_url: str | None = None,
+) -> Content:
+    """Return what the mail on a week says: of the fleet, or of the team whose report this is.
+
+    `oldest_price` is the date of the oldest price in use; `base_url` is where pages are, without it nothing is linked.
+    """
+    more = extras if extras is not None else Extras()
+    table = lines(report.breakdown, report.previous)
+    is_clear = is_all_clear(report)
+    return Content(
+        _subject(report, table, team, is_clear=is_clear),
+        _title(report, team),
+        team,
+        report.period.label,
+        report.cluster,
+        (_owned(report, team), _avoidable(report, table), _saved(report)),
+        _answer(report, is_clear=is_clear),
+        symbol(report.currency).strip() if report.breakdown.cost_micros is not None else "GPU-hours",
+        _went(table),
+        _classes(table),
+        actions(report, base_url),
+        sections(report, more, oldest_price),
+        f"{base_url}/?week={report.period.label}" if base_url and "-W" in report.period.label else base_url,
+        is_clear,
+    )
+
+
+def is_all_clear(report: WeekReport) -> bool:
+    """Return whether a week may be called clear: measured, nothing avoidable, and nothing to recommend."""
+    held, silent = report.measured.held, report.measured.silent
+    return (
+        bool(report.breakdown.entries)
+        and not report.avoidable.milliseconds
+        and not report.recommendations
+        and report.hours.complete
+        and (held - silent) * 1000 >= held * CLEAR_PERMILLE
+    )
+
+
+def days_words(report: WeekReport) -> str:
+    """Return the days of a period with their months in full: "9-15 November"."""
+    first, last = report.period.first_day, report.period.last_day
+    end = f"{last.day} {_MONTHS[last.month - 1]}"
+    if (first.year, first.month) == (last.year, last.month):
+        return end if first == last else f"{first.day}-{end}"
+    return f"{first.day} {_MONTHS[first.month - 1]} - {end}"
+
+
+def _title(report: WeekReport, team: str | None) -> str:
+    kind = "week" if "-W" in report.period.label else "period"
+    whose = [f"cluster {plain(report.cluster)}"] if report.cluster else []
+    whose += [plain(team)] if team is not None else []
+    return ", ".join([f"{kind} {report.period.label}", days_words(report), *whose])
+
+
+def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, is_clear: bool) -> str:
+    """Return a line that is worth reading alone: what it cost, what was useful, what was avoidable."""
+    whose = f"{plain(team)}'s GPUs" if team is not None else "GPUs"
+    week = report.period.label.partition("-")[2] if "-W" in report.period.label else report.period.label
+    if not report.breakdown.entries:
+        return f"{whose} {week}: nothing is known of this week"
+    breakdown = report.breakdown
+    useful = sum(breakdown.weight(entry) for entry in breakdown.entries if entry.klass == "useful")
+    share = nearest(100 * useful, max(1, breakdown.total_weight))
+    said = f"{whose} {week}: {_all_of_it(report)}, useful {share} %"
+    if is_clear:
+        return f"{said}, all clear"
+    figure = _avoidable(report, table)
+    change = f" ({figure.change})" if figure.change else ""
+    return f"{said}, avoidable {figure.value}{change}"
+
+
+def _all_of_it(report: WeekReport) -> str:
+    cost = report.breakdown.cost_micros
+    if cost is None:
+        total = report.breakdown.milliseconds
+        return f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
+    return money(cost, report.currency, money_decimals(cost))
+
+
+def _owned(report: WeekReport, team: str | None) -> Figure:
+    name = "owned" if team is None else "held"
+    now, before = report.breakdown, report.previous
+    if before is None or before.priced != now.priced:
+        return Figure(_all_of_it(report), name, "")
+    if not now.priced:
+        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds))
+    difference = (now.cost_micros or 0) - (before.cost_micros or 0)
+    return Figure(_all_of_it(report), name, _money_moved(difference, report))
+
+
+def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
+    """Return the figure as the table rounds it, and how it moved, as the first sentence of the report says it."""
+    line = next((line for line in table if line.klass == "avoidable" and line.level in ("class", "only")), None)
+    if line is None:
+        is_priced = report.breakdown.cost_micros is not None
+        value = f"{symbol(report.currency)}0" if is_priced else "0 GPU-hours"
+    else:
+        value = f"{symbol(report.currency)}{line.money}" if line.money is not None else f"{line.hours} GPU-hours"
+    if report.previous is None or report.previous.priced != report.breakdown.priced:
+        return Figure(value, "avoidable", "")
+    before = report.previous.of("avoidable")
+    if not report.breakdown.priced:
+        moved = _time_moved(report.avoidable.milliseconds - before.milliseconds)
+    else:
+        moved = _money_moved((report.avoidable.cost_micros or 0) - (before.cost_micros or 0), report)
+    return Figure(value, "avoidable", moved)
+
+
+def _money_moved(difference: int, report: WeekReport) -> str:
+    words = money(abs(difference), report.currency, money_decimals(report.breakdown.cost_micros))
+    if words == money(0, report.currency, money_decimals(report.breakdown.cost_micros)):
+        return "as the week before"
+    return f"{'down' if difference < 0 else 'up'} {words}"
+
+
+def _time_moved(difference: int) -> str:
+    words = gpu_hours(abs(difference), 0)
+    return "as the week before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+
+
+def _saved(report: WeekReport) -> Figure:
+    """Return what changes that were made are known to save; what could not be told is not added."""
+    told = [one for one in report.checked if one.outcome.standing == "verified"]
+    name = "saved, verified"
+    if not told:
+        waits = len(report.checked)
+        return Figure("none yet", name, f"{counted(waits, 'change')} not provable yet" if waits else "no change made")
+    runs = sum(one.outcome.before + one.outcome.after for one in told)
+    how = f"{counted(len(told), 'change')}, {counted(runs, 'run')}"
+    amounts = [one.micros.likely for one in told if one.micros is not None]
+    if len(amounts) == len(told):
+        return Figure(f"{money(sum(amounts), report.currency, 0)} a week", name, how)
+    time = sum(one.milliseconds.likely for one in told if one.milliseconds is not None)
+    return Figure(f"{gpu_hours(time)} h a week", name, how)
+
+
+def _answer(report: WeekReport, *, is_clear: bool) -> str:
+    if not is_clear:
+        return first_sentence(report)
+    share = decimal((report.measured.held - report.measured.silent) * 1000 // max(1, report.measured.held), 1)
+    return (
+        f"All clear: nothing avoidable was found in {share} % of held GPU-hours that were measured, "
+        "and there is nothing to recommend."
+    )
+
+
+def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
+    found: list[WentLine] = []
+    named: str | None = None
+    for line in table:
+        if line.level == "total":
+            found.append(WentLine("total", "", _amount(line), line.percent, 1.0, is_total=True))
+        elif line.klass in SPREAD and line.level != "class":
+            found.append(
+                WentLine(
+                    "" if line.klass == named else str(line.klass), line.label, _amount(line), line.percent, line.share
+                )
+            )
+            named = line.klass
+        elif line.klass not in SPREAD and line.level in ("class", "only"):
+            parts = [row.label for row in table if row.klass == line.klass and row.level in ("row", "only")]
+            found.append(WentLine(str(line.klass), "; ".join(parts), _amount(line), line.percent, line.share))
+    return tuple(found)
+
+
+def _amount(line: Line) -> str:
+    return line.money if line.money is not None else line.hours
+
+
+def _classes(table: tuple[Line, ...]) -> tuple[ClassShare, ...]:
+    """Return the picture's classes, as the report rounds them."""
+    shown = [line for line in table if line.level in ("class", "only")]
+    return tuple(ClassShare(str(line.klass), line.share, line.percent) for line in shown)

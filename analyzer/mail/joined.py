@@ -1,0 +1,84 @@
+"""What other parts of the ledger add to a mail: the month and its budgets, and what was out of the ordinary.
+
+Capacity requests, energy and the invoice have their places in Extras, and are joined here once somebody reads them.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.anomalies.reading import Anomalies, anomalies
+from analyzer.anomalies.text import anomaly_words
+from analyzer.budgets.month import Line, MonthReport, month_report
+from analyzer.budgets.text import between, over_words
+from analyzer.mail.content import Extras, Month, Section
+from analyzer.report.words import money, money_decimals
+from analyzer.unit_cost.report import UnitReport, unit_report
+from analyzer.unit_cost.text import change_words
+
+if TYPE_CHECKING:
+    from analyzer.period import Period
+    from analyzer.reading import Reader
+
+ODD_SHOWN = 5  # of changes of unit cost, and of teams
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What was read once for all mails of a period; `month` is as known at the period's end, None without prices."""
+
+    month: MonthReport | None
+    odd: Anomalies
+    units: UnitReport
+
+    @classmethod
+    def read(cls, reader: "Reader", period: "Period") -> "Joined":
+        """Read all of it."""
+        session, calendar, currency = reader.session, reader.calendar, reader.settings.currency
+        whole = calendar.month_of(period.end - 1)
+        allowed = reader.settings.budget_book().of(whole.first_day)
+        month = month_report(session, whole, period.end, currency, allowed)
+        is_priced = month is not None and month.fleet.spent_micros > 0
+        return cls(
+            month if is_priced else None,
+            anomalies(session, period, currency),
+            unit_report(session, period, calendar, currency),
+        )
+
+    def extras(self, team: str | None) -> Extras:
+        """Return what belongs into the mail of the fleet (None), or into that of one team."""
+        odd = Section("out of the ordinary", tuple(self._odd(team)))
+        if self.month is None:
+            return Extras(anomalies=odd)
+        if team is not None:
+            return Extras(anomalies=odd, month=Section("the month", tuple(_own_month(self.month, team))))
+        months = {(line.team, line.held): _month(line) for line in self.month.lines}
+        over = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
+        return Extras(months=months, over_budget=tuple(over), anomalies=odd)
+
+    def _odd(self, team: str | None) -> list[str]:
+        """Return sentences on what cost more than before: of one team those on its own work alone."""
+        zone = self.odd.period.timezone
+        found = [(line, change) for line, change in self.units.changes if team is None or line.team == team]
+        said = [change_words(line, change, self.odd.currency, zone) for line, change in found[:ODD_SHOWN]]
+        teams = [one for one in self.odd.found if team is None or one.team == team]
+        return [*said, *(anomaly_words(one, self.odd) for one in teams[:ODD_SHOWN])]
+
+
+def _month(line: Line) -> Month:
+    return Month(line.spent_micros, line.ending.expected_micros if line.ending is not None else None, line.is_over)
+
+
+def _own_month(month: MonthReport, team: str) -> list[str]:
+    line = next((one for one in month.lines if one.held and one.team == team), None)
+    if line is None:
+        return []
+    so_far = f"{month.period.label} so far: {_money(line.spent_micros, month.currency)}"
+    if line.ending is not None and line.ending.model is not None:
+        so_far += f"; by its end about {_money(line.ending.expected_micros, month.currency)}{between(line)}"
+    if line.budget is not None:
+        so_far += f"; the budget is {_money(line.budget.micros_per_month, month.currency)}"
+    return [f"{so_far}.", *([f"{over_words(line, month.currency)}."] if line.is_over else [])]
+
+
+def _money(micros: int, currency: str) -> str:
+    return money(micros, currency, money_decimals(micros))

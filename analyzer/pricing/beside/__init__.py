@@ -1,0 +1,1 @@
+"""What costs besides GPUs: energy and carbon, storage, checkpoints, hosts. Beside the ledger, smeared over nobody."""

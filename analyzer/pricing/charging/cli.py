@@ -1,0 +1,25 @@
+"""`gpuledger prices charges`: what teams are charged, and what is left to the platform."""
+
+import argparse
+import json
+
+from analyzer.pricing.asked import add_money, asked
+from analyzer.pricing.charging.reading import read_held
+from analyzer.pricing.charging.sums import charges as charges_of
+from analyzer.pricing.charging.text import charge_json, charge_lines
+
+
+def charges(argv: list[str]) -> int:
+    """Print what teams are charged by the price file's [[charge]] rows, beside what their GPU time cost."""
+    parser = argparse.ArgumentParser(prog="gpuledger prices charges", description=charges.__doc__)
+    add_money(parser)
+    options = parser.parse_args(argv)
+    with asked(options) as found:
+        period = found.reader.period(options.period)
+        lines = charges_of(read_held(found.reader.session, period), found.book.charges)
+    currency = found.settings.currency
+    if options.json:
+        print(json.dumps(charge_json(lines, period, currency), indent=1))
+    else:
+        print("\n".join(charge_lines(lines, period, currency, len(found.book.charges))))
+    return 0

@@ -1,0 +1,60 @@
+"""The mail in a real browser: it fits a phone, it is dark where the reader's screen is, and it asks nobody anything."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from analyzer.mail.compose import compose
+from analyzer.mail.content import Extras, Footer, Month
+from analyzer.mail.html import mail_html
+from analyzer.report.week import WeekReport
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 25, 29)"}
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it"),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Yield one browser for all tests of this file."""
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def html(week: WeekReport) -> str:
+    """The widest mail: a long name, and a table with the columns of the month."""
+    teams = tuple(replace(row, team=row.team and f"{row.team}-{'x' * 60}") for row in week.teams)
+    months = {(row.team, row.held): Month(145_152_000_000, 290_304_000_000, is_over=True) for row in teams}
+    content = compose(replace(week, teams=teams), extras=Extras(months=months), base_url="https://gpuledger.example")
+    return mail_html(content, Footer("Once a week.", "https://gpuledger.example/mail/stop/1.2", None), None)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 800])
+def test_it_fits_and_is_legible(browser: Browser, html: str, width: int, scheme: str) -> None:
+    """No scrolling sideways, a line of at most 640 pixels, the reader's own dark or light, nothing fetched."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_content(html)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    widest = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('h2')].map(e => e.getBoundingClientRect().width))"
+    )
+    assert widest <= 640
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER[scheme]
+    ink = page.evaluate("getComputedStyle(document.querySelector('.ink')).color")
+    assert ink == {"light": "rgb(32, 36, 42)", "dark": "rgb(232, 234, 237)"}[scheme]
+    assert asked == []
+    page.close()
