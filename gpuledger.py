@@ -82,6 +82,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "whose profile a file is, and whether it was edited",
         ),
         Command("profile key", "analyzer.capacity.profile.cli:key", "the public key that others trust profiles by"),
+        Command("gate", "analyzer.capacity.gate.cli:gate", "may there be more GPUs: a request, its profile, the gates"),
+        Command("gate waive", "analyzer.capacity.gate.cli:waive", "waive one gate of a kept request, with a reason"),
+        Command("gate list", "analyzer.capacity.gate.cli:list_", "the requests that were asked, the newest first"),
+        Command("gate show", "analyzer.capacity.gate.cli:show", "one request: its gates, the other offer, its history"),
     ),
     "keep it right": (
         Command("access", "collector.access.cli:access", "keys of hosts, people and programs; who read what"),

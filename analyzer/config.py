@@ -23,7 +23,7 @@ from analyzer.traffic.tariff import TariffBook
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
-PATHS = ("prices", "teams", "tariffs", "services", "budgets", "profile_key")  # beside the settings that name them
+PATHS = ("prices", "teams", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 OWN_TABLE = ("guards", "advising")  # what [placement] says
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -51,6 +51,7 @@ class Settings:
         default=None,
         metadata=_about("the key that capacity profiles are signed with; made beside the store where it is not named"),
     )
+    gates: Path | None = field(default=None, metadata=_about("the gates file; without it our own, which names no key"))
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
     guards: Guards = field(default=DEFAULT, metadata=_about("the table [placement]"))

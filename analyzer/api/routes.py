@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from analyzer.api.adjustments import adjustment_routes
+from analyzer.api.capacity import capacity_routes
 from analyzer.api.costs import cost_routes
 from analyzer.api.decisions import decision_routes
 from analyzer.api.desk import Desk
@@ -79,7 +80,7 @@ def api_routes(desk: Desk) -> APIRouter:
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
         finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
-        hour_routes, one_run_routes,
+        hour_routes, capacity_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -64,6 +64,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
     # What the fleet has free is in it: of the whole site, never of one team's key.
     Endpoint("GET", "/v1/capacity-profile", Right.READ),
+    Endpoint("GET", "/v1/capacity-requests", Right.READ, by_team=True),
+    Endpoint("POST", "/v1/capacity-requests", Right.ASK, by_team=True),
+    Endpoint("GET", "/v1/capacity-requests/{request_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
     # Pages and reports show the whole site.
     Endpoint("GET", "/", Right.READ),
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),

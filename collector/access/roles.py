@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
-KeyRole = Literal["agent", "writer", "read", "owner", "admin"]
-Role = Literal["agent", "writer", "read", "owner", "admin", "site", "local"]
+KeyRole = Literal["agent", "writer", "read", "owner", "approver", "admin"]
+Role = Literal["agent", "writer", "read", "owner", "approver", "admin", "site", "local"]
 
 
 class Right(Enum):
@@ -18,6 +18,8 @@ class Right(Enum):
     REMOTE_WRITE = "remote write"  # telemetry as Prometheus sends it
     READ = "read"  # money, names, runs
     JUDGE = "judge"  # say of a finding whether it is right, mute it, or decide on a recommendation
+    ASK = "ask for capacity"  # a request for more GPUs, with its profile
+    APPROVE = "waive a gate"  # of such a request
     CHANGE = "change"  # prices, gates, keys
 
 
@@ -25,14 +27,16 @@ ROLES: Final[Mapping[Role, frozenset[Right]]] = {
     "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_node.py
     "writer": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE}),
     "read": frozenset({Right.LEARN, Right.READ}),  # of all teams, or of those that its key names
-    "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE}),  # the same, and judges what it sees
-    "admin": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.CHANGE}),
+    "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.ASK}),  # the same, and judges what it sees
+    # Who waives a gate asks for nothing itself: whoever asks needs somebody else's word.
+    "approver": frozenset({Right.LEARN, Right.READ, Right.APPROVE}),
+    "admin": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.ASK, Right.CHANGE}),
     # The tokens of the settings, with which a site begins.
     "site": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE, Right.READ}),
     # Loopback of a server that has neither tokens nor keys: who can reach it can also read its files.
     "local": frozenset(Right) - {Right.OPEN},
 }
-KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "owner", "admin")
+KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "owner", "approver", "admin")
 
 
 @dataclass(frozen=True, slots=True)

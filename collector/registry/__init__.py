@@ -4,6 +4,7 @@ The only importer of sqlalchemy and psycopg. One code path over SQLite (beside t
 """
 
 from collector.registry.audit import Entry
+from collector.registry.capacity import CapacityEvent, CapacityRequest
 from collector.registry.collectors import Collector
 from collector.registry.joins import Join
 from collector.registry.keys import Key
@@ -12,6 +13,8 @@ from collector.registry.mails import Mails, Queued, Send, Subscription
 from collector.registry.registry import Registry, beside, open_registry
 
 __all__ = [
+    "CapacityEvent",
+    "CapacityRequest",
     "Collector",
     "Entry",
     "Join",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from collector.registry.audit import Audit
+from collector.registry.capacity import CapacityRequests
 from collector.registry.collectors import Collectors
 from collector.registry.database import Database, postgres_database, sqlite_database
 from collector.registry.joins import Joins
@@ -26,6 +27,7 @@ class Registry:
         self.joins = Joins(database)
         self.audit = Audit(database)
         self.mails = Mails(database)
+        self.capacity = CapacityRequests(database)
         self._database = database
 
     def close(self) -> None:

@@ -69,3 +69,28 @@ AUDIT = Table(
     Column("detail", String),
     Column("count", BigInteger),
 )
+CAPACITY_REQUESTS = Table(
+    "capacity_requests",
+    _METADATA,
+    Column("id", String, primary_key=True),
+    Column("digest", String),
+    Column("team", String),
+    Column("pilot", Boolean),
+    Column("verdict", String),
+    Column("asked_at", BigInteger),
+    Column("asked_by", String),
+)
+CAPACITY_EVENTS = Table(
+    "capacity_events",
+    _METADATA,
+    Column("number", BigInteger, primary_key=True),
+    Column("request_id", String),
+    Column("at", BigInteger),
+    Column("kind", String),
+    Column("who", String),
+    Column("role", String),
+    Column("verdict", String),
+    Column("gate", String),
+    Column("reason", String),
+    Column("decided", String),
+)

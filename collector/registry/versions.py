@@ -58,6 +58,17 @@ _POSTGRES_GUARDS = (
 )
 
 
+_CAPACITY = (
+    "CREATE TABLE {p}capacity_requests (id VARCHAR PRIMARY KEY, digest VARCHAR NOT NULL, team VARCHAR NOT NULL, "
+    "pilot BOOLEAN NOT NULL, verdict VARCHAR NOT NULL, asked_at BIGINT NOT NULL, asked_by VARCHAR NOT NULL)",
+    "CREATE INDEX capacity_by_time ON {p}capacity_requests (asked_at)",
+    "CREATE TABLE {p}capacity_events (number {serial}, request_id VARCHAR NOT NULL, at BIGINT NOT NULL, "
+    "kind VARCHAR NOT NULL, who VARCHAR NOT NULL, role VARCHAR NOT NULL, verdict VARCHAR NOT NULL, gate VARCHAR, "
+    "reason VARCHAR, decided VARCHAR)",
+    "CREATE INDEX capacity_events_by_request ON {p}capacity_events (request_id)",
+)
+
+
 def _first(database: "Database") -> tuple[str, ...]:
     return _TABLES + (_POSTGRES_GUARDS if database.is_postgres else _SQLITE_GUARDS)
 
@@ -66,7 +77,11 @@ def _mails(_: "Database") -> tuple[str, ...]:
     return MAIL
 
 
-VERSIONS = {1: _first, MAIL_VERSION: _mails}
+def _capacity(_: "Database") -> tuple[str, ...]:
+    return _CAPACITY
+
+
+VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails}
 
 
 def migrate(database: "Database") -> None:

@@ -1,0 +1,68 @@
+"""Gates on the evidence itself: whose word it is, how old, how much of it was measured, how much there is."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.gate.decided import Gate, Outcome
+from analyzer.capacity.gate.offer import work_of
+from analyzer.capacity.gate.shares import at_least, ratio_parts, written
+from analyzer.report.words import MS_PER_HOUR, NO_BREAK, counted, decimal, gpu_hours, plain
+
+if TYPE_CHECKING:
+    from analyzer.capacity.gate.looking import Looking
+    from analyzer.capacity.gate.policy import Rule
+
+_STATES = {"edited": "edited", "unsigned": "nobody", "unknown_key": "unknown key"}
+
+
+def gate(rule: "Rule", label: str, outcome: Outcome, value: str, bar: str, why: str | None = None) -> Gate:
+    """Return a gate as the policy has it."""
+    return Gate(rule.name, label, outcome, value, bar, rule.need == "required", rule.waiver == "approver", why)
+
+
+def passed(is_so: bool) -> Outcome:
+    """Return PASS or FAIL."""
+    return "PASS" if is_so else "FAIL"
+
+
+def signed(rule: "Rule", look: "Looking") -> Gate:
+    """Judge whose word the profile is: an edit fails; a key that the policy does not know is not evaluated at all."""
+    read, names = look.read, sorted({plain(key.name) for key in look.policy.keys})
+    bar = ", ".join(names) or "no key named"
+    label = "profile signed by"
+    if read.page == "edited":
+        return gate(rule, label, "FAIL", "page edited", bar, "the words of the page are not those that were signed")
+    if read.valid:
+        return gate(rule, label, "PASS", plain(read.signed_by or ""), bar)
+    value = _STATES.get(read.state, read.state)
+    if read.state == "unknown_key" and not names:
+        why = f"the policy names no key; to trust this one, add [[key]] with the public key of {read.key_id}"
+        return gate(rule, label, "N/E", value, bar, why)
+    return gate(rule, label, "FAIL", value, bar, read.sentence)
+
+
+def age(rule: "Rule", look: "Looking") -> Gate:
+    """Judge how long ago the last of it was measured; what is of the future is a clock that is wrong."""
+    most, days = rule.number("days"), look.age_days
+    value = counted(days, "day") if days >= 0 else "not over yet"
+    return gate(rule, "profile age", passed(0 <= days <= most), value, f"{most} days at most")
+
+
+def measured(rule: "Rule", look: "Looking") -> Gate:
+    """Judge how much of the runs' GPU time was measured."""
+    part, whole = ratio_parts(look.profile.measured_ratio)
+    bar = f"{rule.number('percent')}{NO_BREAK}% or more"
+    value = written(part, whole, rule.permille)
+    if look.profile.milliseconds <= 0:
+        return gate(rule, "time measured", "N/E", "no GPU time", bar, "the profile has no GPU time")
+    return gate(rule, "time measured", passed(at_least(part, whole, rule.permille)), value, bar)
+
+
+def runs(rule: "Rule", look: "Looking") -> Gate:
+    """Judge whether there is enough of it: so many runs, or so many GPU-hours."""
+    own = work_of(look.request, look.profile)
+    count, milliseconds = len(own), sum(run.milliseconds for run in own)
+    least, hours = rule.number("runs"), rule.number("gpu_hours")
+    enough = count >= least or milliseconds >= hours * MS_PER_HOUR
+    decimals = 0 if milliseconds >= 100 * MS_PER_HOUR else 1
+    value = f"{decimal(count, 0)}, {gpu_hours(milliseconds, decimals)}"
+    return gate(rule, "runs, GPU-hours", passed(enough), value, f"{least}, or {hours} GPU-h")

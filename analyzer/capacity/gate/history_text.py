@@ -1,0 +1,45 @@
+"""Kept requests on the terminal: the list, and the history of one."""
+
+from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.keeping import Event, Kept
+from analyzer.capacity.gate.words import duration_words
+from analyzer.report.paper import Paper
+from analyzer.report.words import moment, plain, plain_sentence
+
+
+def list_text(found: list[Kept], timezone: str, paper: Paper) -> str:
+    """Return one line a request, the newest first."""
+    if not found:
+        return paper.page(["no capacity request is kept here"])
+    head = f"{'id':<10}{'asked':<18}{'team':<16}{'what':<24}verdict"
+    return paper.page([head, *(_line(one, timezone, paper) for one in found)])
+
+
+def _line(one: Kept, timezone: str, paper: Paper) -> str:
+    request, decided = one.decided.request, one.decided
+    what = f"{request.gpus:,} {request.sku.partition('-')[0]}, {duration_words(request)}"
+    return (
+        f"{decided.request_id:<10}{moment(one.asked_at, timezone):<18}{paper.cut(request.team, 15):<16}"
+        f"{paper.cut(what, 23):<24}{verdict_words(decided)}"
+    )
+
+
+def verdict_words(decided: Decided) -> str:
+    """Return "PASS", "PASS (pilot)" or "PASS (waived)"."""
+    if decided.verdict != "PASS":
+        return decided.verdict
+    return "PASS (pilot)" if decided.pilot else "PASS (waived)" if decided.waivers else "PASS"
+
+
+def history_text(one: Kept, timezone: str, paper: Paper) -> str:
+    """Return the history of a request, the oldest first."""
+    return paper.page(["HISTORY", *(part for event in one.history for part in _event(event, timezone, paper))])
+
+
+def _event(event: Event, timezone: str, paper: Paper) -> list[str]:
+    who = f"{plain(event.who)} ({event.role})"
+    if event.kind == "waived":
+        told = f"{event.gate} waived by {who}: {plain_sentence(event.reason or '')}. Since then: {event.verdict}"
+    else:
+        told = f"{event.verdict}; asked by {who}"
+    return paper.wrap(told, f"  {moment(event.at, timezone)}  ".ljust(20), " " * 20)

@@ -1,0 +1,58 @@
+"""All that gates look at, in one object: the request, the profile as it was read, the policy, and what follows."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.report.words import plain
+
+if TYPE_CHECKING:
+    from analyzer.capacity.gate.decided import Offer
+    from analyzer.capacity.gate.fix import Fix
+    from analyzer.capacity.gate.policy import Policy
+    from analyzer.capacity.gate.request import Request
+    from analyzer.capacity.gate.supply import Supply
+    from analyzer.capacity.profile.facts import CapacityProfile
+    from analyzer.capacity.profile.read import ReadProfile
+
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What is judged. `now_us` is microseconds UTC."""
+
+    request: "Request"
+    read: "ReadProfile"
+    policy: "Policy"
+    supply: "Supply"
+    fix: "Fix | None"
+    offer: "Offer | None"
+    now_us: int
+
+    @property
+    def profile(self) -> "CapacityProfile":
+        """The profile's facts."""
+        return self.read.profile
+
+    @property
+    def sku(self) -> str:
+        """The kind of GPU as it may be printed."""
+        return plain(self.request.sku)
+
+    @property
+    def age_days(self) -> int:
+        """Whole days since the last that was measured; negative where that is of the future."""
+        return (self.now_us - self.profile.until_us) // DAY_US
+
+    @property
+    def sizes(self) -> set[int]:
+        """The sizes at which the work has run."""
+        return {run.gpus for run in self.profile.runs} | {each.gpus for each in self.profile.scaling}
+
+    @property
+    def run_gpus(self) -> int | None:
+        """How many GPUs a run is to have: as asked, else as the newest run of the profile had."""
+        if self.request.gpus_per_run is not None:
+            return self.request.gpus_per_run
+        newest = max(self.profile.runs, key=lambda run: (run.started_at, run.run_id), default=None)
+        return None if newest is None else newest.gpus

@@ -1,0 +1,141 @@
+"""What would make gates pass that failed or could not be evaluated: the fix where it does, else one thing a gate."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.gate.choice_gates import is_cheaper
+from analyzer.capacity.gate.decided import Gate, Remedy
+from analyzer.capacity.gate.fix import INPUT_KINDS
+from analyzer.capacity.gate.shares import booked
+from analyzer.report.rounding import nearest
+from analyzer.report.words import counted, plain
+
+if TYPE_CHECKING:
+    from analyzer.capacity.gate.looking import Looking
+    from analyzer.capacity.gate.policy import Rule
+
+PERMILLE = 1000
+IDLE_KINDS = frozenset({"release", "right_size", "share_mig", "share_time", "pack", "fewer_replicas"})
+
+
+def remedies_of(gates: Sequence[Gate], look: "Looking") -> tuple[Remedy, ...]:
+    """Return what would pass, in the order of the gates; one entry for all gates that the fix answers."""
+    open_ones = [gate for gate in gates if gate.outcome != "PASS"]
+    by_fix = [gate for gate in open_ones if _is_answered(gate.name, look)]
+    made = []
+    for gate in open_ones:
+        if gate not in by_fix:
+            text = _TEXTS[gate.name](look.policy.rule(gate.name), look)  # type: ignore[arg-type] # a gate's own name
+            made.append(Remedy((gate.label,), text if gate.required else f"{text}, or a waiver (optional gate)"))
+        elif gate is by_fix[0]:
+            made.append(Remedy(tuple(each.label for each in by_fix), _fix_text(by_fix, look)))
+    return tuple(made)
+
+
+def _is_answered(name: str, look: "Looking") -> bool:
+    if look.fix is None:
+        return False
+    kind = look.fix.advice.kind
+    known = {"waiting": kind in INPUT_KINDS, "idle": kind in IDLE_KINDS}
+    return name in ("useful", "recommendations") or known.get(name, False)
+
+
+def _fix_text(gates: Sequence[Gate], look: "Looking") -> str:
+    if (fix := look.fix) is None:
+        raise AssertionError("BUG: no fix answers a gate where there is none")
+    again = f"run {fix.name} once"
+    if fix.hours_to_prove is not None:
+        again += f": {counted(fix.hours_to_prove, 'hour')}"
+    short = [text for gate in gates if (text := _short_of(gate.name, look))]
+    rest = f"; {' and '.join(short)}, so more is needed: gpuledger findings" if short else ""
+    return f"apply {fix.in_short}, {again}{rest}"
+
+
+def _short_of(name: str, look: "Looking") -> str | None:
+    """Say what a share comes to after the fix where that is still on the wrong side of its bar.
+
+    The same useful time in less time altogether: what is saved is taken from what is lost.
+    """
+    profile, fix = look.profile, look.fix
+    if fix is None or profile.milliseconds <= 0 or name not in ("useful", "waiting"):
+        return None
+    speed, whole = fix.advice.speedup_permille.p50, profile.milliseconds
+    rule = look.policy.rule("useful" if name == "useful" else "waiting")
+    if name == "useful":
+        after = nearest(booked(profile, lambda each: each.klass == "useful") * speed, whole)
+        return f"useful is then about {after // 10} %" if after < rule.permille else None
+    waits = booked(profile, lambda each: each.state == "starved")
+    after = max(0, nearest(waits * speed - (speed - PERMILLE) * whole, whole))
+    return f"waiting for input is then about {after // 10} %" if after > rule.permille else None
+
+
+def _signed(_: "Rule", look: "Looking") -> str:
+    if look.read.state == "unknown_key":
+        return f"a [[key]] with the public key of {look.read.key_id} in the policy, once its holder is known"
+    if "edited" in (look.read.state, look.read.page):
+        return "the profile as gpuledger wrote it, unchanged"
+    return "a profile that a collector signed: gpuledger profile"
+
+
+def _age(rule: "Rule", look: "Looking") -> str:
+    if look.age_days < 0:
+        return "a profile of a period that is over; or a clock that is right"
+    return f"a profile of the last {rule.number('days')} days: gpuledger profile"
+
+
+def _measured(_rule: "Rule", _look: "Looking") -> str:
+    return "agents on every host of the runs, then such runs again: gpuledger doctor says what is missing"
+
+
+def _runs(rule: "Rule", look: "Looking") -> str:
+    work = plain(", ".join(look.request.work))
+    return f"a profile of {rule.number('runs')} runs of {work}, or of {rule.number('gpu_hours')} GPU-hours of them"
+
+
+def _idle(_rule: "Rule", _look: "Looking") -> str:
+    return "runs that give back what they do not use: gpuledger findings names them"
+
+
+def _memory(_rule: "Rule", look: "Looking") -> str:
+    return f"a price for a smaller choice than {look.sku} in the profile, or a run that needs its memory"
+
+
+def _scaling(rule: "Rule", look: "Looking") -> str:
+    size = look.run_gpus
+    seen = {each.gpus for each in look.profile.scaling}
+    if size is None:
+        return "gpus_per_run in the request"
+    if size in seen and any(gpus < size for gpus in seen):
+        return f"runs of {look.profile.knee_gpus or min(seen)} GPUs, where they scale better: ask for that size"
+    wanted = f"fewer than {size} GPUs" if size in look.sizes else f"{size} GPUs"
+    return f"one run of at least {rule.number('hours')} h on {wanted} that tells its steps or tokens"
+
+
+def _useful(_rule: "Rule", _look: "Looking") -> str:
+    return "what is lost made less: gpuledger findings says where, gpuledger recommend what to change"
+
+
+def _waiting(_rule: "Rule", _look: "Looking") -> str:
+    return "input that comes faster: gpuledger findings says what limits it"
+
+
+def _recommendations(_rule: "Rule", look: "Looking") -> str:
+    named = ", ".join(plain(each.id) for each in look.profile.advice[:3])
+    return f"do what is recommended ({named}), or reject it with a reason: gpuledger reject"
+
+
+def _cheaper(rule: "Rule", look: "Looking") -> str:
+    open_ones = [one for one in look.profile.alternatives if is_cheaper(one, look) and one.fits is not False]
+    what = f"{look.policy.step_gpus} {plain(open_ones[0].sku.partition('-')[0])}" if open_ones else "a cheaper kind"
+    return f"one run of at least {rule.number('hours')} h on {what}"
+
+
+def _team_idle(_rule: "Rule", look: "Looking") -> str:
+    return f"use what the team leaves idle of {look.sku} first"
+
+
+_TEXTS: dict[str, "Callable[[Rule, Looking], str]"] = {
+    "signed": _signed, "age": _age, "measured": _measured, "runs": _runs, "idle": _idle, "memory": _memory,
+    "scaling": _scaling, "useful": _useful, "waiting": _waiting, "recommendations": _recommendations,
+    "cheaper": _cheaper, "team_idle": _team_idle,
+}  # fmt: skip

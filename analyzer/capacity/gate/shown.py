@@ -1,0 +1,74 @@
+"""A decision as the profile's first page shows it: what is asked, the verdict, the choices, in words."""
+
+from datetime import date, timedelta
+
+from analyzer.capacity.gate.decided import Decided, Option, failed, not_evaluated
+from analyzer.capacity.gate.text import day_words
+from analyzer.capacity.gate.words import duration_words, priced
+from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
+from analyzer.report.words import UNKNOWN, counted, money, plain, plain_sentence
+
+HOURS_A_DAY = 24
+
+
+def shown_of(decided: Decided) -> Shown:
+    """Return what page one says of a request."""
+    request = decided.request
+    waived = {waiver.gate for waiver in decided.waivers}
+    asked = (
+        f"{plain(request.team)} asks for {request.gpus:,} more {plain(request.sku)}, {day_words(request.starts)} to "
+        f"{_last_day(request.starts, request.hours)} ({duration_words(request)})"
+    )
+    return Shown(
+        request_id=decided.request_id,
+        asked=(asked, priced(decided), f"Why: {plain_sentence(request.why)}"),
+        verdict=_verdict(decided),
+        answer=decided.headline if decided.verdict == "PASS" else decided.at_length,
+        options=tuple(_option(one, decided) for one in decided.options),
+        gates=tuple(
+            ShownGate(
+                plain(gate.label),
+                plain(gate.value),
+                plain(gate.bar),
+                "waived" if gate.name in waived and gate.outcome != "PASS" else gate.outcome,
+            )
+            for gate in decided.gates
+        ),
+        span=duration_words(request),
+        fix=_fix(decided),
+    )
+
+
+def _last_day(starts: str, hours: int) -> str:
+    days = max(1, -(-hours // HOURS_A_DAY))
+    return day_words((date.fromisoformat(starts) + timedelta(days=days - 1)).isoformat())
+
+
+def _verdict(decided: Decided) -> str:
+    if decided.verdict == "FAIL":
+        return f"FAIL, {len(failed(decided))} of {len(decided.gates)} gates"
+    if decided.verdict == "INCOMPLETE":
+        return f"INCOMPLETE, {len(not_evaluated(decided))} of {len(decided.gates)} gates not evaluated"
+    waived = f", {counted(len(decided.waivers), 'waiver')}" if decided.waivers else ""
+    return f"PASS{', as a pilot' if decided.pilot else ''}{waived}"
+
+
+def _option(one: Option, decided: Decided) -> ShownOption:
+    currency = decided.rate.currency if decided.rate else "USD"
+    return ShownOption(
+        what=f"{one.letter} {one.what}",
+        gpus=f"+{one.more:,}",
+        to_buy=UNKNOWN if one.to_buy is None else f"{one.to_buy:,}",
+        price=money(one.micros, currency),
+        in_time=one.in_time,
+        if_wrong=one.if_wrong,
+        advised=one.advised,
+    )
+
+
+def _fix(decided: Decided) -> str | None:
+    if decided.offer is None:
+        return None
+    hours = decided.offer.hours_to_prove
+    proof = "" if hours is None else f", {counted(hours, 'hour')} to prove"
+    return f"The fix: {plain_sentence(decided.offer.what)}{proof}, on GPUs that the team already holds."

@@ -1,0 +1,165 @@
+"""A decision on the terminal, as screen 5 has it: what is asked, the answer, every gate, what would pass, the offer."""
+
+from datetime import date
+
+from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer
+from analyzer.capacity.gate.words import duration_words, growth_words, headline, priced
+from analyzer.period import local
+from analyzer.report.paper import Paper
+from analyzer.report.words import decimal, gpu_hours, money, plain, plain_sentence
+
+LABEL, VALUE, BAR = 30, 19, 20
+REMEDY = 10
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def decided_text(decided: Decided, paper: Paper, *, kept: bool) -> str:
+    """Return the whole page. `kept` says whether a registry has it, so that it can be waived by its id."""
+    lines = [*_head(decided, paper), "", *_answer(decided, paper), "", *_gates(decided, paper)]
+    if decided.remedies and decided.verdict != "PASS":
+        lines += ["", "WHAT WOULD PASS", *_remedies(decided, paper)]
+    if decided.waivers:
+        lines += ["", "WAIVED", *_waivers(decided, paper)]
+    if decided.offer is not None and decided.verdict != "PASS":
+        lines += ["", *_offer(decided, decided.offer, paper)]
+    if decided.missing:
+        lines += ["", "NOT KNOWN", *(part for text in decided.missing for part in paper.wrap(text, "  ", "    "))]
+    lines += ["", *_waive_words(decided, paper, kept=kept)]
+    return paper.page(lines)
+
+
+def day_words(iso: str) -> str:
+    """Return an ISO date as "1 Dec"."""
+    day = date.fromisoformat(iso)
+    return f"{day.day} {_MONTHS[day.month - 1]}"
+
+
+def _head(decided: Decided, paper: Paper) -> list[str]:
+    request = decided.request
+    asked = (
+        f"{request.gpus:,} more {paper.cut(request.sku, 20)} for {duration_words(request)}, "
+        f"from {day_words(request.starts)}"
+    )
+    team = paper.cut(request.team, max(8, paper.width - len(asked) - 16))
+    lines = [f"request   {asked}".ljust(62 + paper.extra) + f" {team}", *paper.wrap(priced(decided), " " * REMEDY)]
+    lines += paper.wrap(f"for {plain_sentence(request.why)}", " " * REMEDY) if decided.pilot else []
+    evidence = decided.evidence
+    if evidence is None:
+        lines.append("profile   none: a pilot of a team without history")
+    else:
+        first, last = local(evidence.since_us, evidence.timezone), local(evidence.until_us - 1, evidence.timezone)
+        runs = f"{evidence.runs:,} run{'' if evidence.runs == 1 else 's'}, {gpu_hours(evidence.milliseconds)} GPU-hours"
+        days = f"{day_words(first.date().isoformat())} - {day_words(last.date().isoformat())}"
+        lines += paper.wrap(f"{runs}, {days}; {_signature(evidence)}", "profile   ", " " * REMEDY)
+    return [*lines, f"policy    {paper.cut(decided.policy, 60)}"]
+
+
+def _signature(evidence: Evidence) -> str:
+    if evidence.state == "trusted":
+        return f"signed by {plain(evidence.signed_by or '')}, valid"
+    return {
+        "edited": "edited after it was signed",
+        "unsigned": "signed by nobody",
+        "unknown_key": f"signed by key {evidence.key_id}, which the policy does not name",
+    }.get(evidence.state, evidence.state)
+
+
+def _answer(decided: Decided, paper: Paper) -> list[str]:
+    column = 2 + max(8, len(decided.verdict) + 2)
+    return paper.wrap(headline(decided), f"  {decided.verdict}".ljust(column), " " * column)
+
+
+def _gates(decided: Decided, paper: Paper) -> list[str]:
+    waived = {waiver.gate for waiver in decided.waivers}
+    head = f"  {'gate':<{LABEL}}{'this request':<{VALUE}}bar"
+    return [head, *(_gate(gate, paper, waived=gate.name in waived) for gate in decided.gates)]
+
+
+def _gate(gate: Gate, paper: Paper, *, waived: bool) -> str:
+    label, value, bar = (paper.cut(text, width - 1) for text, width in _columns(gate))
+    outcome = "waived" if waived and gate.outcome != "PASS" else gate.outcome
+    return f"  {label:<{LABEL}}{value:<{VALUE}}{bar:<{BAR}}{outcome:>4}"
+
+
+def _columns(gate: Gate) -> tuple[tuple[str, int], ...]:
+    return ((gate.label, LABEL), (gate.value, VALUE), (gate.bar, BAR))
+
+
+def _remedies(decided: Decided, paper: Paper) -> list[str]:
+    lines = []
+    for remedy in decided.remedies:
+        lines += paper.wrap(", ".join(remedy.gates), "  ")
+        lines += paper.wrap(plain_sentence(remedy.text), " " * REMEDY)
+    return lines
+
+
+def _waivers(decided: Decided, paper: Paper) -> list[str]:
+    lines = []
+    for waiver in decided.waivers:
+        day = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
+        who = f"{plain(waiver.who)} ({waiver.role}), {day.day} {_MONTHS[day.month - 1]} {day.year}"
+        lines += paper.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * REMEDY)
+    return lines
+
+
+def _offer(decided: Decided, offer: Offer, paper: Paper) -> list[str]:
+    request = decided.request
+    work = paper.cut(", ".join(request.work), 24)
+    lines = paper.wrap(
+        f"THE OTHER OFFER   ({growth_words(offer.growth_permille)} times today's work on {work}, which holds "
+        f"{offer.today_gpus:,} GPUs)",
+        "",
+        "                  ",
+    )
+    likely, careful = offer.likely, offer.careful
+    lines += ["                                      likely (P50)      careful (P20)"]
+    lines += [
+        _row("speed after the fix", _speed(likely), _speed(careful)),
+        _row("GPUs needed in all", _needed(likely), _needed(careful)),
+        _row("more GPUs", f"{likely.more:,}", f"{careful.more:,}"),
+    ]
+    if offer.free_gpus is not None and offer.free_day is not None:
+        free = f"{offer.free_gpus:,}"
+        lines.append(_row(f"free on the lowest day ({day_words(offer.free_day)})", free, free))
+        lines.append(_row("to buy", *(f"{need.to_buy:,}" for need in (likely, careful))))
+    if decided.rate is not None:
+        currency = decided.rate.currency
+        prices = (money(need.micros, currency) for need in (likely, careful))
+        less = (_less(need, currency) for need in (likely, careful))
+        lines += [_row(f"price of {duration_words(request)}", *prices), _row("less than asked", *less)]
+    return lines
+
+
+def _row(label: str, likely: str, careful: str) -> str:
+    return f"  {label:<34}{likely:>14}{careful:>19}"
+
+
+def _speed(need: Need) -> str:
+    hundredths = (need.speedup_permille + 5) // 10
+    return f"{decimal(hundredths, 2)}x"
+
+
+def _needed(need: Need) -> str:
+    return f"{decimal(need.needed_tenths, 1)}  -> {need.gpus:,}"
+
+
+def _less(need: Need, currency: str) -> str:
+    return "nothing" if need.less_micros is None or need.less_micros <= 0 else money(need.less_micros, currency)
+
+
+def _waive_words(decided: Decided, paper: Paper, *, kept: bool) -> list[str]:
+    code = f"exit code {0 if decided.verdict == 'PASS' else 1}"
+    waived = {waiver.gate for waiver in decided.waivers}
+    stops = [
+        gate.name
+        for gate in decided.gates
+        if gate.required and gate.waivable and gate.outcome != "PASS" and gate.name not in waived
+    ]
+    if not kept:
+        return [f"{decided.request_id} is kept nowhere; --store or --server keeps it, and lets it be waived", code]
+    if not stops:
+        return [f"kept as {decided.request_id}", code]
+    command = f'to waive: gpuledger gate waive {decided.request_id} {stops[0]} --reason "..."'
+    role = "(role: approver)"
+    told = [f"{command} {role}"] if len(command) + len(role) < paper.width else [command, f"          {role}"]
+    return [*told, code]

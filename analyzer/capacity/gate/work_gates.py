@@ -1,0 +1,92 @@
+"""Gates on the work: where its GPU time went, its memory, how it scales. All of the ledger, none of utilization."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.gate.evidence_gates import gate, passed
+from analyzer.capacity.gate.shares import at_least, at_most, booked, ratio_parts, written
+from analyzer.report.rounding import nearest
+from analyzer.report.words import NO_BREAK, decimal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from analyzer.capacity.gate.decided import Gate
+    from analyzer.capacity.gate.looking import Looking
+    from analyzer.capacity.gate.policy import Rule
+    from analyzer.capacity.profile.facts import Booked, Scale
+
+GIGA = 10**9
+FULL_PERCENT = 100
+
+
+def idle(rule: "Rule", look: "Looking") -> "Gate":
+    """Judge how much of the time GPUs were held and did nothing."""
+    return _most(rule, look, "idle while held", lambda each: each.state == "held_idle")
+
+
+def waiting(rule: "Rule", look: "Looking") -> "Gate":
+    """Judge how much of the time went into waiting for input."""
+    return _most(rule, look, "waiting for input", lambda each: each.state == "starved")
+
+
+def useful(rule: "Rule", look: "Looking") -> "Gate":
+    """Judge how much of the time was useful, as the ledger books it: a loop that only keeps a GPU busy is not."""
+    profile, bar = look.profile, f"{rule.number('percent')}{NO_BREAK}% or more"
+    part = booked(profile, lambda each: each.klass == "useful")
+    if profile.milliseconds <= 0:
+        return gate(rule, "useful", "N/E", "no GPU time", bar, "the profile has no GPU time")
+    value = written(part, profile.milliseconds, rule.permille)
+    return gate(rule, "useful", passed(at_least(part, profile.milliseconds, rule.permille)), value, bar)
+
+
+def _most(rule: "Rule", look: "Looking", label: str, which: "Callable[[Booked], bool]") -> "Gate":
+    profile, bar = look.profile, f"{rule.number('percent')}{NO_BREAK}% or less"
+    if profile.milliseconds <= 0:
+        return gate(rule, label, "N/E", "no GPU time", bar, "the profile has no GPU time")
+    part = booked(profile, which)
+    value = written(part, profile.milliseconds, rule.permille)
+    return gate(rule, label, passed(at_most(part, profile.milliseconds, rule.permille)), value, bar)
+
+
+def memory(rule: "Rule", look: "Looking") -> "Gate":
+    """Judge whether the work needs this kind's memory, or a smaller choice has at least been priced."""
+    sku, label = look.request.sku, "memory peak"
+    percent = rule.number("percent")
+    bar = "over half" if percent == FULL_PERCENT // 2 else f"over {percent}{NO_BREAK}%"
+    told = next((each for each in look.profile.memory if each.sku == sku), None)
+    if told is None or not told.total_bytes:
+        why = f"no run of the profile was on {look.sku}" if told is None else f"how much {look.sku} has is not known"
+        return gate(rule, label, "N/E", "not known", bar, why)
+    value = f"{decimal(nearest(told.peak_bytes, GIGA), 0)} of {decimal(nearest(told.total_bytes, GIGA), 0)} GB"
+    if told.peak_bytes * 1000 > rule.permille * told.total_bytes:
+        return gate(rule, label, "PASS", value, bar)
+    is_priced = any(each.micros_per_gpu_hour is not None for each in look.profile.alternatives if each.sku != sku)
+    return gate(rule, label, passed(is_priced), value, f"{bar}, or priced")
+
+
+def scaling(rule: "Rule", look: "Looking") -> "Gate":
+    """Judge the efficiency at the size that runs are to have, against the smallest size that was measured."""
+    size, percent = look.run_gpus, rule.number("percent")
+    bar = f"{percent}{NO_BREAK}% or more"
+    if size is None:
+        return gate(
+            rule, "scaling", "N/E", "size not known", bar, "the request has no gpus_per_run, the profile no run"
+        )
+    label = f"scaling at {size} GPU{'' if size == 1 else 's'} a run"
+    if size == 1:
+        return gate(rule, label, "PASS", "nothing to scale", bar)
+    told = next((each for each in look.profile.scaling if each.gpus == size), None)
+    if told is None or not _has_two(look.profile.scaling, size):
+        seen = ", ".join(str(gpus) for gpus in sorted({each.gpus for each in look.profile.scaling})) or "none"
+        value = "one size seen" if size in look.sizes else f"not at {size}"
+        return gate(rule, label, "N/E", value, bar, f"sizes at which the work's speed was measured: {seen}")
+    part, whole = ratio_parts(told.efficiency_ratio)
+    value = f"{decimal(nearest(part * FULL_PERCENT, whole), 0)}{NO_BREAK}%"
+    exact = at_least(part, whole, rule.permille)
+    if at_least(nearest(part * FULL_PERCENT, whole), FULL_PERCENT, rule.permille) != exact:
+        value = written(part, whole, rule.permille)
+    return gate(rule, label, passed(exact), value, bar)
+
+
+def _has_two(scales: "tuple[Scale, ...]", size: int) -> bool:
+    return any(each.gpus < size for each in scales)

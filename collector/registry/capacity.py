@@ -1,0 +1,153 @@
+"""Requests for more GPUs: each with its history of decisions and waivers, which is added to and never changed.
+
+What a decision says is its maker's: here it is a text. Who asked, decided and waived is in the audit too, in the same
+transaction.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sqlalchemy import func, insert, select, update
+
+from collector.errors import RegistryError
+from collector.registry.audit import Entry, record
+from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from collector.registry.database import Database
+
+MOST_REQUESTS = 100_000
+MOST_EVENTS = 1_000  # of one request
+EventKind = Literal["decided", "waived"]
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRequest:
+    """One request. `digest` is of what was asked and of its profile; `verdict` is the one that holds now."""
+
+    id: str
+    digest: str
+    team: str
+    pilot: bool
+    verdict: str
+    asked_at: int
+    asked_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityEvent:
+    """One entry of a request's history: a decision with its text, or the waiver of one gate with its reason."""
+
+    request_id: str
+    at: int
+    kind: EventKind
+    who: str
+    role: str
+    verdict: str
+    gate: str | None = None
+    reason: str | None = None
+    decided: str | None = None
+
+
+class CapacityRequests:
+    """The site's requests."""
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+
+    def add(self, request: CapacityRequest, event: CapacityEvent) -> None:
+        """Add a decision on a request, and the request where it is new: both or neither.
+
+        Raises:
+            RegistryError: there are too many, or another request has this id.
+        """
+        with self._database.writing() as connection:
+            values = {name: getattr(request, name) for name in CapacityRequest.__slots__}
+            new = self._database.insert(CAPACITY_REQUESTS).values(**values).on_conflict_do_nothing()
+            if connection.execute(new).rowcount and _count(connection) > MOST_REQUESTS:
+                raise RegistryError(f"there are {MOST_REQUESTS:,} capacity requests, and no more are taken")
+            there = connection.execute(select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id)).one()
+            if there.digest != request.digest:
+                raise RegistryError(f"{request.id} is another request; ask again")
+            _append(connection, event, "ask for capacity", f"{request.team}: {event.verdict}")
+
+    def waive(self, event: CapacityEvent, after: int) -> bool:
+        """Add a waiver to a request's history; False where the history has gone on since its entry number `after`."""
+        with self._database.writing() as connection:
+            # Two who waive at once wait for one another here, in PostgreSQL too.
+            own = select(CAPACITY_REQUESTS.c.id).where(CAPACITY_REQUESTS.c.id == event.request_id).with_for_update()
+            connection.execute(own).one()
+            if _last(connection, event.request_id) != after:
+                return False
+            _append(connection, event, "waive gate", f"{event.gate}: {event.reason}")
+            return True
+
+    def find(self, id: str) -> CapacityRequest | None:  # noqa: A002  the field's name
+        """Return one, or None."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == id)).first()
+            return None if row is None else CapacityRequest(*row)
+
+    def ids(self, beginning: str) -> list[str]:
+        """Return the ids that begin so, in order, a hundred at most."""
+        own = CAPACITY_REQUESTS.c.id
+        found = select(own).where(own.startswith(beginning, autoescape=True)).order_by(own).limit(100)
+        with self._database.reading() as connection:
+            return [id_ for (id_,) in connection.execute(found)]
+
+    def listed(
+        self,
+        since: int,
+        until: int,
+        teams: "Sequence[str] | None" = None,
+        limit: int = MOST_REQUESTS,
+        before: tuple[int, str] | None = None,
+    ) -> list[CapacityRequest]:
+        """Return those asked in a span, the newest first; of these teams alone, and before this place of the list."""
+        at, own = CAPACITY_REQUESTS.c.asked_at, CAPACITY_REQUESTS.c.id
+        found = select(CAPACITY_REQUESTS).where((at >= since) & (at < until))
+        if teams is not None:
+            found = found.where(CAPACITY_REQUESTS.c.team.in_(list(teams)))
+        if before is not None:
+            found = found.where((at < before[0]) | ((at == before[0]) & (own < before[1])))
+        with self._database.reading() as connection:
+            rows = connection.execute(found.order_by(at.desc(), own.desc()).limit(limit))
+            return [CapacityRequest(*row) for row in rows]
+
+    def history(self, id: str) -> list[tuple[int, CapacityEvent]]:  # noqa: A002  the field's name
+        """Return a request's history, the oldest first, each entry with its number."""
+        found = select(CAPACITY_EVENTS).where(CAPACITY_EVENTS.c.request_id == id).order_by(CAPACITY_EVENTS.c.number)
+        with self._database.reading() as connection:
+            return [(row[0], CapacityEvent(*row[1:])) for row in connection.execute(found)]
+
+    def pilots(self, team: str, since: int, but: str) -> int:
+        """Return how many pilots of a team have passed since then, other than the one of this id."""
+        table = CAPACITY_REQUESTS.c
+        wanted = (table.team == team) & table.pilot & (table.verdict == "PASS") & (table.id != but)
+        found = select(func.count()).select_from(CAPACITY_REQUESTS).where(wanted & (table.asked_at >= since))
+        with self._database.reading() as connection:
+            return int(connection.execute(found).scalar_one())
+
+
+def _append(connection: "Connection", event: CapacityEvent, action: str, detail: str) -> None:
+    own = CAPACITY_EVENTS.c.request_id == event.request_id
+    if connection.execute(select(func.count()).select_from(CAPACITY_EVENTS).where(own)).scalar_one() >= MOST_EVENTS:
+        raise RegistryError(f"{event.request_id} has {MOST_EVENTS:,} entries, and takes no more: ask anew")
+    values = {name: getattr(event, name) for name in CapacityEvent.__slots__}
+    connection.execute(insert(CAPACITY_EVENTS).values(**values))
+    holds = update(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == event.request_id).values(verdict=event.verdict)
+    connection.execute(holds)
+    record(connection, Entry(event.at, "change", event.who, action, event.request_id, detail))
+
+
+def _count(connection: "Connection") -> int:
+    return int(connection.execute(select(func.count()).select_from(CAPACITY_REQUESTS)).scalar_one())
+
+
+def _last(connection: "Connection", id_: str) -> int:
+    last = select(func.max(CAPACITY_EVENTS.c.number)).where(CAPACITY_EVENTS.c.request_id == id_)
+    return int(connection.execute(last).scalar_one() or 0)

@@ -1,0 +1,204 @@
+"""Requests for more GPUs over HTTP: asked by owners, waived by approvers, seen by their own teams."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from analyzer.capacity.gate.as_data import data_of, decided_of
+from analyzer.capacity.gate.cli import gate, list_, show, waive
+from dashboards.app import ServerConfig, create_server
+from tests.access.conftest import add_key, bearer
+from tests.analyzer.small_site import small_site
+from tests.api.sites import LATER, Site, collector, settings
+from tests.capacity.gate.asking import SAID, profile
+from tests.capacity.gate.signing import policy_file, signed_document, signed_text
+from tests.dashboards.serving import served
+
+PATH = "/v1/capacity-requests"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site of these tests' own, whose policy believes alpha and any age."""
+    folder = tmp_path_factory.mktemp("capacity")
+    bar = '[gates.age]\ndays = 100000\nsource = "these profiles are of one date"\nas_of = 2026-11-01\n'
+    fleet, chosen = small_site(), replace(settings(folder), gates=policy_file(folder, bar))
+    fleet.analyze(now=LATER, settings=chosen)
+    app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
+    registry = app.state.access.registry
+    keys = {role: add_key(registry, role) for role in ("read", "owner", "approver", "admin")}
+    keys["nlp"] = add_key(registry, "owner", teams=("team-nlp",))
+    keys["vision"] = add_key(registry, "owner", teams=("team-vision",))
+    keys["approver of vision"] = add_key(registry, "approver", teams=("team-vision",))
+    with served(app) as client:
+        yield Site(client, fleet, keys, registry)
+
+
+def ask(to: Site, key: str = "nlp", profiled: Any = None, **changes: object) -> httpx.Response:
+    """Ask for GPUs."""
+    said = {name: value for name, value in (SAID | changes).items() if value is not None}
+    body = {"request": said, "profile": signed_document(profile()) if profiled is None else profiled}
+    return to.client.post(PATH, json=body, headers=bearer(to.keys[key]))
+
+
+def asked(to: Site, **changes: object) -> Any:
+    """Ask for GPUs, which must be taken."""
+    answer = ask(to, **changes)  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    return answer.json()["request"]
+
+
+def drop(to: Site, identity: str, key: str = "approver", **body: str) -> httpx.Response:
+    """Waive a gate."""
+    told = {"gate": "useful", "reason": "the release is in March"} | body
+    return to.client.post(f"{PATH}/{identity}/waivers", json=told, headers=bearer(to.keys[key]))
+
+
+def test_a_request_is_judged_kept_and_told_whole(own: Site) -> None:
+    """The answer is the decision that the command prints."""
+    one = asked(own, why="whole")
+    assert (one["verdict"], one["team"]) == ("FAIL", "team-nlp")
+    decided = decided_of(one["decided"])
+    assert data_of(decided) == one["decided"]
+    assert decided.evidence is not None
+    assert decided.evidence.signed_by == "alpha"
+    assert [gate.name for gate in decided.gates if gate.outcome == "FAIL"] == ["useful", "waiting", "recommendations"]
+    assert own.json(f"{PATH}/{one['id']}", "read")["request"] == one
+    assert asked(own, why="whole") == one  # again: the same request, the same history
+    assert [(entry.action, entry.detail) for entry in own.registry.audit.since(0) if entry.subject == one["id"]] == [
+        ("ask for capacity", "team-nlp: FAIL")
+    ]
+
+
+def test_who_approves_waives_and_who_asks_does_not(own: Site) -> None:
+    """Whoever asks needs somebody else's word, and the history says whose it was."""
+    one = asked(own, why="to be waived")
+    for key in ("read", "owner", "nlp", "admin"):
+        assert drop(own, one["id"], key).status_code == 403
+    for key in ("read", "approver"):
+        assert ask(own, key).status_code == 403
+    for name in ("useful", "waiting", "recommendations"):
+        answer = drop(own, one["id"], gate=name)
+        assert answer.status_code == 200, answer.text
+    held = answer.json()["request"]
+    assert held["verdict"] == held["decided"]["verdict"] == "PASS"
+    assert [(event["kind"], event["role"]) for event in held["history"]] == [
+        ("decided", "owner"),
+        *[("waived", "approver")] * 3,
+    ]
+    assert all(event["who"] in own.keys["approver"] for event in held["history"][1:])
+
+
+def test_a_team_sees_and_asks_for_its_own(own: Site) -> None:
+    """Another team's request is not there for it: not in the list, not by its id, not to be waived."""
+    one = asked(own, why="seen by its own")
+    assert one["id"] in [each["id"] for each in own.items(PATH, "nlp")]
+    assert own.items(PATH, "vision") == []
+    assert own.items(f"{PATH}?team=team-nlp", "vision") == []
+    assert own.get(f"{PATH}/{one['id']}", "vision").status_code == 404
+    assert drop(own, one["id"], "approver of vision").status_code == 404
+    assert ask(own, "vision").status_code == 403
+    assert ask(own, "vision", team="team-vision").status_code == 409  # its profile is of another team
+
+
+def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
+    """One by one, the newest first, each once."""
+    ids = {asked(own, why=f"page {number}")["id"] for number in range(3)}
+    walked = [each["id"] for each in own.items(f"{PATH}?limit=1", "read")]
+    assert ids <= set(walked)
+    assert len(walked) == len(set(walked))
+    assert own.get(f"{PATH}?cursor=x", "read").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ("{", 422, "no JSON as it must be"),
+        ("[]", 422, "the body: Input should be"),
+        ('{"request": 1}', 422, "request: Input should be"),
+        (json.dumps({"request": SAID, "extra": 1}), 422, "extra: Extra inputs"),
+        (json.dumps({"request": SAID | {"gpu": 1}}), 422, "unknown key 'gpu'; did you mean 'gpus'?"),
+        (json.dumps({"request": SAID | {"team": "a\x1b[2J"}}), 409, "cannot be printed"),
+        (json.dumps({"request": SAID | {"hours": 1}}), 409, "either 'weeks' or 'hours'"),
+        ('{"request": {"gpus": NaN}}', 422, "NaN is no number"),
+        ('{"request": {"a": 1, "a": 2}}', 422, "one key is said twice"),
+        ('{"request": {}}', 422, "'team' is missing"),
+        ("[" * 50_000, 422, "body"),
+        (json.dumps({"request": SAID}), 409, "a request needs the profile"),
+        (json.dumps({"request": SAID, "profile": {}}), 409, "it has no 'profile'"),
+        (json.dumps({"request": SAID | {"gpus": -1}, "profile": {}}), 422, "'gpus' must be a whole number"),
+        (" " * 5_000_000, 413, "at most 4,259,840 bytes"),
+    ],
+)
+def test_a_body_that_is_none_is_told(own: Site, body: str, status: int, says: str) -> None:
+    """In one sentence, and nothing is kept."""
+    before = len(own.items(PATH, "read"))
+    answer = own.client.post(PATH, content=body, headers=bearer(own.keys["nlp"]))
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert says in answer.json()["detail"]
+    assert len(own.items(PATH, "read")) == before
+
+
+@pytest.mark.parametrize(
+    ("identity", "body", "status"),
+    [
+        ("q-zzzzz", {}, 404),
+        ("x", {}, 422),
+        (None, {"gate": "usefull"}, 409),
+        (None, {"gate": "age"}, 409),
+        (None, {"reason": ""}, 422),
+        (None, {"who": "somebody else"}, 422),
+        (None, {"reason": "x" * 9_000}, 413),
+    ],
+)
+def test_a_waiver_that_is_none_is_told(own: Site, identity: str | None, body: dict[str, str], status: int) -> None:
+    """And the verdict stays."""
+    one = asked(own, why="no waiver")
+    assert drop(own, identity or one["id"], **body).status_code == status
+    assert own.json(f"{PATH}/{one['id']}", "read")["request"] == one
+
+
+def test_an_edited_profile_fails_and_stays_failed(own: Site) -> None:
+    """Nobody waives a signature."""
+    document = signed_document(profile())
+    document["profile"]["measured_ratio"] = 1.0
+    one = asked(own, profiled=document, why="edited")
+    assert one["decided"]["evidence"]["state"] == "edited"
+    assert drop(own, one["id"], gate="signed").status_code == 409
+
+
+def test_a_pilot_is_looked_up_in_the_ledger(own: Site) -> None:
+    """The server knows who is new; the second pilot of a team is none."""
+    small = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None, "team": "team-vision"}
+    body = {"request": {key: value for key, value in (SAID | small).items() if value is not None}}
+    head = bearer(own.keys["vision"])
+    first = own.client.post(PATH, json=body, headers=head).json()["request"]
+    assert (first["verdict"], first["decided"]["pilot"]) == ("PASS", True)
+    body["request"]["why"] = "once more"
+    second = own.client.post(PATH, json=body, headers=head).json()["request"]
+    assert (second["verdict"], second["decided"]["gates"][3]["value"]) == ("FAIL", "1")
+
+
+def test_the_command_asks_a_server(
+    own: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same page as alone, with an id that can be waived."""
+    (tmp_path / "r.json").write_text(json.dumps(SAID | {"why": "by command"}))
+    (tmp_path / "p.json").write_text(signed_text(profile()))
+    server = str(own.client.base_url)
+    monkeypatch.setenv("GPULEDGER_TOKEN", own.keys["nlp"])
+    assert gate([str(tmp_path / "r.json"), "--profile", str(tmp_path / "p.json"), "--server", server]) == 1
+    page = capsys.readouterr().out
+    identity = page.partition("gate waive ")[2].split()[0]
+    monkeypatch.setenv("GPULEDGER_TOKEN", own.keys["approver"])
+    assert waive([identity, "useful", "--reason", "the release", "--server", server]) == 0
+    assert list_(["--server", server]) == 0
+    assert show([identity, "--server", server]) == 0
+    said = capsys.readouterr().out
+    assert f"{identity}: useful is waived; the verdict is now FAIL." in said
+    assert "waived by" in said

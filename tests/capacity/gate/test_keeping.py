@@ -1,0 +1,127 @@
+"""A site keeps what was asked and decided; waivers hold for the decision that they were given on."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from analyzer.capacity.gate.judge import judge
+from analyzer.capacity.gate.keeping import Teller, identity_of, keep, kept, listed, requests_of, waive
+from analyzer.capacity.gate.supply import Supply
+from analyzer.errors import ConfigError, LedgerError
+from collector.registry import CapacityEvent, CapacityRequest, Registry, open_registry
+from tests.capacity.gate.asking import NOW, decided, policy, profile, read, request
+
+OWNER, APPROVER = Teller("k3", "owner", NOW), Teller("k7", "approver", NOW + 1)
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """A registry in memory."""
+    with open_registry(None) as opened:
+        yield opened
+
+
+def test_what_is_kept_comes_back(registry: Registry) -> None:
+    """Whole, by its id or by the beginning of it that is typed."""
+    one = decided()
+    assert keep(registry, one, OWNER).decided == one
+    for typed in (one.request_id, one.request_id[:-1]):
+        assert kept(registry, typed).decided == one
+    assert [event.verdict for event in kept(registry, one.request_id).history] == ["FAIL"]
+    for absent in ("q-zzzzz", "q-", "q-%", "useful", one.request_id.removeprefix("q-")):
+        with pytest.raises(LedgerError, match="there is no capacity request"):
+            kept(registry, absent)
+
+
+def test_the_same_again_adds_nothing(registry: Registry) -> None:
+    """A pipeline that runs each night asks one request, and its waivers stay."""
+    keep(registry, decided(), OWNER)
+    waive(registry, decided().request_id, "useful", "the release is in March", APPROVER)
+    again = keep(registry, replace(decided(), decided_at=NOW + 5), Teller("k4", "owner", NOW + 5))
+    assert [event.kind for event in again.history] == ["decided", "waived"]
+    assert [one.gate for one in again.decided.waivers] == ["useful"]
+
+
+def test_another_decision_begins_without_waivers(registry: Registry) -> None:
+    """Whoever waived saw the gates of that day: a profile that has grown too old since is another matter."""
+    one = keep(registry, decided(), OWNER).decided
+    waive(registry, one.request_id, "useful", "the release is in March", APPROVER)
+    later = judge(request(), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
+    again = keep(registry, later, OWNER)
+    assert again.decided.waivers == ()
+    assert [event.kind for event in again.history] == ["decided", "waived", "decided"]
+
+
+def test_waivers_lead_to_a_pass_one_by_one(registry: Registry) -> None:
+    """Each is named, dated and kept with its reason."""
+    one = keep(registry, decided(), OWNER).decided
+    verdicts = [
+        waive(registry, one.request_id, gate, "the release\n is in March", APPROVER).decided.verdict
+        for gate in ("useful", "waiting", "recommendations")
+    ]
+    assert verdicts == ["FAIL", "FAIL", "PASS"]
+    held = kept(registry, one.request_id)
+    assert held.decided.headline.startswith("all 11 required gates, 3 of them by a waiver.")
+    assert {(event.who, event.role, event.reason) for event in held.history[1:]} == {
+        ("k7", "approver", "the release is in March")
+    }
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason", "says"),
+    [
+        ("usefull", "x", "has no gate 'usefull'; did you mean 'useful'"),
+        ("age", "x", "'age' has passed: there is nothing to waive"),
+        ("useful", " \n", "say why"),
+        ("useful", "x" * 501, "at most 500 characters"),
+        ("signed", "x", "the policy lets nobody waive 'signed'"),
+    ],
+)
+def test_what_cannot_be_waived_is_told(registry: Registry, gate: str, reason: str, says: str) -> None:
+    """And nothing is written."""
+    one = keep(registry, decided(state="edited"), OWNER).decided
+    with pytest.raises(ConfigError, match=says):
+        waive(registry, one.request_id, gate, reason, APPROVER)
+    assert len(kept(registry, one.request_id).history) == 1
+
+
+def test_a_gate_is_waived_once(registry: Registry) -> None:
+    """A second word would hide the first."""
+    one = keep(registry, decided(), OWNER).decided
+    waive(registry, one.request_id, "useful", "x", APPROVER)
+    with pytest.raises(ConfigError, match="is waived already"):
+        waive(registry, one.request_id, "useful", "y", APPROVER)
+
+
+def test_what_may_not_be_seen_is_not_there(registry: Registry) -> None:
+    """Neither to read nor to waive."""
+    one = keep(registry, decided(), OWNER).decided
+    with pytest.raises(LedgerError, match="there is no capacity request"):
+        kept(registry, one.request_id, lambda team: team == "other")
+    with pytest.raises(LedgerError, match="there is no capacity request"):
+        waive(registry, one.request_id, "useful", "x", APPROVER, lambda team: team == "other")
+
+
+def test_two_requests_never_share_an_id(registry: Registry) -> None:
+    """Where one has the letters already, the other takes one more."""
+    usual = decided().request_id
+    registry.capacity.add(
+        CapacityRequest(usual, "another", "other", False, "FAIL", NOW, "k"),
+        CapacityEvent(usual, NOW, "decided", "k", "owner", "FAIL", decided="{}"),
+    )
+    longer = identity_of(registry, request(), read().sha256)
+    assert (longer.startswith(usual), len(longer)) == (True, len(usual) + 1)
+    one = judge(request(), read(), policy(), Supply(), NOW, longer)
+    assert keep(registry, one, OWNER).decided.request_id == longer
+
+
+def test_the_week_has_its_requests(registry: Registry) -> None:
+    """The e-mail's section: what was asked in the period, in order."""
+    asked = []
+    for day, why in enumerate(("a", "b", "c")):
+        one = judge(request(why=why), read(profile(advice=())), policy(), Supply(), NOW)
+        asked.append(keep(registry, one, Teller("k3", "owner", NOW + day)).decided)
+    assert list(requests_of(registry, NOW, NOW + 2)) == asked[:2]
+    assert [one.decided for one in listed(registry, 0, 2 * NOW, ["team-nlp"])] == asked[::-1]
+    assert listed(registry, 0, 2 * NOW, ["team-vision"]) == []

@@ -1,0 +1,114 @@
+"""Requests for more GPUs rest in the registry with all of their history, on both databases."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from collector.errors import RegistryError
+from collector.registry import CapacityEvent, CapacityRequest, Registry
+
+NOW = 1_795_000_000_000_000
+DAY = 86_400_000_000
+
+
+def asked(id: str = "q-7kq2x", at: int = NOW, **changes: object) -> CapacityRequest:  # noqa: A002
+    """Return a request."""
+    one = CapacityRequest(id, f"digest of {id}", "team-nlp", False, "FAIL", at, "k3")
+    return replace(one, **changes)  # type: ignore[arg-type]
+
+
+def decided(of: CapacityRequest, verdict: str | None = None) -> CapacityEvent:
+    """Return a decision on it."""
+    return CapacityEvent(of.id, of.asked_at, "decided", "k3", "owner", verdict or of.verdict, decided="{}")
+
+
+def waived(of: CapacityRequest, gate: str, verdict: str = "FAIL") -> CapacityEvent:
+    """Return a waiver."""
+    return CapacityEvent(of.id, of.asked_at + 1, "waived", "k7", "approver", verdict, gate, "the release")
+
+
+def test_a_request_has_its_history_and_the_audit_has_it_too(registry: Registry) -> None:
+    """Who asked and who waived is told twice, in one transaction; the request bears the verdict that holds."""
+    one = asked()
+    registry.capacity.add(one, decided(one))
+    ((last, _),) = registry.capacity.history(one.id)
+    assert registry.capacity.waive(waived(one, "useful", "PASS"), last)
+    assert registry.capacity.find(one.id) == replace(one, verdict="PASS")
+    assert [event for _, event in registry.capacity.history(one.id)] == [decided(one), waived(one, "useful", "PASS")]
+    assert [(entry.actor, entry.action, entry.subject, entry.detail) for entry in registry.audit.since(0)] == [
+        ("k3", "ask for capacity", "q-7kq2x", "team-nlp: FAIL"),
+        ("k7", "waive gate", "q-7kq2x", "useful: the release"),
+    ]
+
+
+def test_a_waiver_of_what_has_changed_meanwhile_is_not_taken(registry: Registry) -> None:
+    """Whoever waives has seen the gates of that decision, and no later one."""
+    one = asked()
+    registry.capacity.add(one, decided(one))
+    ((seen, _),) = registry.capacity.history(one.id)
+    registry.capacity.add(one, decided(one, "INCOMPLETE"))
+    assert not registry.capacity.waive(waived(one, "useful"), seen)
+    assert len(registry.capacity.history(one.id)) == 2
+
+
+def test_of_many_who_waive_at_once_one_is_first(opened: Callable[[], Registry]) -> None:
+    """Several servers of one site: each waiver stands on the history that its maker saw."""
+    registries, one = [opened() for _ in range(4)], asked()
+    registries[0].capacity.add(one, decided(one))
+    ((seen, _),) = registries[0].capacity.history(one.id)
+    start, taken = threading.Barrier(4), []
+
+    def waive(registry: Registry, number: int) -> None:
+        start.wait()
+        taken.append(registry.capacity.waive(waived(one, f"gate {number}"), seen))
+
+    threads = [threading.Thread(target=waive, args=(each, number)) for number, each in enumerate(registries)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [False, False, False, True]
+
+
+def test_an_id_is_one_request(registry: Registry) -> None:
+    """Asked again, it is the same; another request under this id is refused, and leaves nothing."""
+    one = asked()
+    registry.capacity.add(one, decided(one))
+    registry.capacity.add(replace(one, asked_at=NOW + 5), decided(one, "PASS"))
+    assert registry.capacity.find(one.id) == replace(one, verdict="PASS")
+    with pytest.raises(RegistryError, match="is another request"):
+        registry.capacity.add(replace(one, digest="of something else"), decided(one))
+    assert len(registry.capacity.history(one.id)) == 2
+
+
+def test_a_list_is_of_a_span_and_of_teams_the_newest_first(registry: Registry) -> None:
+    """Pages go on where the last one ended, also among requests of one moment."""
+    for number in range(6):
+        one = asked(f"q-aaaa{number}", NOW + number // 2 * DAY, team=("a", "b")[number % 2])
+        registry.capacity.add(one, decided(one))
+    ids = [one.id for one in registry.capacity.listed(0, NOW + 9 * DAY)]
+    assert ids == [f"q-aaaa{number}" for number in (5, 4, 3, 2, 1, 0)]
+    assert [one.id for one in registry.capacity.listed(NOW + DAY, NOW + 2 * DAY)] == ["q-aaaa3", "q-aaaa2"]
+    assert [one.id for one in registry.capacity.listed(0, NOW * 2, ["a"])] == ["q-aaaa4", "q-aaaa2", "q-aaaa0"]
+    assert registry.capacity.listed(0, NOW * 2, []) == []
+    walked: list[str] = []
+    before = None
+    while page := registry.capacity.listed(0, NOW * 2, limit=1, before=before):
+        walked += [one.id for one in page]
+        before = (page[-1].asked_at, page[-1].id)
+    assert walked == ids
+    assert registry.capacity.ids("q-aaaa") == sorted(ids)
+    assert registry.capacity.ids("q-a%") == []
+
+
+def test_pilots_of_a_team_are_counted(registry: Registry) -> None:
+    """Those that passed, since a day, and not the one that asks."""
+    kinds = ((True, "PASS", "team-nlp"), (True, "FAIL", "team-nlp"), (False, "PASS", "team-nlp"), (True, "PASS", "b"))
+    for number, (pilot, verdict, team) in enumerate(kinds):
+        one = asked(f"q-aaaa{number}", pilot=pilot, verdict=verdict, team=team)
+        registry.capacity.add(one, decided(one))
+    assert registry.capacity.pilots("team-nlp", NOW, "q-none") == 1
+    assert registry.capacity.pilots("team-nlp", NOW, "q-aaaa0") == 0
+    assert registry.capacity.pilots("team-nlp", NOW + 1, "q-none") == 0
