@@ -72,6 +72,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("prices costs", "analyzer.pricing.beside.cli:costs", "energy, carbon, network and storage of a period"),
         Command("prices import", "analyzer.pricing.importing.cli:bring", "a catalogue's rows as a price file"),
         Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
+        Command("prices reconcile", "analyzer.reconcile.cli:prices_reconcile", "the ledger against an invoice in FOCUS"),
+        Command("export focus", "analyzer.focus.cli:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
+        Command("export csv", "analyzer.focus.cli:csv", "the ledger's rows by day, team, run and state"),
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
     "keep it right": (
