@@ -1,9 +1,10 @@
 """Read the ledger as charges: SQL counts one charge period at a time, so that memory holds a day of one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from analyzer.period import HOUR, Period, local, micros
@@ -56,7 +57,7 @@ class Place:
 
 
 _RUN = "any_value(r.name), any_value(r.team), any_value(r.cost_centre), any_value(r.project), any_value(r.queue)"
-# A price holds for whole hours, and is what a GPU cost that was owned for the whole of one. Of a GPU that was not, it is
+# A price holds for whole hours: it is what a GPU cost that was owned for the whole of one. Of a GPU that was not, it is
 # what its neighbours cost, else what its own cost makes of it.
 _CHARGES = f"""
 WITH owned AS (
@@ -77,7 +78,7 @@ LEFT JOIN runs r ON r.run_id = l.run_id
 WHERE l.hour >= $start AND l.hour < $end
 GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause
 ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause
-"""  # noqa: S608 - our own words
+"""
 _ADJUSTED = f"""
 SELECT a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, sum(a.milliseconds), sum(a.cost_micros),
     {_RUN}, any_value(r.stage), a.recorded_at, a.reason
@@ -85,7 +86,7 @@ FROM adjustments a LEFT JOIN runs r ON r.run_id = a.run_id
 WHERE a.recorded_at >= $start AND a.recorded_at < $end
 GROUP BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, a.reason
 ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS LAST, a.state, a.cause, a.reason
-"""  # noqa: S608 - our own words
+"""
 
 
 def charges(session: Session, start: int, end: int) -> list[Charge]:
@@ -97,7 +98,13 @@ def charges(session: Session, start: int, end: int) -> list[Charge]:
 def adjustments(session: Session, start: int, end: int) -> list[Charge]:
     """Return what was learned in a span about hours that had closed: each dated when it was learned."""
     rows = session.rows(_ADJUSTED, {"start": start, "end": end})
-    return [Charge(hour, hour + HOUR, *row[:3], None, *row[3:]) for hour, *row in rows]
+    return [_adjusted(*row) for row in rows]
+
+
+def _adjusted(hour: int, node: str, sku: str | None, option: str | None, *row: Any) -> Charge:  # noqa: ANN401 - a row
+    *what, recorded_at, reason = row
+    charge = Charge(hour, hour + HOUR, node, sku, option, None, *what)
+    return replace(charge, recorded_at=recorded_at, reason=reason)
 
 
 def places(session: Session) -> dict[str, Place]:
@@ -112,9 +119,7 @@ def places(session: Session) -> dict[str, Place]:
 def statuses(session: Session, period: Period) -> dict[int, str]:
     """Return how settled each hour of a period is."""
     return dict(
-        session.rows(
-            "SELECT hour, status FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end]
-        )
+        session.rows("SELECT hour, status FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end])
     )
 
 

@@ -87,6 +87,13 @@ def _rows(session: Session, asked: Asked, known: dict[int, str]) -> Iterator[Row
                 yield adjustment_row(charge, Around(asked.issuer, where, None))
 
 
+def _amount(row: Row, name: str) -> Decimal:
+    value = row[name]
+    if not isinstance(value, Decimal):
+        raise TypeError(f"BUG: {name} is {value!r}")
+    return value
+
+
 @dataclass(slots=True)
 class _Tally:
     """Sums what passes by, in millionths, so that a bill that is not the ledger's is never kept."""
@@ -101,8 +108,7 @@ class _Tally:
 
     def watched(self, rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:
-            cost, billed = row["EffectiveCost"], row["BilledCost"]
-            assert isinstance(cost, Decimal) and isinstance(billed, Decimal)
+            cost, billed = _amount(row, "EffectiveCost"), _amount(row, "BilledCost")
             if row["ChargeCategory"] == "Adjustment":
                 self.adjusted += cost
             else:

@@ -33,6 +33,7 @@ CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
 MAX_DIGITS = 38  # of a decimal, as in the widest column types of data warehouses
 BATCH_ROWS = 5_000
 PARQUET_MAGIC = b"PAR1"
+OWN_COLUMN = "x_GpuMilliseconds"
 
 Cells = Mapping[str, object]
 
@@ -75,6 +76,25 @@ def read_focus(path: Path) -> Iterator[Line]:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def is_own(path: Path) -> bool:
+    """Say whether a file is an export of gpuledger: that is the ledger itself, and no invoice.
+
+    Raises:
+        ConfigError: it cannot be read as CSV or Parquet.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(4) == PARQUET_MAGIC:
+                with pq.ParquetFile(path) as parquet:
+                    return OWN_COLUMN in parquet.schema_arrow.names
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            return OWN_COLUMN in next(csv.reader(text), [])
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is neither CSV in UTF-8 nor Parquet; name the bill's own file") from error
+
+
 def _cells_of_csv(path: Path) -> Iterator[tuple[int, Cells]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
@@ -84,7 +104,9 @@ def _cells_of_csv(path: Path) -> Iterator[tuple[int, Cells]]:
             places = [(name, names.index(name)) for name in wanted]
             for row in reader:
                 if len(row) != len(names):
-                    raise ConfigError(f"{path}, line {reader.line_num}: {len(row)} cells, and the header has {len(names)}")
+                    raise ConfigError(
+                        f"{path}, line {reader.line_num}: {len(row)} cells, and the header has {len(names)}"
+                    )
                 yield reader.line_num, {name: row[place] for name, place in places}
         except csv.Error as error:
             raise ConfigError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
@@ -197,9 +219,13 @@ def _line(path: Path, number: int, cells: Cells) -> Line:
         cell.text("PricingCategory"),
         cell.text("RegionId"),
         _count(details.get("GpuCount")),
-        details["InstanceType"] if isinstance(details.get("InstanceType"), str) else None,
+        _text(details.get("InstanceType")),
         {name: text for name in OPTIONAL if (text := cell.text(name)) is not None},
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _count(value: object) -> int | None:

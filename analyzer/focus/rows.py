@@ -128,8 +128,11 @@ def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bough
 def _common(start: int, end: int, billed_at: int, around: Around) -> Row:
     issuer = around.issuer
     first, after = month_of(billed_at, issuer.timezone)
-    names = ("ProviderName", "PublisherName") if issuer.version == "1.2" else ("ServiceProviderName", "HostProviderName")
-    row: Row = dict.fromkeys((*names, "InvoiceIssuerName"), issuer.provider) | {
+    names = (
+        ("ProviderName", "PublisherName") if issuer.version == "1.2" else ("ServiceProviderName", "HostProviderName")
+    )
+    row: Row = {
+        **dict.fromkeys((*names, "InvoiceIssuerName"), issuer.provider),
         "BillingAccountId": issuer.account,
         "BillingAccountName": issuer.account,
         "BillingCurrency": issuer.currency,

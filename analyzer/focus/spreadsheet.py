@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from analyzer.errors import LedgerError
 from analyzer.focus.charges import days, least_settled, statuses
@@ -65,7 +66,7 @@ def _rows(session: Session, period: Period, currency: str, known: dict[int, str]
             yield {"day": day, "currency": currency, **({"status": status} if status else {}), **_row(row)}
 
 
-def _row(row: tuple[object, ...]) -> Row:
+def _row(row: tuple[Any, ...]) -> Row:
     run_id, name, team, cost_centre, project, stage, sku, option, state, cause, milliseconds, cost, _ = row
     held = "nobody" if run_id is None else "unmapped" if team is None else "team"
     known = {
@@ -78,12 +79,11 @@ def _row(row: tuple[object, ...]) -> Row:
         "stage": stage,
         "sku": sku,
         "purchase_option": option,
-        "class": booking(str(state), None if cause is None else str(cause)).klass,
+        "class": booking(state, cause).klass,
         "state": state,
         "cause": cause,
     }
-    assert isinstance(milliseconds, int)
     amounts: Row = {"gpu_milliseconds": Decimal(milliseconds), "gpu_hours": hours_of(milliseconds)}
-    if isinstance(cost, int):
+    if cost is not None:
         amounts["cost"] = scaled(cost, MILLIONTHS)
     return {name: str(value) for name, value in known.items() if value is not None} | amounts

@@ -22,7 +22,7 @@ BATCH_ROWS = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
 # https://owasp.org/www-community/attacks/CSV_Injection
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 _TYPES = {
     "text": pa.string(),
     "json": pa.string(),

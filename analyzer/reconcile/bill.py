@@ -75,7 +75,7 @@ def _add(bill: Bill, line: Line, skus: SkuMap, within: tuple[int | None, int | N
     kind = skus.kind(line)
     nanos = _nanos(line.effective)
     if line.category in ("Tax", "Credit", "Adjustment") or line.correction or kind is None:
-        _add_other(bill, line, nanos, gpu=kind is not None)
+        _add_other(bill, line, nanos)
         return
     if line.category == "Purchase" and not nanos:
         return  # what it bought stands with the usage
@@ -96,7 +96,7 @@ def _add(bill: Bill, line: Line, skus: SkuMap, within: tuple[int | None, int | N
         bill.last = day if bill.last is None else max(bill.last, day)
 
 
-def _add_other(bill: Bill, line: Line, nanos: int, *, gpu: bool) -> None:
+def _add_other(bill: Bill, line: Line, nanos: int) -> None:
     why = "correction" if line.correction else line.category.lower()
     if why in ("usage", "purchase"):
         why = "no GPU that is known"

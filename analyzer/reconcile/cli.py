@@ -30,7 +30,9 @@ def prices_reconcile(argv: list[str]) -> int:
     What came of it is kept, and reports say it: "invoice matched within 0.4 %". Exit code 1 where they do not match.
     """
     parser = argparse.ArgumentParser(prog="gpuledger prices reconcile", description=prices_reconcile.__doc__)
-    parser.add_argument("--invoice", type=Path, required=True, metavar="FILE", help="the invoice: FOCUS, CSV or Parquet")
+    parser.add_argument(
+        "--invoice", type=Path, required=True, metavar="FILE", help="the invoice: FOCUS, CSV or Parquet"
+    )
     parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
     parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
     parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")

@@ -17,7 +17,7 @@ HOURS_OF_DAY = 24
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why two sides differ: a word for machines, a sentence, and how much of the difference it makes, if that is told."""
+    """Why two sides differ: a word for machines, a sentence, and how much of the difference it makes, if told."""
 
     kind: str
     words: str
@@ -114,6 +114,13 @@ class _Sides:
     billed: Billed | None
     is_billed_at_all: bool
 
+    @property
+    def equal(self) -> bool:
+        """Whether both say the same amount."""
+        if self.booked is None or self.billed is None:
+            return False
+        return self.booked.cost_micros == _micros(self.billed.nanos)
+
 
 def _difference(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]) -> Difference:
     booked, billed = side.booked, side.billed
@@ -125,22 +132,16 @@ def _difference(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int,
         reasons: tuple[Reason, ...] = (apart,)
     else:
         reasons = _reasons(booked, billed, ledger_micros, invoice_micros, hours)
-    return Difference(
-        side.sku, side.day, ledger_micros, invoice_micros, ledger_ms, hours, apart is None, reasons
-    )
+    return Difference(side.sku, side.day, ledger_micros, invoice_micros, ledger_ms, hours, apart is None, reasons)
 
 
-def _not_comparable(
-    side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]
-) -> Reason | None:
+def _not_comparable(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]) -> Reason | None:
     """Return why the two cannot be expected to agree, or None where they should."""
     (start, end), hours = known
     expected = (min(end, side.day + DAY_US) - max(start, side.day)) // (DAY_US // HOURS_OF_DAY)
     if foreign:
         return Reason("currency", "the invoice is in another currency")
-    equal = side.booked is not None and side.billed is not None
-    equal = equal and side.booked.cost_micros == _micros(side.billed.nanos)
-    if hours < expected and not equal:
+    if hours < expected and not side.equal:
         return Reason("not_booked", f"the ledger has {hours} of {expected} hours of this day")
     if side.billed is None and bill.last is not None and side.day > bill.last:
         return Reason("invoice_ends", "the invoice ends before")
@@ -166,7 +167,9 @@ def _reasons(
     elif booked is not None and apart:
         found += _by_hours_and_price(booked, ledger_micros, invoice_micros, hours)
     if apart and booked is not None and booked.unseen_ms:
-        found.append(Reason("unseen", f"of these {_hours(booked.unseen_ms)} GPU-hours are owned, and no agent saw them"))
+        found.append(
+            Reason("unseen", f"of these {_hours(booked.unseen_ms)} GPU-hours are owned, and no agent saw them")
+        )
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.focus.read import read_focus
+from analyzer.focus.read import is_own, read_focus
 from analyzer.reconcile.bill import DAY_US, Bill, gather
 from analyzer.reconcile.booked import booked
 from analyzer.reconcile.compare import Comparison, compare
@@ -27,9 +27,13 @@ def reconcile(session: Session, asked: Asked) -> tuple[Comparison, Bill]:
     """Return what differs, and the invoice as it was gathered.
 
     Raises:
-        ConfigError: the invoice or the mapping cannot be read, or no line of it is of GPUs.
+        ConfigError: the invoice or the mapping cannot be read, no line of it is of GPUs, or it is our own export.
         LedgerError: the ledger is empty.
     """
+    if is_own(asked.invoice):
+        raise ConfigError(
+            f"{asked.invoice} is an export of gpuledger, and no invoice: it can only agree with the ledger"
+        )
     skus = [sku for (sku,) in session.rows("SELECT DISTINCT sku FROM ledger WHERE sku IS NOT NULL")]
     if not skus:
         raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
