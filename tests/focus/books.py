@@ -66,7 +66,7 @@ class Books:
             "milliseconds", "cost_micros", "reason", "rules_version",
         )  # fmt: skip
         row = (
-            recorded_at, hour, "GPU-1", "n1", "H100-80GB", "owned", state, cause, False, ms, cost, "late samples", "test",
+            recorded_at, hour, "GPU-1", "n1", "H100-80GB", "owned", state, cause, False, ms, cost, "late", "test",
         )  # fmt: skip
         with self.session() as session:
             session.load("adjustments", columns, [row])

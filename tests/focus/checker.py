@@ -93,9 +93,7 @@ def complaints(rows: list[dict[str, str]], version: str) -> list[str]:
     names = list(rows[0])
     found = [f"{name} is missing" for name in (*MANDATORY, *OF_VERSION[version]) if name not in names]
     found += [f"{name} is not of {version}" for name in GONE[version] if name in names]
-    found += [
-        f"{name} is no FOCUS column and has no x_" for name in names if not name[0].isupper() and name[:2] != "x_"
-    ]
+    found += [f"{name} has no x_" for name in names if not name[0].isupper() and name[:2] != "x_"]
     for number, row in enumerate(rows, 2):
         found += [f"line {number}: {words}" for words in _row(row, version)]
     return found + _whole_file(rows, version)
