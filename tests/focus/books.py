@@ -48,9 +48,14 @@ class Books:
         ]
         with self.session() as session:
             session.load("ledger", LEDGER, rows)
-            if hour not in self.hours:
-                self.hours.add(hour)
-                columns = ("hour", "status", "input_digest", "rules_version")
+        self.hour(hour)
+
+    def hour(self, hour: int) -> None:
+        """Say that an hour has been analysed."""
+        if hour not in self.hours:
+            self.hours.add(hour)
+            columns = ("hour", "status", "input_digest", "rules_version")
+            with self.session() as session:
                 session.load("ledger_hours", columns, [(hour, "closed", "test", "test")])
 
     def run(self, run_id: str, team: str | None = "team-a", name: str | None = "train") -> None:
