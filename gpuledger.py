@@ -78,7 +78,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "prices import focus",
-            "analyzer.reconcile.import_cli:import_focus",
+            "analyzer.reconcile.cli:import_focus",
             "what a bill in FOCUS says a GPU-hour costs",
         ),
         Command("export focus", "analyzer.focus.cli:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),

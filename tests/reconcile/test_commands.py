@@ -11,8 +11,7 @@ from analyzer.errors import ConfigError
 from analyzer.focus.cli import csv, focus
 from analyzer.focus.read import read_focus
 from analyzer.pricing.site import priced
-from analyzer.reconcile.cli import prices_reconcile
-from analyzer.reconcile.import_cli import import_focus
+from analyzer.reconcile.cli import import_focus, prices_reconcile
 from analyzer.reconcile.skus import SkuMap
 from analyzer.reconcile.unit_prices import price_file, unit_prices
 from collector.store.database import Store
