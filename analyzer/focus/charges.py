@@ -17,8 +17,8 @@ class Charge:
     """What one holder took of one node's GPUs of one kind and price, in one state, in one charge period.
 
     `unit_micros` is the price of a GPU-hour; it and `cost_micros` are None where no price is known. `run_id` is None
-    where nobody held; `team` is None for runs that map to none. Of an adjustment the amounts are differences, `reason`
-    says why, and there is no unit price.
+    where nobody held, `team` for runs that map to none, `millijoules` (the GPUs' own) where they were not asked for or
+    are not known. Of an adjustment the amounts are differences, `reason` says why, and there is no unit price.
     """
 
     start: int
@@ -38,6 +38,7 @@ class Charge:
     project: str | None = None
     queue: str | None = None
     stage: str | None = None
+    millijoules: int | None = None
     recorded_at: int | None = None
     reason: str | None = None
 
@@ -59,7 +60,7 @@ class Place:
 _RUN = "any_value(r.name), any_value(r.team), any_value(r.cost_centre), any_value(r.project), any_value(r.queue)"
 # A price holds for whole hours: it is what a GPU cost that was owned for the whole of one. Of a GPU that was not, it is
 # what its neighbours cost, else what its own cost makes of it.
-_CHARGES = f"""
+_CHARGES = """
 WITH owned AS (
     SELECT hour, gpu_uuid, node, sku, purchase_option,
         sum(milliseconds)::HUGEINT AS ms, sum(cost_micros)::HUGEINT AS cost
@@ -68,17 +69,26 @@ WITH owned AS (
     SELECT hour, gpu_uuid, node, sku, purchase_option, coalesce(
         max(cost) FILTER (ms = 3600000) OVER (PARTITION BY hour, node, sku, purchase_option),
         (cost * 3600000 + ms // 2) // nullif(ms, 0)
-    ) AS unit_micros FROM owned
-)
+    ) AS unit_micros, ms FROM owned
+), drawn AS ({drawn})
 SELECT l.node, l.sku, l.purchase_option, CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
-    l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {_RUN}, any_value(r.stage)
+    l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run}, any_value(r.stage),
+    sum(d.millijoules * l.milliseconds // nullif(u.ms, 0))
 FROM ledger l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
     AND u.sku IS NOT DISTINCT FROM l.sku AND u.purchase_option IS NOT DISTINCT FROM l.purchase_option
 LEFT JOIN runs r ON r.run_id = l.run_id
+LEFT JOIN drawn d ON d.hour = l.hour AND d.gpu_uuid = l.gpu_uuid
 WHERE l.hour >= $start AND l.hour < $end
 GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause
 ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause
 """
+# Joules of each GPU and hour, in whole millijoules, so that no order of a sum changes them.
+_DRAWN = """
+    SELECT started_at // 3600000000 * 3600000000 AS hour, gpu_uuid,
+        sum(round(energy_joules * 1000)::HUGEINT) AS millijoules
+    FROM {table} WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL GROUP BY ALL
+"""
+_NOTHING_DRAWN = "SELECT NULL::BIGINT AS hour, NULL::VARCHAR AS gpu_uuid, NULL::HUGEINT AS millijoules WHERE false"
 _ADJUSTED = f"""
 SELECT a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, sum(a.milliseconds), sum(a.cost_micros),
     {_RUN}, any_value(r.stage), a.recorded_at, a.reason
@@ -89,9 +99,16 @@ ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS
 """
 
 
-def charges(session: Session, start: int, end: int) -> list[Charge]:
-    """Return the charges of one charge period, those of one origin side by side."""
-    rows = session.rows(_CHARGES, {"start": start, "end": end})
+def charges(session: Session, start: int, end: int, *, rolled: int | None = None) -> list[Charge]:
+    """Return the charges of one charge period, those of one origin side by side.
+
+    `rolled` asks for what the GPUs drew as well, divided by time over what a GPU's hour was booked to: from the tier of
+    hours for periods that end by it, else from the samples.
+    """
+    drawn = _NOTHING_DRAWN
+    if rolled is not None:
+        drawn = _DRAWN.format(table="gpu_hours" if end <= rolled else "gpu_samples")
+    rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn), {"start": start, "end": end})
     return [Charge(start, end, *row) for row in rows]
 
 

@@ -35,13 +35,14 @@ def focus(argv: list[str]) -> int:
     parser.add_argument(
         "--leave-out-unpriced", action="store_true", help="leave GPU time without a price out, and say how much it is"
     )
+    parser.add_argument("--energy", action="store_true", help="add what the GPUs drew (reads samples where it must)")
     options = parser.parse_args(argv)
     path, settings = _where(options)
     with Store.open(path, read_only=True) as store, store.session() as session:
         period = _period(session, settings, options)
         provider, account = options.provider or settings.cluster, options.account or settings.cluster
         issuer = Issuer(options.version, provider, account, settings.currency, period.timezone)
-        asked = Asked(issuer, period, options.by == "hour", options.format, options.leave_out_unpriced)
+        asked = Asked(issuer, period, options.by == "hour", options.format, options.leave_out_unpriced, options.energy)
         done = export_focus(session, asked, options.out)
     print("\n".join(_said(done, asked, options.out)), file=sys.stderr)
     return OK

@@ -108,6 +108,7 @@ OWN: tuple[Column, ...] = (
     Column("x_BookStatus", "text", True, "provisional, open, closed or final: the least settled hour's"),
     Column("x_Cause", "text", True, "the ledger's cause"),
     Column("x_Class", "text", True, "useful, avoidable, overhead, spare or unknown"),
+    Column("x_EnergyKwh", "decimal", True, "what the GPUs drew by their own counters, with --energy; in no cost"),
     Column("x_GpuMilliseconds", "decimal", True, "the ledger's GPU time, exactly"),
     Column("x_Holder", "text", True, "team, unmapped (a run of no known team) or nobody"),
     Column("x_Node", "text", True, "the node"),

@@ -12,19 +12,24 @@ from analyzer.focus.exact import MILLIONTHS, scaled
 from analyzer.focus.issuer import Issuer
 from analyzer.focus.rows import Around, Row, adjustment_row, hours_of, usage_rows
 from analyzer.focus.write import FileFormat, write
+from analyzer.notices.gathering import rolled_until
 from analyzer.period import Period
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is exported, how fine and as what. `leave_out_unpriced` leaves out GPU time that has no price."""
+    """What is exported, how fine and as what. `leave_out_unpriced` leaves out GPU time that has no price.
+
+    `energy` adds what the GPUs drew.
+    """
 
     issuer: Issuer
     period: Period
     hourly: bool = False
     form: FileFormat = "csv"
     leave_out_unpriced: bool = False
+    energy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,12 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
 
 def _rows(session: Session, asked: Asked, known: dict[int, str]) -> Iterator[Row]:
     where = places(session)
+    rolled = rolled_until(session, "gpu_samples") if asked.energy else None
     spans = hours(asked.period) if asked.hourly else days(asked.period)
     for start, end in spans:
         status = least_settled(known, start, end)
         if status is not None:
-            found = charges(session, start, end)
+            found = charges(session, start, end, rolled=rolled)
             priced = [charge for charge in found if charge.unit_micros is not None]
             yield from usage_rows(priced, Around(asked.issuer, where, status))
     for start, end in days(asked.period):

@@ -19,6 +19,7 @@ METHOD = "gpu-time"  # a node's cost is divided by GPU time; docs/focus.md says 
 CATEGORIES = {"on_demand": "Standard", "owned": "Standard", "spot": "Dynamic", "reserved": "Committed"}
 _COSTS = ("BilledCost", "EffectiveCost", "ContractedCost", "ListCost")
 NOTHING = Decimal(0)
+MILLIJOULES_PER_KWH = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,8 @@ def _split(charge: Charge, cost: Decimal) -> Row:
         "x_AvoidableCost": cost if klass == "avoidable" else NOTHING,
         "x_GpuMilliseconds": Decimal(charge.milliseconds),
     }
+    if charge.millijoules is not None:
+        row["x_EnergyKwh"] = scaled(charge.millijoules * 10**NANOS // MILLIJOULES_PER_KWH, NANOS)
     return row | ({"x_Cause": charge.cause} if charge.cause else {})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,8 @@ BATCH_ROWS = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
 # https://owasp.org/www-community/attacks/CSV_Injection
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_BLANKS = dict.fromkeys([*range(32), 0x7F, 0x85, 0x2028, 0x2029], " ")
 _TYPES = {
     "text": pa.string(),
     "json": pa.string(),
@@ -47,16 +49,18 @@ def write(
         return count
 
 
+@lru_cache(maxsize=8192)
 def safe_cell(text: str) -> str:
     """Return a text as a CSV cell may hold it: no formula, and in one line.
 
     What would be taken for a formula gets an apostrophe before it; control characters become blanks. Nothing else is
     changed: quotes and commas are the CSV writer's, and markup is text in a CSV.
     """
-    plain = "".join(" " if ord(letter) < 32 or letter in "\x7f\x85\u2028\u2029" else letter for letter in text)
-    return f"'{plain}" if text.lstrip(" ").startswith(_FORMULA) else plain
+    plain = text.translate(_BLANKS)
+    return f"'{plain}" if plain.lstrip().startswith(_FORMULA) else plain
 
 
+@lru_cache(maxsize=1024)
 def moment_text(instant: int) -> str:
     """Return microseconds UTC as FOCUS writes a time: 2026-11-01T00:00:00Z."""
     return f"{_EPOCH + timedelta(microseconds=instant):%Y-%m-%dT%H:%M:%SZ}"

@@ -163,6 +163,25 @@ def test_what_nobody_held_of_a_reservation_is_its_unused_part(tmp_path: Path) ->
     assert {row["x_PurchaseOption"] for row in rows if row["CommitmentDiscountId"]} == {"reserved"}
 
 
+def test_energy_is_beside_the_bill(tmp_path: Path) -> None:
+    """A GPU's joules are divided by time over what its hour was booked to, and change no cost; unknown is not 0."""
+    books = Books()
+    books.gpu_hour([("r/1", "productive", "compute", 2_700_000), ("r/1", "held_idle", "abandoned", 900_000)])
+    books.gpu_hour(FREE, gpu="GPU-2")
+    columns = ("node", "gpu_uuid", "started_at", "ended_at", "energy_joules", "batch")
+    samples = [("n1", "GPU-1", NOVEMBER + half * HOUR // 2, NOVEMBER + HOUR, 720_000.0, 1) for half in range(2)]
+    with books.session() as session:
+        session.load("gpu_samples", columns, samples)
+    rows, done = exported(books, tmp_path, energy=True)
+    assert {row["x_State"]: row["x_EnergyKwh"] for row in rows} == {
+        "productive": "0.3",
+        "held_idle": "0.1",
+        "unallocated": "",
+    }
+    assert total(rows, "EffectiveCost") == done.cost_micros
+    assert {row["x_EnergyKwh"] for row in exported(books, tmp_path)[0]} == {""}
+
+
 def test_what_nobody_held_is_no_teams(tmp_path: Path) -> None:
     """Spare capacity is never smeared over teams, and a run of no known team says so."""
     rows, _ = exported(small(), tmp_path)
@@ -197,7 +216,7 @@ def test_a_team_that_is_a_formula_stays_text(tmp_path: Path) -> None:
 def test_no_cell_is_a_formula(text: str) -> None:
     """Whatever the text, a cell neither begins as a formula does nor breaks its line."""
     cell = safe_cell(text)
-    assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+    assert not cell.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠"))
     assert len(cell.splitlines()) <= 1
 
 

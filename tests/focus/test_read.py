@@ -19,7 +19,7 @@ def test_a_line_is_read_as_it_is_written(tmp_path: Path) -> None:
     (line,) = read_focus(invoice(tmp_path / "i.csv", {"EffectiveCost": "62.400000000000000001", "BilledCost": "1e-9"}))
     assert (line.effective, line.billed) == (Decimal("62.400000000000000001"), Decimal("0.000000001"))
     assert (line.start, line.end, line.provider) == (NOVEMBER, NOVEMBER + DAY, "AWS")
-    assert (line.unit_price, line.quantity, line.unit) == (Decimal("20.80"), 3, "Hours")
+    assert (line.unit_price, line.quantity, line.unit) == (Decimal("20.80"), Decimal(3), "Hours")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -38,7 +38,7 @@ def test_a_parquet_of_floats_is_read_to_their_shortest_decimal(tmp_path: Path) -
     line = {name: [value] for name, value in LINE.items()} | {"EffectiveCost": [0.1], "BilledCost": [2.0]}
     pq.write_table(pa.table(line), tmp_path / "i.parquet")
     (found,) = read_focus(tmp_path / "i.parquet")
-    assert (found.effective, found.billed) == (Decimal("0.1"), 2)
+    assert (found.effective, found.billed) == (Decimal("0.1"), Decimal(2))
 
 
 @pytest.mark.parametrize(
