@@ -72,7 +72,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("prices costs", "analyzer.pricing.beside.cli:costs", "energy, carbon, network and storage of a period"),
         Command("prices import", "analyzer.pricing.importing.cli:bring", "a catalogue's rows as a price file"),
         Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
-        Command("prices reconcile", "analyzer.reconcile.cli:prices_reconcile", "the ledger against an invoice in FOCUS"),
         Command(
             "prices reconcile", "analyzer.reconcile.cli:prices_reconcile", "the ledger against an invoice in FOCUS"
         ),
