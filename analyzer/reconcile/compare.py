@@ -141,15 +141,15 @@ def _not_comparable(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[
     expected = (min(end, side.day + DAY_US) - max(start, side.day)) // (DAY_US // HOURS_OF_DAY)
     if foreign:
         return Reason("currency", "the invoice is in another currency")
+    booked = side.booked
+    if not side.is_billed_at_all and booked is not None and booked.owned_ms == booked.milliseconds:
+        return Reason("owned", "owned: nobody bills it")
     if hours < expected and not side.equal:
         return Reason("not_booked", f"the ledger has {hours} of {expected} hours of this day")
     if side.billed is None and bill.last is not None and side.day > bill.last:
         return Reason("invoice_ends", "the invoice ends before")
     if side.billed is None and bill.first is not None and side.day < bill.first:
         return Reason("invoice_begins", "the invoice begins later")
-    booked = side.booked
-    if not side.is_billed_at_all and booked is not None and booked.owned_ms == booked.milliseconds:
-        return Reason("owned", "owned: nobody bills it")
     return None
 
 

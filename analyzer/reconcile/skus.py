@@ -55,7 +55,7 @@ class SkuMap:
     """Says which GPU kind a line is about: the site's rules first, then names of the ledger, then known instances."""
 
     rules: tuple[Rule, ...]
-    ledger_skus: frozenset[str]
+    kinds: frozenset[str]
     instances: Mapping[str, tuple[str, int] | None]
 
     @classmethod
@@ -65,7 +65,9 @@ class SkuMap:
         Raises:
             ConfigError: the file cannot be read, or a row of it is wrong.
         """
-        return cls(() if path is None else read_rules(path), frozenset(ledger_skus), known_instances())
+        instances = known_instances()
+        kinds = {kind[0] for kind in instances.values() if kind is not None}
+        return cls(() if path is None else read_rules(path), frozenset({*ledger_skus, *kinds}), instances)
 
     def kind(self, line: Line) -> Kind | None:
         """Return the GPU kind of a line, or None where it is about no GPU that is known."""
@@ -76,7 +78,7 @@ class SkuMap:
             pattern = rule.match.casefold()
             if any(fnmatchcase(text, pattern) for text in (*words, *map(str.casefold, texts))):
                 return Kind(rule.sku, rule.gpus, rule.option or option)
-        if (named := line.texts.get("SkuId")) in self.ledger_skus and named is not None:
+        if (named := line.texts.get("SkuId")) in self.kinds and named is not None:
             return Kind(named, line.gpu_count or 1, option)
         found = {self.instances[word] for word in words if word in self.instances}
         if len(found) == 1 and (instance := found.pop()) is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 
 from analyzer.pricing.money import dollars
-from analyzer.reconcile.bill import DAY_US, Bill
+from analyzer.reconcile.bill import Bill
 from analyzer.reconcile.compare import Comparison, Difference
 
 CENT = 10_000
@@ -47,32 +47,48 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = SHOWN
         "",
         f"  {answer(compared)}",
     ]
-    apart = [each for each in compared.differences if abs(each.micros) >= CENT or not each.counts]
-    lines += ["", *_table(apart, top)] if apart else []
-    same = len(compared.differences) - len(apart)
+    apart = [each for each in compared.counted if abs(each.micros) >= CENT]
+    lines += [*_table(apart, top), ""]
+    same = len(compared.counted) - len(apart)
     if same:
-        lines += ["", f"  {same} of {len(compared.differences)} kinds and days are equal to the cent."]
+        lines.append(f"  {same} of {len(compared.counted)} kinds and days are equal to the cent.")
     if compared.unseen_ms:
         hours = f"{compared.unseen_ms / 3.6e6:,.1f}"
         lines.append(f"  {hours} GPU-hours are owned, and no agent ever saw these GPUs.")
+    lines += _not_counted(each for each in compared.differences if not each.counts)
     return "\n".join([*lines, *_others(bill, compared.currency, top)]) + "\n"
 
 
 def _table(apart: list[Difference], top: int) -> list[str]:
-    lines = [f"{'WHERE THEY DIFFER':<38}{'ledger':>13}{'invoice':>13}{'difference':>13}"]
-    shown = sorted(apart, key=lambda each: (not each.counts, -abs(each.micros), each.day, each.sku))[:top]
+    if not apart:
+        return []
+    lines = ["", f"{'WHERE THEY DIFFER':<38}{'ledger':>13}{'invoice':>13}{'difference':>13}"]
+    shown = sorted(apart, key=lambda each: (-abs(each.micros), each.day, each.sku))[:top]
     for each in shown:
-        head = f"  {day_of(each.day)}  {each.sku[:24]:<24}"
-        lines.append(
-            f"{head}{dollars_of(each.ledger_micros):>13}{dollars_of(each.invoice_micros):>13}"
-            f"{dollars_of(each.micros):>13}"
-        )
+        lines.append(_row(f"{day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros))
         lines += [f"    {_amount(reason.micros)}{reason.words}" for reason in each.reasons]
-        if not each.counts:
-            lines[-1] += " (not counted)"
     if len(apart) > len(shown):
         lines.append(f"  and {len(apart) - len(shown)} more: --top {len(apart)}")
     return lines
+
+
+def _not_counted(differences: Iterable[Difference]) -> list[str]:
+    """Return what cannot agree yet, one line a GPU kind and reason."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for each in differences:
+        found = sums.setdefault((each.sku, each.reasons[0].words), [0, 0, 0])
+        found[0] += 1
+        found[1] += each.ledger_micros
+        found[2] += each.invoice_micros
+    lines = ["", "NOT COUNTED"] if sums else []
+    for (sku, words), (count, ledger, invoice) in sums.items():
+        lines.append(_row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice))
+        lines.append(f"    {words}")
+    return lines
+
+
+def _row(head: str, ledger: int, invoice: int) -> str:
+    return f"  {head[:36]:<36}{dollars_of(ledger):>13}{dollars_of(invoice):>13}{dollars_of(invoice - ledger):>13}"
 
 
 def _amount(micros: int | None) -> str:
@@ -101,8 +117,3 @@ def dollars_of(micros: int) -> str:
     cents = (abs(micros) + CENT // 2) // CENT
     text = dollars(cents * CENT)
     return f"-{text}" if micros < 0 and cents else text
-
-
-def days_in(start: int, end: int) -> range:
-    """Return the first microseconds of the UTC days that a span touches."""
-    return range(start // DAY_US * DAY_US, end, DAY_US)

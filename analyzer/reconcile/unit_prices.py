@@ -16,6 +16,7 @@ from analyzer.reconcile.bill import DAY_US, HOUR_UNITS
 from analyzer.reconcile.skus import SkuMap
 
 MICROS = Decimal(1_000_000)
+SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
 ROUNDED = "; rounded to a millionth"
 MEAN = "; the day's mean of several prices"
 
@@ -103,14 +104,14 @@ def _row(sku: str, option: str | None, micros: int, span: tuple[int, int | None]
 
 
 def _of_day(day: _Day) -> tuple[int, str]:
+    """Return the price of a day in millionths, and what its source must say: that it was rounded, or is a mean."""
     hours = sum(day.paid.values(), Decimal(0))
-    exact = sum((price * taken for price, taken in day.paid.items()), Decimal(0)) / hours * MICROS
-    micros = int(exact.to_integral_value(ROUND_HALF_UP))
-    distinct = {int((price * MICROS).to_integral_value(ROUND_HALF_UP)) for price in day.paid}
-    if len(distinct) == 1:
-        (only,) = distinct
-        return only, "" if all(price * MICROS == only for price in day.paid) else ROUNDED
-    return micros, MEAN
+    mean = sum((price * taken for price, taken in day.paid.items()), Decimal(0)) / hours
+    micros = int((mean * MICROS).to_integral_value(ROUND_HALF_UP))
+    if len(day.paid) == 1:
+        return micros, "" if mean * MICROS == micros else ROUNDED
+    apart = sum((abs(price - mean) * taken for price, taken in day.paid.items()), Decimal(0)) / hours
+    return micros, ROUNDED if apart * SAME_PRICE <= mean else MEAN
 
 
 def price_file(prices: UnitPrices) -> str:
