@@ -21,7 +21,7 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.focus.read import Line
 from analyzer.pricing.list_prices import LIST_PRICES, canonical_sku
-from analyzer.pricing.site import PURCHASE_OPTIONS
+from analyzer.pricing.options import PURCHASE_OPTIONS
 from analyzer.toml_entry import read_toml
 
 _KEYS = ("match", "sku", "gpus", "purchase_option")

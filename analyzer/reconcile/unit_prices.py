@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
 from analyzer.focus.read import Line
-from analyzer.pricing.site import ANY, PriceRow
+from analyzer.pricing.options import ANY
+from analyzer.pricing.site import PriceRow
 from analyzer.reconcile.bill import DAY_US, HOUR_UNITS
 from analyzer.reconcile.skus import SkuMap
 

@@ -10,7 +10,7 @@ import pytest
 from analyzer.errors import ConfigError
 from analyzer.focus.cli import csv, focus
 from analyzer.focus.read import read_focus
-from analyzer.pricing.site import priced
+from analyzer.pricing.site import PriceRow, priced
 from analyzer.reconcile.cli import import_focus, prices_reconcile
 from analyzer.reconcile.skus import SkuMap
 from analyzer.reconcile.unit_prices import price_file, unit_prices
@@ -72,8 +72,9 @@ def test_the_prices_of_a_bill_are_a_price_file(tmp_path: Path, capsys: pytest.Ca
     """What is printed is read by the price book as it stands: kinds, options, dates and source."""
     path = invoice(tmp_path / "i.csv", {}, COMMITTED, SECOND_DAY | {"ContractedUnitPrice": "24"})
     assert import_focus([str(path), "--as-of", "2026-11-03"]) == 0
-    currency, rows = priced("prices", capsys.readouterr().out.encode())
-    assert currency == "USD"
+    found = priced("prices", capsys.readouterr().out.encode())
+    assert found.currency == "USD"
+    rows = [row for row in found.rows if isinstance(row, PriceRow)]
     assert [(row.sku, row.purchase_option, row.micros_per_gpu_hour, row.starts_at, row.ends_at) for row in rows] == [
         ("H100-80GB", "on_demand", 2_600_000, NOVEMBER, NOVEMBER + DAY),
         ("H100-80GB", "on_demand", 3_000_000, NOVEMBER + DAY, None),
