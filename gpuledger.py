@@ -72,6 +72,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("prices costs", "analyzer.pricing.beside.cli:costs", "energy, carbon, network and storage of a period"),
         Command("prices import", "analyzer.pricing.importing.cli:bring", "a catalogue's rows as a price file"),
         Command("budgets", "analyzer.cli:budgets", "what teams may spend a month, and where the month will end"),
+        Command(
+            "prices reconcile", "analyzer.reconcile.cli:prices_reconcile", "the ledger against an invoice in FOCUS"
+        ),
+        Command(
+            "prices import focus",
+            "analyzer.reconcile.cli:import_focus",
+            "what a bill in FOCUS says a GPU-hour costs",
+        ),
+        Command("export focus", "analyzer.focus.cli:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
+        Command("export csv", "analyzer.focus.cli:csv", "the ledger's rows by day, team, run and state"),
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
     "ask for more": (
@@ -118,7 +128,8 @@ def overview() -> str:
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the world failed."""
     arguments = sys.argv[1:] if argv is None else argv
-    words = 2 if " ".join(arguments[:2]) in commands else 1  # doctor agent needs less installed than doctor
+    # The longest name counts: doctor agent needs less installed than doctor.
+    words = next((count for count in (3, 2) if " ".join(arguments[:count]) in commands), 1)
     name = " ".join(arguments[:words]) or "--help"
     if name in ("-h", "--help", "help"):
         print(overview())

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
 
-# Facts of the site that belong to no team: where hosts stand, which hours there are.
-_PUBLIC = frozenset({"inventory", "ledger_hours", "analysis"})
+# Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.
+_PUBLIC = frozenset({"inventory", "ledger_hours", "analysis", "invoice_matches"})
 _RUN_COLUMNS = {"not_evaluated": "subject"}  # others name their run `run_id`, or are of none
 
 

@@ -4,6 +4,7 @@ from datetime import date
 
 from analyzer.mail.content import Extras, Month, Section, Table
 from analyzer.period import local
+from analyzer.reconcile.kept import match_words
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
 from analyzer.report.savings_text import came_words, predicted_words
@@ -160,7 +161,8 @@ def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> li
     if oldest_price is not None:
         days = (report.period.last_day - oldest_price).days
         age = f", its oldest price of {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
-    return [f"Prices: book {books}{age}; {extras.invoice or 'not yet matched with an invoice'}.", *words]
+    matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not yet matched with an invoice")
+    return [f"Prices: book {books}{age}; {matched}.", *words]
 
 
 def _not_judged(report: WeekReport) -> list[str]:

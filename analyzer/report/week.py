@@ -9,6 +9,7 @@ from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
+from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
@@ -35,6 +36,7 @@ class WeekReport:
     corrections: tuple[Entry, ...]
     record: Record | None = None
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
+    invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
 
     @property
     def avoidable(self) -> Breakdown:
@@ -72,6 +74,7 @@ def week_report(
         coverage.not_judged(session, period),
         coverage.corrections(session, period),
         record_of(judgements(session)),
+        invoice=last_match(session, period),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
+from analyzer.reconcile.kept import match_words
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
@@ -88,7 +89,8 @@ def prices_words(report: WeekReport) -> str:
     bought = ", ".join(sorted(option.replace("_", " ") for option in options))
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
     known = f"{bought or 'option unknown'}; price book {versions}" if versions else "none known"
-    return "; ".join([known, *unpriced_words(report.breakdown, report.currency)])
+    invoice = [match_words(report.invoice)] if versions else []
+    return "; ".join([known, *unpriced_words(report.breakdown, report.currency), *invoice])
 
 
 def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:

@@ -41,8 +41,8 @@ DATED: dict[str, str | None] = {
 }
 # Small tables that are made whole by each pass: replaced where they differ.
 WHOLE = ("finding_book",)
-# What people said, what was recommended, and what the rules were, by its key: rows are only ever added, so that neither
-# side loses what the other has.
+# What people said, what was recommended, what the rules were and which invoices matched, by its key: rows are only ever
+# added, so that neither side loses what the other has.
 SAID = {
     "finding_judgements": "judgement_id",
     "finding_mutes": "mute_id",
@@ -51,6 +51,7 @@ SAID = {
     "recommendation_turns": "turn",
     "recommendation_applied": "recommendation_id",
     "recommendation_words": "word_id",
+    "invoice_matches": "match_id",
 }
 _MIRRORED = (*DATED, *WHOLE, *SAID)
 DAY_US = 86_400_000_000

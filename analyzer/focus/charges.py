@@ -1,0 +1,172 @@
+"""Read the ledger as charges: SQL counts one charge period at a time, so that memory holds a day of one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from analyzer.period import HOUR, Period, local, micros
+from analyzer.report.coverage import STATUSES
+from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one holder took of one node's GPUs of one kind and price, in one state, in one charge period.
+
+    `unit_micros` is the price of a GPU-hour; it and `cost_micros` are None where no price is known. `run_id` is None
+    where nobody held, `team` for runs that map to none, `millijoules` (the GPUs' own) where they were not asked for or
+    are not known. Of an adjustment the amounts are differences, `reason` says why, and there is no unit price.
+    """
+
+    start: int
+    end: int
+    node: str
+    sku: str | None
+    purchase_option: str | None
+    unit_micros: int | None
+    run_id: str | None
+    state: str
+    cause: str | None
+    milliseconds: int
+    cost_micros: int | None
+    name: str | None = None
+    team: str | None = None
+    cost_centre: str | None = None
+    project: str | None = None
+    queue: str | None = None
+    stage: str | None = None
+    millijoules: int | None = None
+    recorded_at: int | None = None
+    reason: str | None = None
+
+    @property
+    def origin(self) -> tuple[object, ...]:
+        """What was divided between holders: one node's GPUs of one kind and price, in one charge period."""
+        return self.start, self.node, self.sku, self.purchase_option, self.unit_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node is, as far as its inventory says."""
+
+    node_group: str | None = None
+    region: str | None = None
+    zone: str | None = None
+
+
+_RUN = "any_value(r.name), any_value(r.team), any_value(r.cost_centre), any_value(r.project), any_value(r.queue)"
+# A price holds for whole hours: it is what a GPU cost that was owned for the whole of one. Of a GPU that was not, it is
+# what its neighbours cost, else what its own cost makes of it.
+_CHARGES = """
+WITH owned AS (
+    SELECT hour, gpu_uuid, node, sku, purchase_option,
+        sum(milliseconds)::HUGEINT AS ms, sum(cost_micros)::HUGEINT AS cost
+    FROM ledger WHERE hour >= $start AND hour < $end GROUP BY ALL
+), unit AS (
+    SELECT hour, gpu_uuid, node, sku, purchase_option, coalesce(
+        max(cost) FILTER (ms = 3600000) OVER (PARTITION BY hour, node, sku, purchase_option),
+        (cost * 3600000 + ms // 2) // nullif(ms, 0)
+    ) AS unit_micros, ms FROM owned
+), drawn AS ({drawn})
+SELECT l.node, l.sku, l.purchase_option, CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
+    l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run}, any_value(r.stage),
+    sum(d.millijoules * l.milliseconds // nullif(u.ms, 0))
+FROM ledger l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
+    AND u.sku IS NOT DISTINCT FROM l.sku AND u.purchase_option IS NOT DISTINCT FROM l.purchase_option
+LEFT JOIN runs r ON r.run_id = l.run_id
+LEFT JOIN drawn d ON d.hour = l.hour AND d.gpu_uuid = l.gpu_uuid
+WHERE l.hour >= $start AND l.hour < $end
+GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause
+ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause
+"""
+# Joules of each GPU and hour, in whole millijoules, so that no order of a sum changes them.
+_DRAWN = """
+    SELECT started_at // 3600000000 * 3600000000 AS hour, gpu_uuid,
+        sum(round(energy_joules * 1000)::HUGEINT) AS millijoules
+    FROM {table} WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL GROUP BY ALL
+"""
+_NOTHING_DRAWN = "SELECT NULL::BIGINT AS hour, NULL::VARCHAR AS gpu_uuid, NULL::HUGEINT AS millijoules WHERE false"
+_ADJUSTED = f"""
+SELECT a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, sum(a.milliseconds), sum(a.cost_micros),
+    {_RUN}, any_value(r.stage), a.recorded_at, a.reason
+FROM adjustments a LEFT JOIN runs r ON r.run_id = a.run_id
+WHERE a.recorded_at >= $start AND a.recorded_at < $end
+GROUP BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, a.reason
+ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS LAST, a.state, a.cause, a.reason
+"""
+
+
+def charges(session: Session, start: int, end: int, *, rolled: int | None = None) -> list[Charge]:
+    """Return the charges of one charge period, those of one origin side by side.
+
+    `rolled` asks for what the GPUs drew as well, divided by time over what a GPU's hour was booked to: from the tier of
+    hours for periods that end by it, else from the samples.
+    """
+    drawn = _NOTHING_DRAWN
+    if rolled is not None:
+        drawn = _DRAWN.format(table="gpu_hours" if end <= rolled else "gpu_samples")
+    rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn), {"start": start, "end": end})
+    return [Charge(start, end, *row) for row in rows]
+
+
+def adjustments(session: Session, start: int, end: int) -> list[Charge]:
+    """Return what was learned in a span about hours that had closed: each dated when it was learned."""
+    rows = session.rows(_ADJUSTED, {"start": start, "end": end})
+    return [_adjusted(*row) for row in rows]
+
+
+def _adjusted(hour: int, node: str, sku: str | None, option: str | None, *row: Any) -> Charge:  # noqa: ANN401 - a row
+    *what, recorded_at, reason = row
+    charge = Charge(hour, hour + HOUR, node, sku, option, None, *what)
+    return replace(charge, recorded_at=recorded_at, reason=reason)
+
+
+def places(session: Session) -> dict[str, Place]:
+    """Return where each node is, by the newest word of its inventory."""
+    rows = session.rows(
+        "SELECT node, arg_max(node_group, started_at), arg_max(region, started_at), arg_max(zone, started_at) "
+        "FROM inventory GROUP BY node"
+    )
+    return {node: Place(*where) for node, *where in rows}
+
+
+def statuses(session: Session, period: Period) -> dict[int, str]:
+    """Return how settled each hour of a period is."""
+    return dict(
+        session.rows("SELECT hour, status FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end])
+    )
+
+
+def least_settled(known: dict[int, str], start: int, end: int) -> str | None:
+    """Return the status of the least settled hour of a span; None where none is known."""
+    found = (known[hour] for hour in range(start, end, HOUR) if hour in known)
+    return min(found, key=STATUSES.index, default=None)
+
+
+def days(period: Period) -> Iterator[tuple[int, int]]:
+    """Yield the days of a period by its clock, the first and the last cut to it."""
+    first = period.first_day
+    count = (period.last_day - first).days + 1
+    edges = [_midnight(first + timedelta(days=number), period.timezone) for number in range(count + 1)]
+    for start, end in pairwise(edges):
+        yield max(start, period.start), min(end, period.end)
+
+
+def hours(period: Period) -> Iterator[tuple[int, int]]:
+    """Yield the hours of a period."""
+    for start in range(period.start, period.end, HOUR):
+        yield start, start + HOUR
+
+
+def month_of(instant: int, timezone: str) -> tuple[int, int]:
+    """Return the first microsecond of the month that an instant lies in, and of the next, by a site's clock."""
+    day = local(instant, timezone).date()
+    after = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    return _midnight(day.replace(day=1), timezone), _midnight(after, timezone)
+
+
+def _midnight(day: date, timezone: str) -> int:
+    return micros(datetime.combine(day, time(), tzinfo=ZoneInfo(timezone)))

@@ -1,0 +1,39 @@
+"""Decimals that are exact as printed: amounts are integers until they are written."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+MILLIONTHS, NANOS = 6, 9
+MS_PER_HOUR = 3_600_000
+RATIO_DIGITS = 12  # a millisecond of a host of 16 GPUs is 7e-10 of its day
+
+
+def scaled(units: int, digits: int) -> Decimal:
+    """Return an integer of units of 10^-digits as the decimal that it is."""
+    return Decimal(f"{units}E-{digits}")
+
+
+def text_of(value: Decimal) -> str:
+    """Return a decimal in digits, without exponent and without zeros at its end."""
+    text = format(value, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def shares(parts: Sequence[int], whole: int, units: int) -> Iterator[int]:
+    """Yield for each part its share of `units`, rounded so that the shares of all parts of `whole` sum to the units.
+
+    What is rounded is where each part ends, not its length: ends telescope. A part is then off by less than one unit.
+    `whole` must be more than 0.
+    """
+    ended = given = 0
+    for part in parts:
+        ended += part
+        until = ended * units // whole
+        yield until - given
+        given = until
+
+
+def nano_hours(milliseconds: Sequence[int]) -> list[int]:
+    """Return GPU milliseconds as billionths of hours that sum to those of their sum, rounded down."""
+    return list(shares(milliseconds, MS_PER_HOUR, 10**NANOS))

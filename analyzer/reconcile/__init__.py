@@ -1,0 +1,1 @@
+"""The ledger against an invoice: what differs, where, and why as far as it can be told."""

@@ -1,0 +1,138 @@
+"""`gpuledger prices reconcile` and `gpuledger prices import focus`: what bills in FOCUS say."""
+
+import argparse
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from time import time_ns
+
+from analyzer.casebook.by_command import who
+from analyzer.config import Settings
+from analyzer.errors import ConfigError
+from analyzer.focus.read import is_own, read_focus
+from analyzer.period import Calendar
+from analyzer.reconcile.bill import Bill
+from analyzer.reconcile.compare import Comparison
+from analyzer.reconcile.kept import keep
+from analyzer.reconcile.reconcile import Asked, reconcile
+from analyzer.reconcile.skus import SkuMap
+from analyzer.reconcile.text import SHOWN, label_of, reconcile_text
+from analyzer.reconcile.unit_prices import price_file, unit_prices
+from analyzer.report.as_json import as_json
+from analyzer.report.coverage import newest_hour_end
+from collector.config import load
+from collector.store.books import mirror_findings
+from collector.store.database import Store
+
+OK, DIFFERS = 0, 1
+
+
+def prices_reconcile(argv: list[str]) -> int:
+    """Hold an invoice in FOCUS (1.0 to 1.4, CSV or Parquet) against the ledger, by GPU kind and UTC day.
+
+    What came of it is kept, and reports say it: "invoice matched within 0.4 %". Exit code 1 where they do not match.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger prices reconcile", description=prices_reconcile.__doc__)
+    parser.add_argument(
+        "--invoice", type=Path, required=True, metavar="FILE", help="the invoice: FOCUS, CSV or Parquet"
+    )
+    parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
+    parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
+    parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
+    parser.add_argument("--dry-run", action="store_true", help="only show it; a server may have the store")
+    parser.add_argument("--top", type=int, default=SHOWN, metavar="N", help="at most so many rows")
+    parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    path = options.store or load(options.config, os.environ).store
+    settings = Settings.read(options.config) if options.config else Settings.beside(path)
+    compared, bill = _on_store(path, settings, options)
+    if options.json:
+        sys.stdout.write(as_json("reconcile", _data(compared, bill, options.invoice)))
+    else:
+        sys.stdout.write(reconcile_text(compared, bill, options.invoice.name, options.top))
+    return OK if compared.matched else DIFFERS
+
+
+def _on_store(path: Path, settings: Settings, options: argparse.Namespace) -> tuple[Comparison, Bill]:
+    with Store.open(path, read_only=options.dry_run) as store:
+        with store.session() as session:
+            start = end = None
+            if options.since is not None or options.until is not None:
+                span = Calendar("UTC").span(options.since, options.until, newest_hour_end(session) or 0)
+                start, end = span.start, span.end
+            compared, bill = reconcile(session, Asked(options.invoice, options.map, settings.currency, start, end))
+            if not options.dry_run:
+                told = options.invoice, who(), time_ns() // 1000
+                keep(session, compared, bill, label_of(compared.start, compared.end), told)
+        if not options.dry_run:
+            mirror_findings(store)
+    return compared, bill
+
+
+def _data(compared: Comparison, bill: Bill, invoice: Path) -> dict[str, object]:
+    return {
+        "invoice": invoice.name,
+        "currency": compared.currency,
+        "foreign_currencies": compared.foreign,
+        "start": compared.start,
+        "end": compared.end,
+        "matched": compared.matched,
+        "apart_permille": compared.permille,
+        "ledger_micros": compared.ledger_micros,
+        "invoice_micros": compared.invoice_micros,
+        "apart_micros": compared.apart_micros,
+        "differences": [{**asdict(each), "micros": each.micros} for each in compared.differences],
+        "not_compared": [asdict(other) for other in bill.others.values()],
+    }
+
+
+def import_focus(argv: list[str]) -> int:
+    """Write what a bill in FOCUS says a GPU-hour costs as a price file, to look over and to copy from.
+
+    Nothing is merged into the site's file. Rows stand for what was billed: by GPU kind, purchase option and time.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger prices import focus", description=import_focus.__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the bill: FOCUS 1.0 to 1.4, CSV or Parquet")
+    parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
+    parser.add_argument("--as-of", type=_day, metavar="DAY", help="when the bill was made (default: today)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write a new file (default: to standard output)")
+    options = parser.parse_args(argv)
+    if is_own(options.file):
+        raise ConfigError(f"{options.file} is an export of gpuledger, and no bill: its prices are the ledger's own")
+    as_of = options.as_of or datetime.now(UTC).date()
+    try:
+        found = unit_prices(read_focus(options.file), SkuMap.of((), options.map), f"bill {options.file.name}", as_of)
+    except ValueError as error:
+        raise ConfigError(f"{options.file}: {error}; a price file has one currency") from error
+    if found is None or not found.rows:
+        raise ConfigError(
+            f"{options.file} has no price of a GPU-hour: say which lines are GPUs with --map FILE (docs/focus.md)"
+        )
+    if found.left_out:
+        print(f"left out: {found.left_out:,} lines of GPUs that name no hours", file=sys.stderr)
+    _write(price_file(found), options.out)
+    return 0
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigError(f"{out} is there already, and is not written over; name a new file") from error
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-01") from error

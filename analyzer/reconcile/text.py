@@ -1,0 +1,119 @@
+"""A reconciliation as text: the answer first, then every kind and day that differs, with its reason."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+
+from analyzer.pricing.money import dollars
+from analyzer.reconcile.bill import Bill
+from analyzer.reconcile.compare import Comparison, Difference
+
+CENT = 10_000
+SHOWN = 40
+
+
+def label_of(start: int, end: int) -> str:
+    """Return what a span of UTC days is called: a month by its name, a day by its date, else from and to."""
+    first, after = day_of(start), day_of(end)
+    following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+    if first.day == 1 and after == following:
+        return f"{first:%Y-%m}"
+    last = day_of(end - 1)
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def day_of(instant: int) -> date:
+    """Return the UTC day of an instant."""
+    return datetime.fromtimestamp(instant // 1_000_000, UTC).date()
+
+
+def answer(compared: Comparison) -> str:
+    """Return the one sentence: matched within how much, or why not yet."""
+    if compared.foreign:
+        others = ", ".join(compared.foreign)
+        return f"Not yet matched: the invoice is in {others}, the ledger in {compared.currency}."
+    if compared.permille is None:
+        return "Not yet matched: there is nothing to compare."
+    share = f"{compared.permille // 10}.{compared.permille % 10} %"
+    sums = f"{dollars_of(compared.ledger_micros)} in the ledger, {dollars_of(compared.invoice_micros)} on the invoice"
+    if compared.matched:
+        return f"Matched within {share}: {sums}."
+    return f"Not matched: {share} apart; {sums}."
+
+
+def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = SHOWN) -> str:
+    """Return the whole answer; amounts are in the ledger's currency, days in UTC."""
+    lines = [
+        f"invoice {name}   {label_of(compared.start, compared.end)} UTC, {compared.currency}",
+        "",
+        f"  {answer(compared)}",
+    ]
+    apart = [each for each in compared.counted if abs(each.micros) >= CENT]
+    lines += [*_table(apart, top), ""]
+    same = len(compared.counted) - len(apart)
+    if same:
+        lines.append(f"  {same} of {len(compared.counted)} kinds and days are equal to the cent.")
+    if compared.unseen_ms:
+        hours = f"{compared.unseen_ms / 3.6e6:,.1f}"
+        lines.append(f"  {hours} GPU-hours are owned, and no agent ever saw these GPUs.")
+    lines += _not_counted(each for each in compared.differences if not each.counts)
+    return "\n".join([*lines, *_others(bill, compared.currency, top)]) + "\n"
+
+
+def _table(apart: list[Difference], top: int) -> list[str]:
+    if not apart:
+        return []
+    lines = ["", f"{'WHERE THEY DIFFER':<38}{'ledger':>13}{'invoice':>13}{'difference':>13}"]
+    shown = sorted(apart, key=lambda each: (-abs(each.micros), each.day, each.sku))[:top]
+    for each in shown:
+        lines.append(_row(f"{day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros))
+        lines += [f"    {_amount(reason.micros)}{reason.words}" for reason in each.reasons]
+    if len(apart) > len(shown):
+        lines.append(f"  and {len(apart) - len(shown)} more: --top {len(apart)}")
+    return lines
+
+
+def _not_counted(differences: Iterable[Difference]) -> list[str]:
+    """Return what cannot agree yet, one line a GPU kind and reason."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for each in differences:
+        found = sums.setdefault((each.sku, each.reasons[0].words), [0, 0, 0])
+        found[0] += 1
+        found[1] += each.ledger_micros
+        found[2] += each.invoice_micros
+    lines = ["", "NOT COUNTED"] if sums else []
+    for (sku, words), (count, ledger, invoice) in sums.items():
+        lines.append(_row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice))
+        lines.append(f"    {words}")
+    return lines
+
+
+def _row(head: str, ledger: int, invoice: int) -> str:
+    return f"  {head[:36]:<36}{dollars_of(ledger):>13}{dollars_of(invoice):>13}{dollars_of(invoice - ledger):>13}"
+
+
+def _amount(micros: int | None) -> str:
+    return "" if micros is None else f"{dollars_of(micros)}: "
+
+
+def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
+    others = sorted(bill.others.values(), key=lambda other: -abs(other.nanos))
+    if not others:
+        return []
+    total = sum(other.nanos for other in others) // 1000
+    lines = ["", f"NOT COMPARED: {len(others)} kinds of lines, {currency} {dollars_of(total)}"]
+    for other in others[:top]:
+        times = "1 line" if other.lines == 1 else f"{other.lines:,} lines"
+        name = "".join(letter if letter.isprintable() else " " for letter in other.name)
+        lines.append(f"  {dollars_of(other.nanos // 1000):>13}  {other.why}: {name}, {times}")
+    if len(others) > top:
+        lines.append(f"  and {len(others) - top} more kinds")
+    if any(other.why == "no GPU that is known" for other in others):
+        lines.append("  Are GPUs among them? Say which in a mapping file: --map FILE (docs/focus.md).")
+    return lines
+
+
+def dollars_of(micros: int) -> str:
+    """Return an amount to the cent, with its sign."""
+    cents = (abs(micros) + CENT // 2) // CENT
+    text = dollars(cents * CENT)
+    return f"-{text}" if micros < 0 and cents else text

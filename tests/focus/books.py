@@ -1,0 +1,92 @@
+"""Ledgers for the export's tests: rows put straight into a store in memory, as the analyzer would book them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from collector.store.database import Store
+from collector.store.session import Session
+
+SECOND = 1_000_000
+HOUR = 3_600 * SECOND
+DAY = 24 * HOUR
+NOVEMBER = 1_793_491_200 * SECOND  # 2026-11-01 00:00 UTC
+MS_PER_HOUR = 3_600_000
+LEDGER = (
+    "hour", "gpu_uuid", "node", "sku", "purchase_option", "run_id", "attempt", "state", "cause", "shared",
+    "milliseconds", "cost_micros", "rules_version",
+)  # fmt: skip
+
+
+@dataclass
+class Books:
+    """A store with a ledger that the test writes."""
+
+    store: Store = field(default_factory=lambda: Store.open(None, memory_limit="300MB"))
+    hours: set[int] = field(default_factory=set)
+
+    def session(self) -> Session:
+        """Return a session on it."""
+        return self.store.session()
+
+    def gpu_hour(
+        self,
+        parts: Sequence[tuple[str | None, str, str | None, int]],
+        hour: int = NOVEMBER,
+        price: int | None = 2_600_000,
+        gpu: str = "GPU-1",
+        node: str = "n1",
+        sku: str | None = "H100-80GB",
+        option: str | None = "owned",
+    ) -> None:
+        """Book one GPU's hour: (run, state, cause, milliseconds) each; the price by largest remainder, as it is."""
+        whole = sum(part[3] for part in parts)
+        cost = None if price is None else (price * whole + MS_PER_HOUR // 2) // MS_PER_HOUR
+        costs = [None] * len(parts) if cost is None else _divided([part[3] for part in parts], cost)
+        rows = [
+            (hour, gpu, node, sku, option, run, 0, state, cause, False, ms, share, "test")
+            for (run, state, cause, ms), share in zip(parts, costs, strict=True)
+        ]
+        with self.session() as session:
+            session.load("ledger", LEDGER, rows)
+        self.hour(hour)
+
+    def hour(self, hour: int) -> None:
+        """Say that an hour has been analysed."""
+        if hour not in self.hours:
+            self.hours.add(hour)
+            columns = ("hour", "status", "input_digest", "rules_version")
+            with self.session() as session:
+                session.load("ledger_hours", columns, [(hour, "closed", "test", "test")])
+
+    def run(self, run_id: str, team: str | None = "team-a", name: str | None = "train") -> None:
+        """Say whose a run is."""
+        columns = ("run_id", "name", "team", "gpus", "nodes", "attempts")
+        with self.session() as session:
+            session.load("runs", columns, [(run_id, name, team, 1, 1, 1)])
+
+    def adjust(self, hour: int, recorded_at: int, state: str, cause: str, ms: int, cost: int | None) -> None:
+        """Write an adjustment of an hour that had closed."""
+        columns = (
+            "recorded_at", "hour", "gpu_uuid", "node", "sku", "purchase_option", "state", "cause", "shared",
+            "milliseconds", "cost_micros", "reason", "rules_version",
+        )  # fmt: skip
+        row = (
+            recorded_at, hour, "GPU-1", "n1", "H100-80GB", "owned", state, cause, False, ms, cost, "late", "test",
+        )  # fmt: skip
+        with self.session() as session:
+            session.load("adjustments", columns, [row])
+
+    def total(self) -> int:
+        """Return what the whole ledger cost, in millionths."""
+        with self.session() as session:
+            return int(session.row("SELECT coalesce(sum(cost_micros), 0) FROM ledger")[0])
+
+
+def _divided(parts: Sequence[int], cost: int) -> list[int]:
+    """Divide a cost by largest remainder."""
+    whole = sum(parts)
+    shares = [cost * part // whole for part in parts]
+    order = sorted(range(len(parts)), key=lambda place: (-(cost * parts[place] % whole), place))
+    for place in order[: cost - sum(shares)]:
+        shares[place] += 1
+    return shares
