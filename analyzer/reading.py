@@ -1,15 +1,11 @@
 """Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from time import time_ns
-from typing import Literal, get_args
 
 from analyzer.api.generation import ByGeneration
 from analyzer.argument.argue import argue
-from analyzer.budgets.month import MonthReport
-from analyzer.budgets.reading import read_month
-from analyzer.budgets.text import budgets_text
 from analyzer.casebook.case import Case, read_case
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
@@ -27,6 +23,7 @@ from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
 from analyzer.report.coverage import fleet, hours, newest_hour_end, unjudged
+from analyzer.report.economics import ECONOMICS, economics
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
@@ -43,88 +40,13 @@ from analyzer.report.savings_text import savings_text
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
-from analyzer.states import Confidence
+from analyzer.request import OF_ONE, Request
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
 from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
-
-What = Literal["week", "run", "traffic", "findings", "explain", "recommend", "show", "savings", "compare", "budgets"]
-Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
-OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One reading: what, of whom, of when, and how it is written."""
-
-    what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend
-    since: str | None = None
-    until: str | None = None
-    format: Format = "text"
-    width: int = 80
-    ascii: bool = False
-    top: int | None = None
-    everything: bool = False
-    traffic: bool = False  # of a run: the whole matrix
-    sure: str | None = None  # of findings: high, medium or low
-    unjudged: bool = False  # of findings: instead, the rules that lacked a signal
-    other: str | None = None  # of compare: the second run
-    at: str | None = None  # of compare: the moment, where the subject is a name
-
-    def query(self) -> dict[str, str]:
-        """Return it as the parameters of /v1/read."""
-        return {name: str(value) for name, value in asdict(self).items() if value not in (None, False)}
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Request":
-        """Return the request that the parameters of /v1/read make.
-
-        Raises:
-            ConfigError: a parameter is unknown or has a value that cannot be.
-        """
-        known = {each.name for each in fields(cls)}
-        if unknown := set(query) - known:
-            raise ConfigError(f"there is no parameter {min(unknown)!r}; known are {', '.join(sorted(known))}")
-        what, form = query.get("what", ""), query.get("format", "text")
-        if what not in get_args(What) or form not in get_args(Format):
-            raise ConfigError(
-                f"what is one of {', '.join(get_args(What))}; format one of {', '.join(get_args(Format))}"
-            )
-        return cls(
-            what,  # type: ignore[arg-type]
-            query.get("subject"),
-            query.get("since"),
-            query.get("until"),
-            form,  # type: ignore[arg-type]
-            _count(query, "width") or 80,
-            query.get("ascii") == "True",
-            _count(query, "top"),
-            query.get("everything") == "True",
-            query.get("traffic") == "True",
-            _sure(query.get("sure")),
-            query.get("unjudged") == "True",
-            query.get("other"),
-            query.get("at"),
-        )
-
-
-def _sure(word: str | None) -> str | None:
-    if word not in (None, *get_args(Confidence)):
-        raise ConfigError(f"sure is one of {', '.join(get_args(Confidence))}, not {word!r}")
-    return word
-
-
-def _count(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name)
-    if text is None:
-        return None
-    if not text.isdecimal() or not 0 < int(text) <= 10_000:
-        raise ConfigError(f"{name} is {text!r}: not a number from 1 to 10000")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +83,9 @@ class Reader:
             return self._run(request, paper)
         if request.what == "explain" and request.format == "html":
             return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
-        if request.what in ("savings", "compare", "budgets"):
+        if request.what in ECONOMICS:
+            title, text, data = economics(self, request, paper)
+        elif request.what in ("savings", "compare"):
             title, text, data = self._afterwards(request, paper)
         else:
             title, text, data = self._lists(request, paper)
@@ -177,19 +101,36 @@ class Reader:
         Raises:
             LedgerError: the ledger is empty.
         """
-        now = newest_hour_end(self.session)
-        if now is None:
-            raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+        now = self.now()
         if since is None and until is None:
             week = self.calendar.last_complete_week(now)
             known = hours(self.session, week).known
             return week if known else self.calendar.week_of(now - 1)
         return self.calendar.span(since, until, now)
 
+    def now(self) -> int:
+        """Return the end of the newest hour that is known, microseconds UTC.
+
+        Raises:
+            LedgerError: the ledger is empty.
+        """
+        now = newest_hour_end(self.session)
+        if now is None:
+            raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+        return now
+
+    def known(self, period: Period) -> Period:
+        """Return the part of a period that the ledger has: what is lost a week is scaled from that."""
+        first, end = self.session.row(
+            "SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours WHERE hour >= ? AND hour < ?",
+            [period.start, period.end],
+        )
+        return period if first is None else replace(period, start=first, end=end)
+
     def week(self, period: Period) -> WeekReport:
         """Return the report of a period."""
         found = self.findings(period)
-        advice = self.advice(found, period)
+        advice = self.advice(found, self.known(period))
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
         return replace(report, checked=checked(self.session, period)).named(self.settings.cluster)
 
@@ -236,10 +177,6 @@ class Reader:
         now = newest_hour_end(self.session) or period.end
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
         return guarded(priced, moment, self.settings.guards)
-
-    def budgets(self, month: str | None) -> MonthReport:
-        """Return a month against its budgets; without a word, the month of the newest hour. Raises as read_month()."""
-        return read_month(self.session, self.calendar, self.settings, month)
 
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
@@ -314,9 +251,6 @@ class Reader:
         return formatted(text, request.format, report.facts.subject)
 
     def _afterwards(self, request: Request, paper: Paper) -> tuple[str, str, object]:
-        if request.what == "budgets":
-            month = self.budgets(request.since)
-            return f"budgets of {month.period.label}", budgets_text(month, paper, request.top), month
         site = (self.session, self.settings.timezone, self.settings.currency)
         if request.what == "savings":
             report = savings_report(*site, learns=self.settings.advising.learn_shares)

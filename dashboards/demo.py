@@ -18,7 +18,8 @@ from fastapi import FastAPI
 
 from analyzer.analysis import analyze
 from analyzer.config import Settings
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
+from analyzer.request import Request
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.store.database import Store

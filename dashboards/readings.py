@@ -11,8 +11,9 @@ from pydantic.json_schema import SkipJsonSchema
 from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.model import iso
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.reading import Format, Reader, What
-from analyzer.reading import Request as Reading
+from analyzer.reading import Reader
+from analyzer.request import Format, What
+from analyzer.request import Request as Reading
 from analyzer.states import Confidence
 from dashboards.pages import SECURITY
 

@@ -33,10 +33,14 @@ def budgets_text(report: MonthReport, paper: Paper, top: int | None = None) -> s
         known = "over"
     head = f"month {report.period.label}   {zone}"
     lines = [head + known.rjust(max(2 + len(known), paper.width - 2 - len(head))), ""]
-    lines += [*paper.wrap(first_sentence(report)), ""]
-    lines += _table(report, paper, top)
-    lines += _notes(report, paper)
+    lines += [*paper.wrap(first_sentence(report)), "", *budget_lines(report, paper, top), ""]
     return paper.page([*lines, "next: gpuledger report week      gpuledger findings"])
+
+
+def budget_lines(report: MonthReport, paper: Paper, top: int | None = None) -> list[str]:
+    """Return the table and its notes; a month's report has them too."""
+    notes = _notes(report, paper)
+    return [*_table(report, paper, top), *(["", *notes] if notes else [])]
 
 
 def first_sentence(report: MonthReport) -> str:
@@ -117,7 +121,7 @@ def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
                 else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
             )
             found.append(_row(line, own, ending, width, paper))
-    return [*found, ""]
+    return found
 
 
 def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str:
@@ -159,4 +163,4 @@ def _notes(report: MonthReport, paper: Paper) -> list[str]:
     unpriced = sum(line.unpriced_milliseconds for line in report.lines)
     if unpriced:
         found.append(f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure: gpuledger prices check.")
-    return [line for note in found for line in paper.wrap(note)] + ([""] if found else [])
+    return [line for note in found for line in paper.wrap(note)]

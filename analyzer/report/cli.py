@@ -16,27 +16,36 @@ from analyzer.config import Settings
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
-from analyzer.reading import Reader, Request, What
+from analyzer.reading import Reader
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind
+from analyzer.report.economics import budgets_of
 from analyzer.report.finding_text import check_words
 from analyzer.report.formatted import formatted
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
 from analyzer.report.schema import schema_text
+from analyzer.request import Request, What
 from collector.config import load
 from collector.store.database import Store
 
 OK, CHECK_FAILED = 0, 1
 COLUMNS = 80
+_OF_MONEY = {
+    "month": "a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
+    "units": "what a thousand requests, a billion tokens or a whole run cost, and when that changed",
+    "anomalies": "which prices and which teams' hours were out of the ordinary, and which runs made them so",
+    "demand": "what is asked for, what will be, and the mix of buying that would cost least",
+    "portfolio": "which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody",
+}
 RECORDED = ".json"  # what gpuledger run calls its recordings
 
 
 def report(argv: list[str]) -> int:
     """Where GPU time and money went: of a week, a run, or a recording that gpuledger run made; and who moved what."""
     parser = _parser("report", report.__doc__)
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="week | run | traffic | recording")
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="KIND")
     week = _kind(kinds.add_parser, "week", "a week or another period; without a name, the last complete week")
     run = _kind(
         kinds.add_parser, "run", "one run, ended or still running: why it was slow, what it cost, what to change"
@@ -49,7 +58,8 @@ def report(argv: list[str]) -> int:
         "--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"
     )
     week.add_argument("--dry-run", action="store_true", help="with --mail: write .eml files into --out DIR, send none")
-    for kind in (week, traffic):
+    money = [_kind(kinds.add_parser, name, about) for name, about in _OF_MONEY.items()]
+    for kind in (week, traffic, *money):
         kind.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")
     run.add_argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last")
     run.add_argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack")
@@ -61,14 +71,14 @@ def report(argv: list[str]) -> int:
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
     recording.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
-    for kind in (week, run, traffic, recording):
+    for kind in (week, run, traffic, recording, *money):
         _add_paper(kind)
-    for kind in (week, run, traffic):
+    for kind in (week, run, traffic, *money):
         _add_ledger(kind)
     options = parser.parse_args(argv)
     if options.what == "recording":
         return _recording(options)
-    if options.what in ("week", "traffic") and options.period is not None:
+    if options.what != "run" and options.period is not None:
         if options.since or options.until:
             raise ConfigError("say either a period or --since and --until, not both")
         options.since = options.period
@@ -271,7 +281,7 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
 
 def _alarms(reader: Reader, request: Request) -> Sequence[str]:
     if request.what == "budgets":
-        return reader.budgets(request.since).over
+        return budgets_of(reader, request.since).over
     return reader.list_findings(reader.period(request.since, request.until)).alarming
 
 

@@ -1,5 +1,6 @@
 """The report of a week as text: 80 columns, the answer first, every column adding up."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
@@ -36,25 +37,29 @@ CHECKED_SHOWN = 3
 
 def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) -> str:
     """Return the report as text for this paper."""
+    body = [line for section in week_sections(report, paper, top) if section for line in (*section, "")]
+    return paper.page([*body[:-1], _next(report)] if report.breakdown.entries else body[:-1])
+
+
+def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> list[list[str]]:
+    """Return the report's sections, some of them empty; a month's report has them too."""
     if not report.breakdown.entries:
-        return paper.page([*_period(report, paper), "", *paper.wrap(first_sentence(report))])
-    sections = (
+        return [_period(report, paper), paper.wrap(first_sentence(report))]
+    return [
         _head(report, paper),
         paper.wrap(first_sentence(report)),
         went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
         _teams(report, paper),
-        _worth_doing(report, paper, top),
+        _worth_doing(report, paper, top or WORTH_DOING_SHOWN),
         checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
         _corrections(report, paper),
         _how_sure(report, paper),
-    )
-    body = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*body[:-1], _next(report)])
+    ]
 
 
 def _period(report: WeekReport, paper: Paper) -> list[str]:
     period = report.period
-    kind = "week" if "-W" in period.label else "period"
+    kind = "week" if "-W" in period.label else "month" if re.fullmatch(r"\d{4}-\d{2}", period.label) else "period"
     left = f"{kind} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
     status = status_words(report)
     head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]

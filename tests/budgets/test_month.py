@@ -16,6 +16,7 @@ from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar
 from analyzer.reading import Reader
+from analyzer.report.economics import budgets_of
 from analyzer.report.paper import Paper
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
@@ -142,17 +143,17 @@ def test_a_reader_takes_months_alone() -> None:
     fleet.analyze()
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
-        assert reader.budgets(None).period.label == "2025-11"
+        assert budgets_of(reader, None).period.label == "2025-11"
         with pytest.raises(ConfigError, match="is no month"):
-            reader.budgets("2025-W46")
+            budgets_of(reader, "2025-W46")
         with pytest.raises(LedgerError, match="nothing of 2025-09"):
-            reader.budgets("2025-09")
+            budgets_of(reader, "2025-09")
 
 
 def test_an_empty_ledger_says_what_to_do() -> None:
     """The first command of a new site must not be a stack trace."""
     with Fleet().store.session() as session, pytest.raises(LedgerError, match="the ledger is empty"):
-        Reader(session, Settings()).budgets(None)
+        budgets_of(Reader(session, Settings()), None)
 
 
 def test_hostile_names_are_plain_in_the_table() -> None:

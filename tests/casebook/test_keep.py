@@ -22,7 +22,8 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.finding_book import findings
 from analyzer.pending import Versions
 from analyzer.period import Calendar, Period
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
+from analyzer.request import Request
 from analyzer.states import BOOKINGS
 from analyzer.thresholds import Thresholds
 from collector.store.books import mirror, mirror_findings

@@ -7,8 +7,8 @@ import pytest
 from analyzer.analysis import Analysis
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
-from analyzer.reading import Request
 from analyzer.report.cli import ask
+from analyzer.request import Request
 from collector.config import CollectorConfig
 from collector.server import settings_of
 from collector.store.database import Store

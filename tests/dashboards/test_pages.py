@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from analyzer.reading import Request as Reading
 from analyzer.report.cli import findings
+from analyzer.request import Request as Reading
 from dashboards.readings import ReadAsked
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]

@@ -9,8 +9,9 @@ from analyzer.config import Settings
 from analyzer.efficiency import readings
 from analyzer.efficiency.of_run import Efficiency
 from analyzer.errors import ConfigError
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
 from analyzer.report.cli import report
+from analyzer.request import Request
 from collector.store.database import Store
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 

@@ -12,13 +12,14 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings import Finding
 from analyzer.judges import Judges
 from analyzer.period import HOUR
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
 from analyzer.report.cli import report
 from analyzer.report.finding_text import check_words, findings_text
 from analyzer.report.paper import Paper
 from analyzer.report.run import Point
 from analyzer.report.run_text import run_text
 from analyzer.report.words import span_words, until_words
+from analyzer.request import Request
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week

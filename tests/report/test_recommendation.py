@@ -16,11 +16,12 @@ from analyzer.placement.constraint import Constraint
 from analyzer.placement.latency import Latency
 from analyzer.placement.move import Move, Place
 from analyzer.placement.recommendation import Moving, Outlook, Part, Range, Recommendation, Saved
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
 from analyzer.report.cli import recommend
 from analyzer.report.coverage import Sku
 from analyzer.report.saving_words import bill_words, saving_column
 from analyzer.report.schema import schema_text
+from analyzer.request import Request
 from collector.store.session import Session
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.period import Calendar
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
 from analyzer.report.as_json import plain_data
+from analyzer.request import Request
 from analyzer.traffic.fleet import Whose, fleet_traffic
 from analyzer.traffic.fleet_text import COLUMNS
 from analyzer.traffic.locality import LOCALITIES, ClassBytes, Locality

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
 from analyzer.report.paper import Paper
+from analyzer.request import Request
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic, Waited
 from analyzer.traffic.tariff import TariffBook

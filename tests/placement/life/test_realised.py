@@ -11,7 +11,8 @@ from analyzer.placement.life.keep import look_for_applied
 from analyzer.placement.life.kept import add_predictions, add_word, book
 from analyzer.placement.life.realised import all_realised, case_of
 from analyzer.placement.life.word import Word
-from analyzer.reading import Reader, Request
+from analyzer.reading import Reader
+from analyzer.request import Request
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.placement.life.recurring import END, NEXT_MONDAY, VARYING, analysed, one_run, prediction, read, recurring

@@ -1,0 +1,98 @@
+"""The readings of money over time: months, budgets, unit costs, what was odd, what is asked for, the portfolio."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from analyzer.anomalies.reading import anomalies
+from analyzer.anomalies.text import anomalies_text
+from analyzer.budgets.month import MonthReport
+from analyzer.budgets.reading import read_month
+from analyzer.budgets.text import budgets_text
+from analyzer.demand.outlook import outlook
+from analyzer.demand.text import demand_text
+from analyzer.period import Period
+from analyzer.portfolio.reading import portfolio
+from analyzer.portfolio.text import portfolio_text
+from analyzer.report.coverage import fleet
+from analyzer.report.month import month_of
+from analyzer.report.month_text import month_text
+from analyzer.report.paper import Paper
+from analyzer.request import Request, What
+from analyzer.unit_cost.report import UnitReport, unit_report
+from analyzer.unit_cost.text import units_text
+
+if TYPE_CHECKING:
+    from analyzer.reading import Reader
+
+Told = tuple[str, str, object]  # title, text, data
+
+
+def economics(reader: "Reader", request: Request, paper: Paper) -> Told:
+    """Return the answer to one of these readings.
+
+    Raises:
+        ConfigError: the period cannot be read.
+        LedgerError: the ledger has nothing of it.
+    """
+    return ECONOMICS[request.what](reader, request, paper)
+
+
+def budgets_of(reader: "Reader", month: str | None) -> MonthReport:
+    """Return a month against its budgets; without a word, the month of the newest hour. Raises as read_month()."""
+    return read_month(reader.session, reader.calendar, reader.settings, month)
+
+
+def units_of(reader: "Reader", period: Period) -> UnitReport:
+    """Return the unit economics of a period."""
+    return unit_report(reader.session, period, reader.calendar, reader.settings.currency)
+
+
+def _month(reader: "Reader", request: Request, paper: Paper) -> Told:
+    found = month_of(reader, request.since)
+    return found.week.period.label, month_text(found, paper, request.top), found
+
+
+def _budgets(reader: "Reader", request: Request, paper: Paper) -> Told:
+    found = budgets_of(reader, request.since)
+    return f"budgets of {found.period.label}", budgets_text(found, paper, request.top), found
+
+
+def _units(reader: "Reader", request: Request, paper: Paper) -> Told:
+    found = units_of(reader, reader.period(request.since, request.until))
+    return f"units {found.period.label}", units_text(found, paper, request.top), found
+
+
+def _anomalies(reader: "Reader", request: Request, paper: Paper) -> Told:
+    period = reader.period(request.since, request.until)
+    found, units = anomalies(reader.session, period, reader.settings.currency), units_of(reader, period)
+    data = {"teams": found, "units": [{"line": line, "change": change} for line, change in units.changes]}
+    return f"anomalies {period.label}", anomalies_text(found, units, paper, request.top), data
+
+
+def _demand(reader: "Reader", request: Request, paper: Paper) -> Told:
+    period = reader.period(request.since, request.until)
+    settings = reader.settings
+    owned: dict[tuple[str | None, str], int] = {}
+    for each in fleet(reader.session, period):
+        key = each.sku, each.purchase_option or "unknown"
+        owned[key] = owned.get(key, 0) + each.gpus
+    prices = settings.price_book()
+    found = outlook(reader.session, reader.now(), settings.timezone, settings.currency, prices, owned)
+    return "demand", demand_text(found, paper), found
+
+
+def _portfolio(reader: "Reader", request: Request, paper: Paper) -> Told:
+    period = reader.period(request.since, request.until)
+    advice = reader.advice(reader.findings(period), period)
+    found = portfolio(reader.session, period, reader.calendar, reader.settings.currency, advice)
+    return f"portfolio {period.label}", portfolio_text(found, paper, request.top), found
+
+
+ECONOMICS: Mapping[What, Callable[["Reader", Request, Paper], Told]] = {
+    "month": _month,
+    "budgets": _budgets,
+    "units": _units,
+    "anomalies": _anomalies,
+    "demand": _demand,
+    "portfolio": _portfolio,
+}

@@ -1,0 +1,99 @@
+"""What can be asked of a ledger: one reading, of whom, of when, and in which form. /v1/read takes the same words."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, get_args
+
+from analyzer.errors import ConfigError
+from analyzer.states import Confidence
+
+What = Literal[
+    "week",
+    "run",
+    "traffic",
+    "findings",
+    "explain",
+    "recommend",
+    "show",
+    "savings",
+    "compare",
+    "month",
+    "budgets",
+    "units",
+    "anomalies",
+    "demand",
+    "portfolio",
+]
+Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
+OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One reading: what, of whom, of when, and how it is written."""
+
+    what: What
+    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend
+    since: str | None = None
+    until: str | None = None
+    format: Format = "text"
+    width: int = 80
+    ascii: bool = False
+    top: int | None = None
+    everything: bool = False
+    traffic: bool = False  # of a run: the whole matrix
+    sure: str | None = None  # of findings: high, medium or low
+    unjudged: bool = False  # of findings: instead, the rules that lacked a signal
+    other: str | None = None  # of compare: the second run
+    at: str | None = None  # of compare: the moment, where the subject is a name
+
+    def query(self) -> dict[str, str]:
+        """Return it as the parameters of /v1/read."""
+        return {name: str(value) for name, value in asdict(self).items() if value not in (None, False)}
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "Request":
+        """Return the request that the parameters of /v1/read make.
+
+        Raises:
+            ConfigError: a parameter is unknown or has a value that cannot be.
+        """
+        known = {each.name for each in fields(cls)}
+        if unknown := set(query) - known:
+            raise ConfigError(f"there is no parameter {min(unknown)!r}; known are {', '.join(sorted(known))}")
+        what, form = query.get("what", ""), query.get("format", "text")
+        if what not in get_args(What) or form not in get_args(Format):
+            raise ConfigError(
+                f"what is one of {', '.join(get_args(What))}; format one of {', '.join(get_args(Format))}"
+            )
+        return cls(
+            what,  # type: ignore[arg-type]
+            query.get("subject"),
+            query.get("since"),
+            query.get("until"),
+            form,  # type: ignore[arg-type]
+            _count(query, "width") or 80,
+            query.get("ascii") == "True",
+            _count(query, "top"),
+            query.get("everything") == "True",
+            query.get("traffic") == "True",
+            _sure(query.get("sure")),
+            query.get("unjudged") == "True",
+            query.get("other"),
+            query.get("at"),
+        )
+
+
+def _sure(word: str | None) -> str | None:
+    if word not in (None, *get_args(Confidence)):
+        raise ConfigError(f"sure is one of {', '.join(get_args(Confidence))}, not {word!r}")
+    return word
+
+
+def _count(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= 10_000:
+        raise ConfigError(f"{name} is {text!r}: not a number from 1 to 10000")
+    return int(text)
