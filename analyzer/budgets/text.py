@@ -19,7 +19,6 @@ from analyzer.report.words import (
     moment,
     money,
     money_decimals,
-    percent,
     plain,
     symbol,
 )
@@ -100,9 +99,9 @@ def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
     lines = [*report.lines]
     spent = _column([line.spent_micros for line in lines], report.fleet.spent_micros)
     expected = _expected(lines, report.fleet)
-    width = 22 + paper.extra
-    head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>10}{'used':>9}"
-    found = [f"{head}{'month-end':>11}{'80 % between':>17}"]
+    width = 20 + paper.extra
+    head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>11}"
+    found = [f"{head}{'month-end':>12}{'80 % between':>26}"]
     for place, line in enumerate(lines):
         if top is None or place < top:
             found.append(_row(line, spent[place], expected[place], width, paper))
@@ -127,11 +126,18 @@ def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
 def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str:
     budget = line.budget
     allowed = UNKNOWN if budget is None else amount(budget.micros_per_month, 0)
-    used = UNKNOWN if budget is None else percent(line.spent_micros, budget.micros_per_month)
     mark = " !" if line.is_over else "  "
-    span = between(line).strip(" ()") or UNKNOWN
+    ending = line.ending
+    span = UNKNOWN
+    if (
+        ending is not None
+        and ending.model is not None
+        and ending.low_micros is not None
+        and ending.high_micros is not None
+    ):
+        span = f"{amount(ending.low_micros, 0)} to {amount(ending.high_micros, 0)}"
     name = paper.cut("total" if line.name == FLEET else line.name, width - 4)
-    return f"  {name:<{width - 2}}{spent:>11}{allowed:>10}{used:>9}{expected:>11}{mark}{span:>15}"
+    return f"  {name:<{width - 2}}{spent:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
 
 
 def _column(exact: Sequence[int], total: int) -> list[str]:
