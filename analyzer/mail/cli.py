@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.keeping import requests_of
 from analyzer.config import BESIDE, TABLES, Settings
 from analyzer.errors import ConfigError
 from analyzer.mail.editions import edition_message, editions, file_names, tried
@@ -21,7 +23,7 @@ from analyzer.reading import Reader
 from analyzer.report.words import moment
 from collector.access.opening import registry_of
 from collector.config import load
-from collector.registry import Mails, Registry, Send
+from collector.registry import Mails, Registry, Send, beside
 from collector.store.database import Store
 
 OK, REFUSED, WAITING = 0, 1, 3
@@ -47,6 +49,15 @@ class Site:
         beside = path.parent / BESIDE
         file = config or (beside if beside.exists() else None)
         return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
+
+    def asked(self, period: Period) -> tuple[Decided, ...]:
+        """Return the capacity requests of a period; none where there is no registry, which a look must not make."""
+        config = load(self.config, os.environ)
+        file = None if config.lake.startswith("postgres:") else beside(self.store)
+        if file is not None and not file.exists():
+            return ()
+        with self.registry() as registry:
+            return requests_of(registry, period.start, period.end)
 
     def registry(self) -> Registry:
         """Open its registry."""
@@ -76,7 +87,8 @@ def mail_week(options: argparse.Namespace) -> int:
             reader = Reader(session, site.settings)
             period = reader.period(options.since)
             check_mailable(reader, period, now_us)
-            made = make(reader, period, editions(mail), mail, registry.mails, _now)
+            asked = requests_of(registry, period.start, period.end)
+            made = make(reader, period, editions(mail), mail, registry.mails, _now, asked)
         for line in made.left_out:
             print(f"  not sent  {line}")
         with Post(mail) as post:
@@ -116,7 +128,8 @@ def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
     with Store.open(site.store, read_only=True) as store, store.session() as session:
         reader = Reader(session, site.settings)
         period = reader.period(since)
-        words = contents(reader, period, {one.team for one in every}, mail.base_url or None)
+        asked = site.asked(period)
+        words = contents(reader, period, {one.team for one in every}, mail.base_url or None, asked)
     names = file_names(every, period.label)
     try:
         folder.mkdir(parents=True, exist_ok=True)

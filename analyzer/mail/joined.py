@@ -1,21 +1,25 @@
-"""What other parts of the ledger add to a mail: the month and its budgets, and what was out of the ordinary.
+"""What other parts add to a mail: the month and its budgets, what was out of the ordinary, requests, energy."""
 
-Capacity requests, energy and the invoice have their places in Extras, and are joined here once somebody reads them.
-"""
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.anomalies.reading import Anomalies, anomalies
 from analyzer.anomalies.text import anomaly_words
 from analyzer.budgets.month import Line, MonthReport, month_report
 from analyzer.budgets.text import between, over_words
+from analyzer.capacity.gate.words import line as request_line
 from analyzer.mail.content import Extras, Month, Section
+from analyzer.mail.energy import energy_sentences
+from analyzer.pricing.beside.energy import EnergySum, energy
+from analyzer.pricing.beside.reading import read_drawn
 from analyzer.report.words import money, money_decimals
 from analyzer.unit_cost.report import UnitReport, unit_report
 from analyzer.unit_cost.text import change_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analyzer.capacity.gate.decided import Decided
     from analyzer.period import Period
     from analyzer.reading import Reader
 
@@ -29,10 +33,12 @@ class Joined:
     month: MonthReport | None
     odd: Anomalies
     units: UnitReport
+    asked: tuple["Decided", ...] = ()
+    energy: tuple["EnergySum", ...] = ()
 
     @classmethod
-    def read(cls, reader: "Reader", period: "Period") -> "Joined":
-        """Read all of it."""
+    def read(cls, reader: "Reader", period: "Period", asked: "Sequence[Decided]" = ()) -> "Joined":
+        """Read all of it; `asked` are the capacity requests of the period."""
         session, calendar, currency = reader.session, reader.calendar, reader.settings.currency
         whole = calendar.month_of(period.end - 1)
         allowed = reader.settings.budget_book().of(whole.first_day)
@@ -42,18 +48,25 @@ class Joined:
             month if is_priced else None,
             anomalies(session, period, currency),
             unit_report(session, period, calendar, currency),
+            tuple(asked),
+            energy(read_drawn(session, period), reader.settings.price_book().beside.energy),
         )
 
     def extras(self, team: str | None) -> Extras:
         """Return what belongs into the mail of the fleet (None), or into that of one team."""
-        odd = Section("out of the ordinary", tuple(self._odd(team)))
+        requests = tuple(request_line(one) for one in self.asked if team in (None, one.request.team))
+        found = Extras(
+            anomalies=Section("out of the ordinary", tuple(self._odd(team))),
+            requests=Section("capacity requests", requests),
+            energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
+        )
         if self.month is None:
-            return Extras(anomalies=odd)
+            return found
         if team is not None:
-            return Extras(anomalies=odd, month=Section("the month", tuple(_own_month(self.month, team))))
+            return replace(found, month=Section("the month", tuple(_own_month(self.month, team))))
         months = {(line.team, line.held): _month(line) for line in self.month.lines}
         over = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
-        return Extras(months=months, over_budget=tuple(over), anomalies=odd)
+        return replace(found, months=months, over_budget=tuple(over))
 
     def _odd(self, team: str | None) -> list[str]:
         """Return sentences on what cost more than before: of one team those on its own work alone."""

@@ -1,8 +1,9 @@
 """Make the mails of a week from the store, and let them wait in the registry to be sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from analyzer.mail.compose import compose
 from analyzer.mail.content import Content
@@ -17,6 +18,9 @@ from analyzer.reading import Reader
 from analyzer.report.coverage import hours
 from collector.registry import Mails, Queued, Subscription
 
+if TYPE_CHECKING:
+    from analyzer.capacity.gate.decided import Decided
+
 DAY_US = 86_400_000_000
 CATCH_UP_US = 14 * DAY_US  # a week that ended longer ago is not mailed any more: it is on the page
 SETTLED = ("closed", "final")
@@ -30,12 +34,14 @@ class Made:
     left_out: list[str] = field(default_factory=list)
 
 
-def contents(reader: Reader, period: Period, teams: set[str | None], base_url: str | None) -> dict[str | None, Content]:
-    """Return what the mails say, by team (None: the fleet); the ledger is read once for all of them."""
+def contents(
+    reader: Reader, period: Period, teams: set[str | None], base_url: str | None, asked: "Sequence[Decided]" = ()
+) -> dict[str | None, Content]:
+    """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
     price = oldest_price(reader, period)
     facts = team_facts(reader.session, reader.calendar.before(period), period) if teams - {None} else None
-    joined = Joined.read(reader, period)
+    joined = Joined.read(reader, period, asked)
     found: dict[str | None, Content] = {}
     for team in teams:
         own = report if team is None or facts is None else of_team(report, team, facts)
@@ -73,7 +79,13 @@ def check_mailable(reader: Reader, period: Period, now_us: int) -> None:
 
 
 def make(
-    reader: Reader, period: Period, every: list[Edition], settings: MailSettings, mails: Mails, clock: Callable[[], int]
+    reader: Reader,
+    period: Period,
+    every: list[Edition],
+    settings: MailSettings,
+    mails: Mails,
+    clock: Callable[[], int],
+    asked: "Sequence[Decided]" = (),
 ) -> Made:
     """Make what this period still lacks and let it wait: nothing twice, nobody who stopped it, one a week at most.
 
@@ -85,7 +97,7 @@ def make(
     wanted = [one for one in every if _is_wanted(one, period, mails, reader.calendar, now, made)]
     if not wanted:
         return made
-    words = contents(reader, period, {one.team for one in wanted}, settings.base_url)
+    words = contents(reader, period, {one.team for one in wanted}, settings.base_url, asked)
     key = mails.key()
     for one in wanted:
         token = stop_token(key, one.list_name, one.address)
