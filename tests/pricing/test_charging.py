@@ -1,8 +1,13 @@
 """What teams are charged stands beside what GPUs cost: charges and differences sum to the bill, to the millionth."""
 
+import csv
 import json
+from dataclasses import replace
 from datetime import date
+from decimal import Decimal
+from io import StringIO
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,9 +17,10 @@ from analyzer.errors import ConfigError
 from analyzer.period import Period
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.charging.cli import charges as command
+from analyzer.pricing.charging.file import charge_csv
 from analyzer.pricing.charging.reading import read_held
 from analyzer.pricing.charging.rows import Charge
-from analyzer.pricing.charging.sums import Held, charges
+from analyzer.pricing.charging.sums import By, Held, charges
 from analyzer.pricing.charging.text import charge_lines
 from analyzer.pricing.check import complaints
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
@@ -88,7 +94,7 @@ def rate(team: str, micros: int, sku: str | None = None, option: str | None = No
 def test_the_more_particular_rate_goes_first() -> None:
     """Of the very GPU, then of the very way of paying, then any."""
     rows = [rate("nlp", 1), rate("nlp", 2, option="reserved"), rate("nlp", 4, sku="H100-80GB"), rate("vision", 8)]
-    lines = {line.team: line.charged_micros for line in charges([held("nlp"), held("vision", sku="A100-80GB")], rows)}
+    lines = {line.bearer: line.charged_micros for line in charges([held("nlp"), held("vision", sku="A100-80GB")], rows)}
     assert lines == {"nlp": 8, "vision": 16}
 
 
@@ -96,7 +102,7 @@ def test_a_team_without_a_rate_is_charged_what_it_cost() -> None:
     """And what nobody held stays with the platform."""
     nobody = Held(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000)
     lines = charges([held("vision"), held(None), nobody], [rate("nlp", 1)])
-    assert [(one.team, one.held, one.charged_micros, one.difference_micros) for one in lines] == [
+    assert [(one.bearer, one.held, one.charged_micros, one.difference_micros) for one in lines] == [
         ("vision", True, 5_200_000, 0),
         (None, True, 5_200_000, 0),
         (None, False, 0, 2_600_000),
@@ -110,6 +116,41 @@ def test_what_has_no_price_has_no_difference() -> None:
     assert charges([held("nlp", None)], [])[0].charged_micros is None
     said = "\n".join(charge_lines([line], WEEK, "USD", 1))
     assert "some of it has no price; gpuledger prices check names what is missing" in said
+
+
+def test_cost_centres_bear_what_their_teams_are_charged() -> None:
+    """Two teams of one centre, at their rates; who has no centre is a row, and for what is free nobody is charged."""
+    holdings = [
+        replace(held("nlp"), cost_centre="4711", avoidable_micros=1_000_000),
+        replace(held("vision"), cost_centre="4711"),
+        held("search"),
+        Held(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000),
+    ]
+    lines = charges(holdings, [rate("nlp", 3_000_000)], "cost_centre")
+    assert [(one.bearer, one.held, one.charged_micros, one.avoidable_micros) for one in lines] == [
+        ("4711", True, 6_000_000 + 5_200_000, 1_000_000),
+        (None, True, 5_200_000, 0),
+        (None, False, 0, 0),
+    ]
+
+
+def test_the_file_for_finance_is_exact_and_holds_no_formula() -> None:
+    """It is opened in a spreadsheet, by who trusts it."""
+    hostile = replace(held("=cmd|' /C calc'!A0", 1), cost_centre='=HYPERLINK("x")')
+    rows = list(csv.DictReader(StringIO(charge_csv(charges([hostile, held(None, None)], []), WEEK, "USD"))))
+    assert rows[0]["team"].startswith("'=")
+    assert (rows[0]["cost"], rows[0]["charged"], rows[0]["difference"]) == ("0.000001", "0.000001", "0")
+    assert (rows[1]["team"], rows[1]["cost"], rows[1]["charged"]) == ("unmapped", "", "")
+
+
+@given(held=st.lists(holdings, max_size=30), rows=st.lists(rates, max_size=4))
+def test_the_files_rows_sum_to_the_bill(held: list[Held], rows: list[Charge]) -> None:
+    """By team or by cost centre: charged and difference are the cost, to the millionth, as printed."""
+    for by in get_args(By):
+        text = charge_csv(charges(held, rows, by), WEEK, "USD", by)
+        told = list(csv.DictReader(StringIO(text)))
+        printed = sum((Decimal(row["charged"]) + Decimal(row["difference"]) for row in told), Decimal(0))
+        assert printed * 1_000_000 == sum(one.cost_micros or 0 for one in held)
 
 
 def test_the_ledgers_price_does_not_depend_on_who_holds_a_gpu(tmp_path: Path) -> None:

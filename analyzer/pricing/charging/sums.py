@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from analyzer.pricing.charging.rows import Charge, rate_of
 
 MS_PER_HOUR = 3_600_000
+By = Literal["team", "cost_centre"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +21,24 @@ class Held:
     hour: int
     milliseconds: int
     cost_micros: int | None
+    cost_centre: str | None = None
+    avoidable_micros: int | None = 0  # of its cost
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What one team held, what that cost, and what it is charged; None where a price is not known.
+    """What one bearer held, what that cost, and what it is charged; None where a price is not known.
 
-    A team without a charge rate is charged what its GPUs cost. What nobody held is charged to nobody.
+    The bearer is a team, or a cost centre: None is what maps to none, or with `held` False what nobody held, which is
+    charged to nobody. A team without a charge rate is charged what its GPUs cost.
     """
 
-    team: str | None
+    bearer: str | None
     held: bool
     milliseconds: int
     cost_micros: int | None
     charged_micros: int | None
+    avoidable_micros: int | None = 0  # of the cost
 
     @property
     def difference_micros(self) -> int | None:
@@ -42,23 +48,23 @@ class Charged:
         return self.cost_micros - self.charged_micros
 
 
-def charges(held: Iterable[Held], rates: Sequence[Charge]) -> tuple[Charged, ...]:
-    """Return a line a team, then one for unmapped runs and one for what nobody held.
+def charges(held: Iterable[Held], rates: Sequence[Charge], by: By = "team") -> tuple[Charged, ...]:
+    """Return a line a team (or a cost centre), then one for what maps to none and one for what nobody held.
 
     Each hour of each kind is rounded to the millionth by itself, so that hours, days and weeks sum to one another.
     """
     sums: dict[tuple[str | None, bool], Charged] = {}
     for one in held:
-        key = (one.team, one.held)
-        before = sums.get(key, Charged(one.team, one.held, 0, 0, 0))
+        key = (one.team if by == "team" else one.cost_centre, one.held)
+        before = sums.get(key, Charged(*key, 0, 0, 0))
         sums[key] = Charged(
-            one.team,
-            one.held,
+            *key,
             before.milliseconds + one.milliseconds,
             _sum(before.cost_micros, one.cost_micros),
             _sum(before.charged_micros, charged_micros(one, rates)),
+            _sum(before.avoidable_micros, one.avoidable_micros),
         )
-    return tuple(sorted(sums.values(), key=lambda one: (not one.held, one.team is None, one.team or "")))
+    return tuple(sorted(sums.values(), key=lambda one: (not one.held, one.bearer is None, one.bearer or "")))
 
 
 def charged_micros(held: Held, rates: Sequence[Charge]) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analyzer.pricing.charging.sums import Charged
+from analyzer.pricing.charging.sums import By, Charged
 from analyzer.report.words import UNKNOWN, gpu_hours, money, plain
 
 if TYPE_CHECKING:
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 NAME, CELL = 24, 14
 
 
-def charge_lines(lines: Sequence[Charged], period: "Period", currency: str, rates: int) -> list[str]:
-    """Return the table: GPU-hours, cost, charged and the platform's difference by team, and their sums."""
-    head = f"{'TEAM':<{NAME}}" + "".join(f"{name:>{CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
+def charge_lines(lines: Sequence[Charged], period: "Period", currency: str, rates: int, by: By = "team") -> list[str]:
+    """Return the table: GPU-hours, cost, charged and the platform's difference by bearer, and their sums."""
+    title = by.replace("_", " ").upper()
+    head = f"{title:<{NAME}}" + "".join(f"{name:>{CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
     total = Charged(
         None,
         True,
@@ -39,7 +40,7 @@ def charge_lines(lines: Sequence[Charged], period: "Period", currency: str, rate
     return found
 
 
-def charge_json(lines: Sequence[Charged], period: "Period", currency: str) -> dict[str, object]:
+def charge_json(lines: Sequence[Charged], period: "Period", currency: str, by: By = "team") -> dict[str, object]:
     """Return the same for machines; amounts are integer millionths."""
     return {
         "version": 1,
@@ -47,11 +48,12 @@ def charge_json(lines: Sequence[Charged], period: "Period", currency: str) -> di
         "currency": currency,
         "charges": [
             {
-                "team": one.team,
+                by: one.bearer,
                 "held": one.held,
                 "milliseconds": one.milliseconds,
                 "cost_micros": one.cost_micros,
                 "charged_micros": one.charged_micros,
+                "avoidable_micros": one.avoidable_micros,
                 "difference_micros": one.difference_micros,
             }
             for one in lines
@@ -63,7 +65,7 @@ def name_of(line: Charged) -> str:
     """Return what people call the line."""
     if not line.held:
         return "nobody (not allocated)"
-    return plain(line.team) if line.team is not None else "unmapped"
+    return plain(line.bearer) if line.bearer is not None else "unmapped"
 
 
 def _line(name: str, one: Charged, currency: str) -> str:
