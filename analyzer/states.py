@@ -107,3 +107,8 @@ def booking(state: str, cause: str | None) -> Booking:
         return _BY_KEY[state, cause]
     except KeyError:
         raise KeyError(f"BUG: the ledger knows no {state}/{cause}") from None
+
+
+def words_of(klass: Class) -> list[str]:
+    """Return the bookings of a class as SQL compares them: "starved/storage", "productive/" where there is no cause."""
+    return [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == klass]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from analyzer.anomalies.detect import WEEK_US, WEEKS_MOST, Odd, like_hours, odd, weeks_missing
 from analyzer.period import Period
 from analyzer.statements import statements
-from analyzer.states import BOOKINGS
+from analyzer.states import words_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -15,7 +15,7 @@ What = Literal["cost", "avoidable cost"]
 FLOOR_MICROS = 50_000_000  # of difference: less is not worth a reader's minute (ours)
 NAMES_SHOWN = 3
 MOST = 12  # of a period: each asks for the runs that made it, and nobody reads more
-_AVOIDABLE = [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == "avoidable"]
+_AVOIDABLE = words_of("avoidable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 from analyzer.period import Calendar, Period
 from analyzer.portfolio.review import Reviewed, Workload, review
 from analyzer.statements import statements
-from analyzer.states import BOOKINGS
+from analyzer.states import words_of
 from analyzer.unit_cost.report import UnitLine, unit_report
 
 if TYPE_CHECKING:
     from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
 
-_OF = {
-    klass: [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == klass]
-    for klass in ("useful", "avoidable")
-}
+_OF = {"useful": words_of("useful"), "avoidable": words_of("avoidable")}
 
 
 @dataclass(frozen=True, slots=True)

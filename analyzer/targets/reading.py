@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.notices.gathering import rolled_until
 from analyzer.statements import statements
-from analyzer.states import BOOKINGS
+from analyzer.states import words_of
 from analyzer.targets.targets import Headroom, Held, Target, judged
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from analyzer.unit_cost.report import UnitReport
     from collector.store.session import Session
 
-_USEFUL = [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == "useful"]
+_USEFUL = words_of("useful")
 
 
 def targets(session: "Session", period: "Period", units: "UnitReport") -> tuple[Target, ...]:

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from analyzer.pricing.charging.sums import Held
-from analyzer.states import BOOKINGS
+from analyzer.states import words_of
 
 if TYPE_CHECKING:
     from analyzer.period import Period
     from collector.store.session import Session
 
-_AVOIDABLE = [f"{each.state}/{each.cause or ''}" for each in BOOKINGS if each.klass == "avoidable"]
+_AVOIDABLE = words_of("avoidable")
 
 
 def read_held(session: "Session", period: "Period") -> list[Held]:
