@@ -70,7 +70,9 @@ class CapacityRequests:
             new = self._database.insert(CAPACITY_REQUESTS).values(**values).on_conflict_do_nothing()
             if connection.execute(new).rowcount and _count(connection) > MOST_REQUESTS:
                 raise RegistryError(f"there are {MOST_REQUESTS:,} capacity requests, and no more are taken")
-            there = connection.execute(select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id)).one()
+            # Who waives meanwhile waits here, and then sees that the history has gone on.
+            own = select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id).with_for_update()
+            there = connection.execute(own).one()
             if there.digest != request.digest:
                 raise RegistryError(f"{request.id} is another request; ask again")
             _append(connection, event, "ask for capacity", f"{request.team}: {event.verdict}")

@@ -53,6 +53,28 @@ def test_a_waiver_of_what_has_changed_meanwhile_is_not_taken(registry: Registry)
     assert len(registry.capacity.history(one.id)) == 2
 
 
+def test_a_decision_and_a_waiver_at_once_come_one_after_the_other(opened: Callable[[], Registry]) -> None:
+    """A waiver never stands after a decision that its maker had not seen, on PostgreSQL neither."""
+    registries, one = [opened() for _ in range(2)], asked()
+    registries[0].capacity.add(one, decided(one))
+    for _ in range(25):
+        seen = registries[0].capacity.history(one.id)[-1][0]
+        start = threading.Barrier(2)
+        taken: list[bool] = []
+
+        def waive(start: threading.Barrier, taken: list[bool], seen: int) -> None:
+            start.wait()
+            taken.append(registries[0].capacity.waive(waived(one, "useful"), seen))
+
+        thread = threading.Thread(target=waive, args=(start, taken, seen))
+        thread.start()
+        start.wait()
+        registries[1].capacity.add(one, decided(one))
+        thread.join()
+        kinds = [event.kind for number, event in registries[0].capacity.history(one.id) if number > seen]
+        assert kinds == (["waived", "decided"] if taken == [True] else ["decided"])
+
+
 def test_of_many_who_waive_at_once_one_is_first(opened: Callable[[], Registry]) -> None:
     """Several servers of one site: each waiver stands on the history that its maker saw."""
     registries, one = [opened() for _ in range(4)], asked()
