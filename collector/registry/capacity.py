@@ -7,7 +7,7 @@ transaction.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import case, func, insert, select, update
 
 from collector.errors import RegistryError
 from collector.registry.audit import Entry, record
@@ -121,8 +121,14 @@ class CapacityRequests:
             return [CapacityRequest(*row) for row in rows]
 
     def history(self, id: str) -> list[tuple[int, CapacityEvent]]:  # noqa: A002  the field's name
-        """Return a request's history, the oldest first, each entry with its number."""
-        found = select(CAPACITY_EVENTS).where(CAPACITY_EVENTS.c.request_id == id).order_by(CAPACITY_EVENTS.c.number)
+        """Return a request's history, the oldest first, each entry with its number; the last decision has its text."""
+        events = CAPACITY_EVENTS.c
+        own = events.request_id == id
+        # Older texts stay where they are: a thousand of them would be read for every line of a list.
+        last = select(func.max(events.number)).where(own & (events.kind == "decided")).scalar_subquery()
+        text = case((events.number == last, events.decided))
+        found = select(*(each for each in events if each is not events.decided), text).where(own)
+        found = found.order_by(events.number)
         with self._database.reading() as connection:
             return [(row[0], CapacityEvent(*row[1:])) for row in connection.execute(found)]
 

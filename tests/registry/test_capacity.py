@@ -43,6 +43,19 @@ def test_a_request_has_its_history_and_the_audit_has_it_too(registry: Registry) 
     ]
 
 
+def test_of_many_decisions_the_last_alone_is_read_whole(registry: Registry) -> None:
+    """A list shows hundreds of requests, and each may have been decided a thousand times."""
+    one = asked()
+    for verdict in ("FAIL", "PASS", "FAIL"):
+        registry.capacity.add(one, decided(one, verdict))
+    history = [event for _, event in registry.capacity.history(one.id)]
+    assert [(event.verdict, event.decided is None) for event in history] == [
+        ("FAIL", True),
+        ("PASS", True),
+        ("FAIL", False),
+    ]
+
+
 def test_a_waiver_of_what_has_changed_meanwhile_is_not_taken(registry: Registry) -> None:
     """Whoever waives has seen the gates of that decision, and no later one."""
     one = asked()
