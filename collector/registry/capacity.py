@@ -5,7 +5,7 @@ transaction.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import case, func, insert, select, update
 
@@ -16,7 +16,7 @@ from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
     from collector.registry.database import Database
 
@@ -127,8 +127,8 @@ class CapacityRequests:
         # Older texts stay where they are: a thousand of them would be read for every line of a list.
         last = select(func.max(events.number)).where(own & (events.kind == "decided")).scalar_subquery()
         text = case((events.number == last, events.decided))
-        found = select(*(each for each in events if each is not events.decided), text).where(own)
-        found = found.order_by(events.number)
+        columns = (each for each in events if each is not events.decided)
+        found: Select[Any] = select(*columns, text).where(own).order_by(events.number)
         with self._database.reading() as connection:
             return [(row[0], CapacityEvent(*row[1:])) for row in connection.execute(found)]
 
