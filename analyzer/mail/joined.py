@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from analyzer.reading import Reader
 
 ODD_SHOWN = 5  # of changes of unit cost, and of teams
+REQUESTS_SHOWN = 20  # a mail of thousands would be too large for its own bound, and nobody would get it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,9 @@ class Joined:
 
     def extras(self, team: str | None) -> Extras:
         """Return what belongs into the mail of the fleet (None), or into that of one team."""
-        requests = tuple(request_line(one) for one in self.asked if team in (None, one.request.team))
         found = Extras(
             anomalies=Section("out of the ordinary", tuple(self._odd(team))),
-            requests=Section("capacity requests", requests),
+            requests=Section("capacity requests", request_lines(self.asked, team)),
             energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
         )
         if self.month is None:
@@ -75,6 +75,14 @@ class Joined:
         said = [change_words(line, change, self.odd.currency, zone) for line, change in found[:ODD_SHOWN]]
         teams = [one for one in self.odd.found if team is None or one.team == team]
         return [*said, *(anomaly_words(one, self.odd) for one in teams[:ODD_SHOWN])]
+
+
+def request_lines(asked: "Sequence[Decided]", team: str | None) -> tuple[str, ...]:
+    """Return a line for each request of a team, or of all (None); of more than a reader reads, how many are left."""
+    own = [one for one in asked if team in (None, one.request.team)]
+    lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])
+    left = len(own) - REQUESTS_SHOWN
+    return (*lines, f"and {left:,} more (all of them: gpuledger gate list)") if left > 0 else lines
 
 
 def _month(line: Line) -> Month:

@@ -5,9 +5,9 @@ transaction.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import case, func, insert, select, update
 
 from collector.errors import RegistryError
 from collector.registry.audit import Entry, record
@@ -16,7 +16,7 @@ from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
     from collector.registry.database import Database
 
@@ -70,7 +70,9 @@ class CapacityRequests:
             new = self._database.insert(CAPACITY_REQUESTS).values(**values).on_conflict_do_nothing()
             if connection.execute(new).rowcount and _count(connection) > MOST_REQUESTS:
                 raise RegistryError(f"there are {MOST_REQUESTS:,} capacity requests, and no more are taken")
-            there = connection.execute(select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id)).one()
+            # Who waives meanwhile waits here, and then sees that the history has gone on.
+            own = select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id).with_for_update()
+            there = connection.execute(own).one()
             if there.digest != request.digest:
                 raise RegistryError(f"{request.id} is another request; ask again")
             _append(connection, event, "ask for capacity", f"{request.team}: {event.verdict}")
@@ -119,8 +121,14 @@ class CapacityRequests:
             return [CapacityRequest(*row) for row in rows]
 
     def history(self, id: str) -> list[tuple[int, CapacityEvent]]:  # noqa: A002  the field's name
-        """Return a request's history, the oldest first, each entry with its number."""
-        found = select(CAPACITY_EVENTS).where(CAPACITY_EVENTS.c.request_id == id).order_by(CAPACITY_EVENTS.c.number)
+        """Return a request's history, the oldest first, each entry with its number; the last decision has its text."""
+        events = CAPACITY_EVENTS.c
+        own = events.request_id == id
+        # Older texts stay where they are: a thousand of them would be read for every line of a list.
+        last = select(func.max(events.number)).where(own & (events.kind == "decided")).scalar_subquery()
+        text = case((events.number == last, events.decided))
+        columns = (each for each in events if each is not events.decided)
+        found: Select[Any] = select(*columns, text).where(own).order_by(events.number)
         with self._database.reading() as connection:
             return [(row[0], CapacityEvent(*row[1:])) for row in connection.execute(found)]
 

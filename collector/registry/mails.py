@@ -27,6 +27,7 @@ CLAIM_US = 15 * 60_000_000  # after this, who claimed a mail is taken to be dead
 KEPT_US = 400 * 86_400_000_000  # how long it is known what was sent: as the audit
 KEY_BYTES = 32
 _KEY = "stop"
+_STOPPED = "its reader has stopped it"
 _UNKNOWN = "interrupted twice between sending and noting it; whether it arrived is not known"
 
 
@@ -118,7 +119,7 @@ class Mails:
             if done.rowcount:
                 record(connection, Entry(now, "change", by, "stop mail", id))
             waits = (SENDS.c.subscription == id) & (SENDS.c.state == "queued")
-            connection.execute(update(SENDS).where(waits).values(_ended("dropped", now, "its reader has stopped it")))
+            connection.execute(update(SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))
 
     def resume(self, id: str, now: int, by: str) -> None:  # noqa: A002  the field's name
         """Let mails come again."""
@@ -176,6 +177,7 @@ class Mails:
         due = (SENDS.c.state == "queued") & (SENDS.c.next_at <= now)
         with self._database.writing() as connection:
             _take_back(connection, now)
+            _leave_stopped(connection, now)
             row = connection.execute(
                 select(SENDS.c.subscription, SENDS.c.period, SENDS.c.period_end, SENDS.c.body, SENDS.c.attempts)
                 .where(due)
@@ -254,3 +256,10 @@ def _take_back(connection: "Connection", now: int) -> None:
     connection.execute(update(SENDS).where(dead & (SENDS.c.lost > 0)).values(_ended("failed", now, _UNKNOWN)))
     again = {"state": "queued", "lost": 1, "next_at": now, "claimed_at": None}
     connection.execute(update(SENDS).where(dead & (SENDS.c.lost == 0)).values(again))
+
+
+def _leave_stopped(connection: "Connection", now: int) -> None:
+    """Drop what came back into the queue after its reader had stopped it: it was being tried at that moment."""
+    stopped = select(SUBSCRIPTIONS.c.id).where(SUBSCRIPTIONS.c.stopped_at.is_not(None))
+    waits = (SENDS.c.state == "queued") & SENDS.c.subscription.in_(stopped)
+    connection.execute(update(SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))

@@ -172,6 +172,31 @@ def test_an_edited_profile_fails_and_stays_failed(own: Site) -> None:
     assert drop(own, one["id"], gate="signed").status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("site", "\ud800", "no text as UTF-8 has them"),  # JSON can say it, and no answer could repeat it
+        ("site", "x" * 300_000, "at most 262,144"),
+    ],
+)
+def test_a_profile_cannot_spoil_the_list(own: Site, place: str, value: str, says: str) -> None:
+    """What is kept is told to everybody: one request that cannot be told would take the whole list with it."""
+    document = signed_document(profile())
+    document["profile"]["made"][place] = value
+    answer = own.client.post(
+        PATH, content=json.dumps({"request": SAID, "profile": document}), headers=bearer(own.keys["nlp"])
+    )
+    assert (answer.status_code, says in answer.text) == (409, True), answer.text
+    own.items(PATH, "read")
+
+
+def test_numbers_that_no_page_could_write_are_refused(own: Site) -> None:
+    """They are finite, and overflow where percents and products are made of them."""
+    document = signed_document(profile())
+    document["profile"]["scaling"][0]["efficiency_ratio"] = 1e308
+    assert ask(own, profiled=document).status_code == 409
+
+
 def test_a_pilot_is_looked_up_in_the_ledger(own: Site) -> None:
     """The server knows who is new; the second pilot of a team is none."""
     small = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None, "team": "team-vision"}

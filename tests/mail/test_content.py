@@ -9,6 +9,7 @@ import pytest
 from analyzer.mail.compose import compose
 from analyzer.mail.content import Content, Extras, Footer, Month, Section
 from analyzer.mail.html import mail_html
+from analyzer.mail.joined import REQUESTS_SHOWN, request_lines
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.text import mail_text
 from analyzer.report.coverage import Measured
@@ -17,6 +18,7 @@ from analyzer.report.readings import Breakdown
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import week_text
 from collector.store.session import Session
+from tests.capacity.gate.asking import decided
 from tests.report import example_week
 
 FOOTER = Footer(
@@ -172,6 +174,15 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
     assert teams.rows[-2][0] == "nobody"
     assert "matched its invoice" in " ".join(text.split())
     assert "40 !" in mail_html(content, FOOTER, None)
+
+
+def test_a_thousand_requests_are_no_mail_of_a_thousand_lines() -> None:
+    """A mail over 100 KB is not made, and one team's script would take everybody's mail away."""
+    lines = request_lines([decided()] * 1_000, None)
+    assert len(lines) == REQUESTS_SHOWN + 1
+    assert lines[-1] == "and 980 more (all of them: gpuledger gate list)"
+    assert request_lines([decided()] * REQUESTS_SHOWN, "team-nlp") == lines[:-1]
+    assert request_lines([decided()], "team-vision") == ()
 
 
 def test_a_clear_week_says_so_and_only_where_it_was_measured(week: WeekReport) -> None:

@@ -43,6 +43,19 @@ def test_a_request_has_its_history_and_the_audit_has_it_too(registry: Registry) 
     ]
 
 
+def test_of_many_decisions_the_last_alone_is_read_whole(registry: Registry) -> None:
+    """A list shows hundreds of requests, and each may have been decided a thousand times."""
+    one = asked()
+    for verdict in ("FAIL", "PASS", "FAIL"):
+        registry.capacity.add(one, decided(one, verdict))
+    history = [event for _, event in registry.capacity.history(one.id)]
+    assert [(event.verdict, event.decided is None) for event in history] == [
+        ("FAIL", True),
+        ("PASS", True),
+        ("FAIL", False),
+    ]
+
+
 def test_a_waiver_of_what_has_changed_meanwhile_is_not_taken(registry: Registry) -> None:
     """Whoever waives has seen the gates of that decision, and no later one."""
     one = asked()
@@ -51,6 +64,28 @@ def test_a_waiver_of_what_has_changed_meanwhile_is_not_taken(registry: Registry)
     registry.capacity.add(one, decided(one, "INCOMPLETE"))
     assert not registry.capacity.waive(waived(one, "useful"), seen)
     assert len(registry.capacity.history(one.id)) == 2
+
+
+def test_a_decision_and_a_waiver_at_once_come_one_after_the_other(opened: Callable[[], Registry]) -> None:
+    """A waiver never stands after a decision that its maker had not seen, on PostgreSQL neither."""
+    registries, one = [opened() for _ in range(2)], asked()
+    registries[0].capacity.add(one, decided(one))
+    for _ in range(25):
+        seen = registries[0].capacity.history(one.id)[-1][0]
+        start = threading.Barrier(2)
+        taken: list[bool] = []
+
+        def waive(start: threading.Barrier, taken: list[bool], seen: int) -> None:
+            start.wait()
+            taken.append(registries[0].capacity.waive(waived(one, "useful"), seen))
+
+        thread = threading.Thread(target=waive, args=(start, taken, seen))
+        thread.start()
+        start.wait()
+        registries[1].capacity.add(one, decided(one))
+        thread.join()
+        kinds = [event.kind for number, event in registries[0].capacity.history(one.id) if number > seen]
+        assert kinds == (["waived", "decided"] if taken == [True] else ["decided"])
 
 
 def test_of_many_who_waive_at_once_one_is_first(opened: Callable[[], Registry]) -> None:

@@ -26,6 +26,19 @@ def test_a_mail_is_claimed_by_one_and_noted_once(opened: Callable[[], Registry])
     assert not first.queue(MAIL, NOW + 2)
 
 
+def test_who_stops_while_a_mail_is_tried_gets_no_second_try(registry: Registry) -> None:
+    """The server said "later" after the reader had said "never"; the same where the sender died."""
+    mails = registry.mails
+    mails.subscribe(ONE)
+    mails.queue(MAIL, NOW)
+    claimed = mails.claim(NOW)
+    assert claimed is not None
+    mails.stop("0123", NOW + 1, "its reader")
+    mails.note(claimed, "queued", "450 later", NOW + 2, NOW + 3)
+    assert mails.claim(NOW + 4) is None
+    assert [one.state for one in mails.sends()] == ["dropped"]
+
+
 def test_what_was_stopped_waits_no_more_and_stays_stopped(registry: Registry) -> None:
     """Also where the settings still name the address; and the audit knows who did it."""
     mails = registry.mails

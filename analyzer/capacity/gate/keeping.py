@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.request import Request
     from collector.registry import Registry
 
+DECIDED_LETTERS = 262_144  # a decision has about ten thousand; a profile may bring names of megabytes
+
 
 @dataclass(frozen=True, slots=True)
 class Teller:
@@ -79,7 +81,16 @@ def keep(registry: "Registry", decided: Decided, teller: Teller) -> Kept:
     """Keep a decision and return it; the same decision on the same request again adds nothing.
 
     Another decision, after another policy or a day that brought the profile over its age, begins without waivers.
+
+    Raises:
+        ConfigError: it is too long to be kept: every list of requests reads it again.
     """
+    text = json.dumps(data_of(decided), sort_keys=True)
+    if len(text) > DECIDED_LETTERS:
+        raise ConfigError(
+            f"what is decided has {len(text):,} letters, and at most {DECIDED_LETTERS:,} are kept; name fewer runs, or "
+            "send a profile with shorter names"
+        )
     there = registry.capacity.find(decided.request_id)
     if there is not None:
         now = kept(registry, decided.request_id)
@@ -95,7 +106,6 @@ def keep(registry: "Registry", decided: Decided, teller: Teller) -> Kept:
         teller.at,
         teller.who,
     )
-    text = json.dumps(data_of(decided), sort_keys=True)
     event = CapacityEvent(
         decided.request_id, teller.at, "decided", teller.who, teller.role, decided.verdict, decided=text
     )

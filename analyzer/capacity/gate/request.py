@@ -74,7 +74,7 @@ def request_of(where: str, said: Mapping[str, object]) -> Request:
 def _known(where: str, said: Mapping[str, object], known: Collection[str]) -> None:
     for key in said:
         if key not in known:
-            near = get_close_matches(str(key), known, n=1)
+            near = get_close_matches(str(key)[:NAME_MOST], known, n=1)  # a long one would take seconds
             hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"
             raise ConfigError(f"{where}: unknown key {str(key)[:NAME_MOST]!r}; {hint}")
 

@@ -1,6 +1,7 @@
 """What a profile must be to make sense, whoever signed it: else pages and gates would fail on it, or be fooled."""
 
 from collections.abc import Iterator
+from datetime import date
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.capacity.profile.facts import CapacityProfile
@@ -37,8 +38,17 @@ def _of_time(profile: CapacityProfile) -> Iterator[str]:
     moments += [moment for run in profile.runs for moment in (run.started_at, run.ended_at) if moment is not None]
     if not all(0 <= moment <= LAST_US for moment in moments):
         yield "it has a moment that is no date"
+    if not all(_is_day(each.lowest_day) for each in profile.free):
+        yield "profile.free has a lowest_day that is no day such as 2026-11-01"
     if profile.until_us - profile.since_us < 1000:
         yield "profile.until_us is not after profile.since_us"
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _of_amounts(profile: CapacityProfile) -> Iterator[str]:

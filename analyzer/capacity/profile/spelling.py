@@ -16,6 +16,7 @@ from analyzer.errors import ProfileError
 
 FILE_BYTES = 4 * 2**20
 INTEGER_BITS = 63
+FLOAT_MOST = 1e18  # beyond what is counted anywhere; what is finite may still overflow as percent
 _ESCAPED = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 
@@ -113,6 +114,8 @@ def _scalar(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - t
     if kind is bool and isinstance(value, bool):
         return value
     if kind is str and isinstance(value, str):
+        if not _is_text(value):
+            raise ProfileError(f"{where} is no text as UTF-8 has them")
         return value
     if kind is int and isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= INTEGER_BITS:
         return value
@@ -124,12 +127,23 @@ def _scalar(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - t
     raise ProfileError(f"{where} is {_short(value)} and must be {words[kind]}")
 
 
+def _is_text(value: str) -> bool:
+    """Whether it can be written out: JSON can say half of a character, which no file and no answer can repeat."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _float(value: float, where: str) -> float | None:
     try:
         number = float(value)
     except OverflowError as error:
         raise ProfileError(f"{where} is too large a number") from error
-    return number if abs(number) < float("inf") else None
+    if FLOAT_MOST < abs(number) < float("inf"):
+        raise ProfileError(f"{where} is too large a number")
+    return number if abs(number) <= FLOAT_MOST else None
 
 
 def _short(value: object) -> str:

@@ -92,6 +92,24 @@ def test_a_request_without_a_good_profile_stops_the_pipeline(
     assert not (home / "caught").exists()
 
 
+def test_a_request_that_branched_off_long_ago_is_judged_by_todays_policy(tmp_path: Path) -> None:
+    """GitLab names the commit where a branch began, and whoever asks chooses that."""
+    origin, own = tmp_path / "origin", tmp_path / "own"
+    origin.mkdir()
+    repository(origin, profile=True, good=True)
+    git(tmp_path, "clone", "-q", str(origin), str(own))
+    git(own, "checkout", "-q", "-b", "asked", "HEAD~1")
+    git(origin, "commit", "-q", "--allow-empty", "-m", "a stricter policy")
+    fetch = parsed("gitlab-ci.yml")["capacity gate"]["script"][0]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(own), "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
+    environment["CI_MERGE_REQUEST_DIFF_BASE_SHA"] = git(own, "rev-parse", "HEAD")
+    script = f'{fetch}\nprintf %s "$BASE"'
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=own, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == git(origin, "rev-parse", "HEAD")
+
+
 def test_the_forms_are_what_the_gate_reads(tmp_path: Path) -> None:
     """Whoever fills in the template has a request that can be read."""
     form = parsed("issue-form.yml")

@@ -45,7 +45,6 @@ def hostile(profile: CapacityProfile) -> CapacityProfile:
         memory=tuple(replace(one, sku=HOSTILE) for one in profile.memory),
         alternatives=tuple(replace(one, sku=HOSTILE, why=HOSTILE) for one in profile.alternatives),
         unit_costs=tuple(replace(one, unit=HOSTILE, run_id=HOSTILE) for one in profile.unit_costs),
-        free=tuple(replace(one, lowest_day=HOSTILE) for one in profile.free),
         caveats=(HOSTILE,),
         chosen=HOSTILE,
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.capacity.profile.facts import CapacityProfile, Free
 from analyzer.capacity.profile.sense import check
 from analyzer.errors import ProfileError
 from tests.capacity.profile.example import BOOKED, EXAMPLE
@@ -33,6 +33,7 @@ def test_the_example_makes_sense() -> None:
         (replace(EXAMPLE, measured_ratio=9.0), "share"),
         (replace(EXAMPLE, data_path=replace(EXAMPLE.data_path, limit="weather")), "limit"),
         (replace(EXAMPLE, scaling=EXAMPLE.scaling[::-1]), "smallest first"),
+        (replace(EXAMPLE, free=(Free("H100-80GB", 8, 1.0, 0, "soon", 0),)), "is no day"),
     ],
 )
 def test_what_cannot_be_is_refused(made: CapacityProfile, said: str) -> None:
