@@ -161,4 +161,5 @@ def test_what_speeds_up_other_runs_of_the_profile_makes_this_work_no_faster() ->
     assert asked.offer is None
     assert next(gate.value for gate in asked.gates if gate.name == "recommendations") == "none open"
     kept = decided(mixed)
-    assert kept.offer is not None and kept.offer.advice_id == found.advice[0].id
+    assert kept.offer is not None
+    assert kept.offer.advice_id == found.advice[0].id
