@@ -169,6 +169,8 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
 
 
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:
+    if family := [each for each in commands if each.startswith(f"{name} ")]:
+        return f": it is {' or '.join(family)};"
     near = get_close_matches(name, commands, n=1)
     return f", did you mean {near[0]!r}?" if near else ";"
 

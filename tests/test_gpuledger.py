@@ -95,3 +95,12 @@ def test_it_runs_as_a_module_and_loads_nothing_heavy() -> None:
     assert ran.stdout.splitlines()[-1] == "[]"
     ran = subprocess.run([sys.executable, "-m", "gpuledger", "--help"], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0
+
+
+def test_the_first_word_of_commands_names_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever types `gpuledger export --help` wants to see what can be exported, and not a report."""
+    assert gpuledger.main(["export", "--help"]) == 2
+    said = capsys.readouterr().err
+    assert "export focus" in said
+    assert "export csv" in said
+    assert "did you mean" not in said

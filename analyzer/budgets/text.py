@@ -45,7 +45,8 @@ def budget_lines(report: MonthReport, paper: Paper, top: int | None = None) -> l
 def first_sentence(report: MonthReport) -> str:
     """Return who is over budget, or will be; else how the fleet will end."""
     if report.over:
-        return "; ".join(over_words(line, report.currency) for line in report.every if line.is_over) + "."
+        said = "; ".join(over_words(line, report.currency) for line in report.every if line.is_over)
+        return f"{said[0].upper()}{said[1:]}." if said.startswith("the ") else f"{said}."
     bound = [line for line in report.every if line.budget]
     ending = _ending_words(report.fleet, report.currency)
     if not bound:
@@ -53,7 +54,17 @@ def first_sentence(report: MonthReport) -> str:
     unknown = [line for line in bound if line.verdict is None]
     if unknown:
         return f"Where {counted(len(unknown), 'budget')} will end is not known yet. The fleet {ending}."
-    return f"All {counted(len(bound), 'budget')} will hold. The fleet {ending}."
+    idle = [plain(line.name) for line in bound if _spent_nothing(line)]
+    if idle:
+        return f"Nothing is spent of the budget of {', '.join(idle)}: is the name right? The fleet {ending}."
+    holds = "The one budget" if len(bound) == 1 else f"All {len(bound)} budgets"
+    if report.known_since > report.period.start:
+        return f"{holds} will hold, without the days before the ledger begins. The fleet {ending}."
+    return f"{holds} will hold. The fleet {ending}."
+
+
+def _spent_nothing(line: Line) -> bool:
+    return not (line.spent_micros or line.unpriced_milliseconds or (line.ending and line.ending.expected_micros))
 
 
 def over_check(over: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 """The portfolio as text: workloads by word, the ones that want something done first."""
 
+from collections.abc import Sequence
+
 from analyzer.portfolio.reading import Portfolio
 from analyzer.portfolio.review import WORDS, Reviewed
 from analyzer.report.paper import Paper
@@ -22,9 +24,12 @@ def portfolio_text(report: Portfolio, paper: Paper, top: int | None = None) -> s
         for one in shown:
             if one.word == word:
                 lines += _row(one, width, paper)
-    rest = len(report.reviewed) - len(shown)
-    if rest:
-        lines += paper.wrap(f"and {counted(rest, 'smaller one')}")
+    if rest := [one.workload for one in report.reviewed if one not in shown]:
+        head = f"and {counted(len(rest), 'smaller one')}"
+        hours = gpu_hours(sum(each.milliseconds for each in rest), 0)
+        paid = _sum([each.micros for each in rest])
+        cost = UNKNOWN if paid is None else amount(paid, 0)
+        lines.append(f"  {head:<{width + 14}}{hours:>10}{cost:>10}")
     lines += [
         "",
         *paper.wrap("A word is what its GPUs did, not what its results are worth: that is for the review."),
@@ -41,11 +46,15 @@ def _first(report: Portfolio) -> str:
         those = [one.workload for one in report.reviewed if one.word == word]
         if not those:
             continue
-        costs = [each.micros for each in those]
-        paid = None if None in costs else sum(cost or 0 for cost in costs)
+        paid = _sum([each.micros for each in those])
         worth = gpu_hours(sum(each.milliseconds for each in those), 0) + " GPU-hours"
         parts.append(f"{word} {len(those)} ({worth if paid is None else money(paid, report.currency, 0)})")
     return f"{counted(len(report.reviewed), 'workload')}: {', '.join(parts)}."
+
+
+def _sum(costs: Sequence[int | None]) -> int | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def _row(one: Reviewed, width: int, paper: Paper) -> list[str]:

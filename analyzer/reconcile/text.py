@@ -1,13 +1,16 @@
 """A reconciliation as text: the answer first, then every kind and day that differs, with its reason."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from analyzer.pricing.money import dollars
 from analyzer.reconcile.bill import Bill
-from analyzer.reconcile.compare import Comparison, Difference
+from analyzer.reconcile.compare import Comparison, Difference, Reason
+from analyzer.report.words import UNKNOWN
 
 CENT = 10_000
+AMOUNT = 13
 SHOWN = 40
 
 
@@ -74,21 +77,24 @@ def _table(apart: list[Difference], top: int) -> list[str]:
 
 def _not_counted(differences: Iterable[Difference]) -> list[str]:
     """Return what cannot agree yet, one line a GPU kind and reason."""
-    sums: dict[tuple[str, str], list[int]] = {}
+    sums: dict[tuple[str, Reason], list[int]] = {}
     for each in differences:
-        found = sums.setdefault((each.sku, each.reasons[0].words), [0, 0, 0])
+        found = sums.setdefault((each.sku, replace(each.reasons[0], micros=None)), [0, 0, 0])
         found[0] += 1
         found[1] += each.ledger_micros
         found[2] += each.invoice_micros
     lines = ["", "NOT COUNTED"] if sums else []
-    for (sku, words), (count, ledger, invoice) in sums.items():
-        lines.append(_row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice))
-        lines.append(f"    {words}")
+    for (sku, reason), (count, ledger, invoice) in sums.items():
+        row = _row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice)
+        # Amounts of two currencies have no difference.
+        lines.append(f"{row[:-AMOUNT]}{UNKNOWN:>{AMOUNT}}" if reason.kind == "currency" else row)
+        lines.append(f"    {reason.words}")
     return lines
 
 
 def _row(head: str, ledger: int, invoice: int) -> str:
-    return f"  {head[:36]:<36}{dollars_of(ledger):>13}{dollars_of(invoice):>13}{dollars_of(invoice - ledger):>13}"
+    amounts = (ledger, invoice, invoice - ledger)
+    return f"  {head[:36]:<36}" + "".join(f"{dollars_of(amount):>{AMOUNT}}" for amount in amounts)
 
 
 def _amount(micros: int | None) -> str:

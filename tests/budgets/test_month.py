@@ -1,6 +1,7 @@
 """A month against its budgets: the columns add up, silence is not thrift, and who is over is told."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import cast
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from analyzer.budgets.book import Budget
 from analyzer.budgets.month import Line, MonthReport, judged, month_report
 from analyzer.budgets.spent import Days, Spending, Whose
-from analyzer.budgets.text import budgets_text
+from analyzer.budgets.text import budgets_text, first_sentence
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar
@@ -162,3 +163,17 @@ def test_hostile_names_are_plain_in_the_table() -> None:
     text = budgets_text(at(46, {hostile: [1_000_000] * 46}), Paper(80))
     assert "\x1b" not in text
     assert all(len(each) <= 80 for each in text.splitlines())
+
+
+def test_a_budget_of_a_name_that_spends_nothing_is_asked_about() -> None:
+    """A name with a letter wrong would hold its budget for ever, and the sentence would say so."""
+    said = first_sentence(at(46, {NLP: [5_000_000] * 46}, budget(10_000_000, "nip")))
+    assert said.startswith("Nothing is spent of the budget of nip: is the name right?")
+    assert first_sentence(at(46, {NLP: [5] * 46}, budget(10_000_000))).startswith("The one budget will hold. ")
+
+
+def test_budgets_of_a_month_that_is_not_whole_hold_only_without_its_first_days() -> None:
+    """What was spent before the ledger began is in no figure, so that nobody knows whether the month holds."""
+    report = at(46, {NLP: [5] * 46}, budget(10_000_000))
+    late = replace(report, known_since=report.period.start + DAY)
+    assert "will hold, without the days before the ledger begins" in first_sentence(late)

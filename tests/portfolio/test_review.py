@@ -67,3 +67,6 @@ def test_a_ledger_is_read_by_name() -> None:
     assert "2 workloads: retire? 1 ($60), earns 1 ($120)." in text
     assert text.index("forgotten") < text.index("sweep")
     assert all(len(line) <= 80 for line in text.splitlines())
+    fewer = portfolio_text(found, Paper(80), top=1).splitlines()
+    (rest,) = (line for line in fewer if "and 1 smaller one" in line)
+    assert rest.split()[-1] == "60", "with the rest in a row of its own, the column sums to the first line"

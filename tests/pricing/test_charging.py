@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.errors import ConfigError
+from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Period
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.charging.cli import charges as command
@@ -210,7 +210,7 @@ def test_the_command_prints_a_table_that_sums(tmp_path: Path, capsys: pytest.Cap
     assert command(["2025-11-10", "--store", str(tmp_path / "store.duckdb")]) == 0
     shown = capsys.readouterr().out
     assert "unmapped                           3.0         $7.80         $7.80         $0.00" in shown
-    assert "the platform bears $7.80: charged $7.80 and $7.80 are the bill of $15.60" in shown
+    assert "the platform bears $7.80:\ncharged $7.80 and $7.80 are the bill of $15.60" in shown
     assert command(["2025-11-10", "--store", str(tmp_path / "store.duckdb"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert sum(line["charged_micros"] + line["difference_micros"] for line in told["charges"]) == 15_600_000
@@ -229,3 +229,22 @@ def site(tmp_path: Path) -> None:
     fleet.hold("slurm/alpha/1", "n1", ["g1"], MONDAY, MONDAY + 3 * HOUR)
     fleet.analyze(MONDAY + DAY, settings)
     fleet.store.close()
+
+
+def test_a_period_without_an_hour_is_no_bill_of_nothing(tmp_path: Path) -> None:
+    """Nothing booked is unknown: a file of no rows, or a bill of $0.00, would pass for a free month."""
+    site(tmp_path)
+    with pytest.raises(LedgerError, match="no hour of 2025-09"):
+        command(["2025-09", "--store", str(tmp_path / "store.duckdb"), "--csv"])
+
+
+def test_a_period_that_is_not_whole_says_so_beside_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who sends the file must know that the month is not all in it; the rows stay rows."""
+    site(tmp_path)
+    assert command(["2025-11", "--store", str(tmp_path / "store.duckdb"), "--csv"]) == 0
+    shown = capsys.readouterr()
+    assert "of 720 hours of 2025-11 are in the ledger" in shown.err
+    assert [*csv.DictReader(StringIO(shown.out))]
+    assert "are in the ledger" not in shown.out
+    assert command(["2025-11", "--store", str(tmp_path / "store.duckdb")]) == 0
+    assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())

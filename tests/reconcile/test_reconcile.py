@@ -135,7 +135,10 @@ def test_another_currency_is_never_matched(tmp_path: Path) -> None:
     """No rate is guessed."""
     compared, bill = against(three_hours(), invoice(tmp_path / "i.csv", {"BillingCurrency": "EUR"}))
     assert (compared.matched, compared.permille) == (False, None)
-    assert "Not yet matched: the invoice is in EUR, the ledger in USD." in reconcile_text(compared, bill, "i")
+    shown = reconcile_text(compared, bill, "i")
+    assert "Not yet matched: the invoice is in EUR, the ledger in USD." in shown
+    before = shown.partition("    the invoice is in another currency")[0]
+    assert before.splitlines()[-1].endswith("     -"), "euros less dollars are no difference"
 
 
 def test_taxes_credits_and_other_lines_are_listed(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def recommendations(rule: "Rule", look: "Looking") -> "Gate":
     bar = f"{rule.number('percent')}{NO_BREAK}% of request"
     if look.offer is not None:
         worth = spared(look.request, look.offer, look.policy.step_gpus) * TENTHS
-    elif look.fix is None and not look.profile.advice:
+    elif look.fix is None and not look.advice:
         return gate(rule, label, "PASS", "none open", bar)
     else:
-        freed = max((each.frees.p50 for each in look.profile.advice), default=0) * TENTHS * US_PER_MS
+        freed = max((each.frees.p50 for each in look.advice), default=0) * TENTHS * US_PER_MS
         worth = min(nearest(max(0, freed), look.profile.until_us - look.profile.since_us), asked * TENTHS)
     value = f"{decimal(worth // TENTHS, 0) if worth % TENTHS == 0 else decimal(worth, 1)} of {asked:,} GPUs"
     return gate(rule, label, passed(worth * 1000 <= rule.permille * asked * TENTHS), value, bar)

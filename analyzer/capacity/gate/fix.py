@@ -1,5 +1,6 @@
 """The open recommendation that would do most for the work that more GPUs are asked for, in words and hours."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Represented
@@ -49,9 +50,16 @@ class Fix:
         return f"{plain_sentence(self.advice.id)} ({line})"
 
 
-def fix_of(profile: CapacityProfile) -> Fix | None:
+def advice_for(work: Sequence[Represented], profile: CapacityProfile) -> tuple[OpenAdvice, ...]:
+    """Return the open recommendations but those for other runs of the profile: they make this work no faster."""
+    own = {run.name for run in work}
+    others = {run.name for run in profile.runs} - own
+    return tuple(one for one in profile.advice if own & {*one.run_names} or not others & {*one.run_names})
+
+
+def fix_of(work: Sequence[Represented], profile: CapacityProfile) -> Fix | None:
     """Return the open recommendation that makes the work fastest (P50), None where none makes it faster."""
-    faster = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE]
+    faster = [one for one in advice_for(work, profile) if one.speedup_permille.p50 > PERMILLE]
     if not faster:
         return None
     best = max(faster, key=lambda one: (one.speedup_permille.p50, one.frees.p50, one.id))

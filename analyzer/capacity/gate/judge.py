@@ -67,7 +67,7 @@ def judge(
     _check_whose(request, read.profile)
     supply = completed(known, request, read.profile)
     _check_currency(supply, read.profile)
-    fix = fix_of(read.profile)
+    fix = fix_of(work_of(request, read.profile), read.profile)
     asked = asked_of(request, read.profile)
     offer = offer_of(request, asked, fix, policy.step_gpus, supply)
     look = Looking(request, read, policy, supply, fix, offer, now_us)

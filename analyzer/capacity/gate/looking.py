@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.capacity.gate.fix import advice_for
+from analyzer.capacity.gate.offer import work_of
 from analyzer.report.words import plain
 
 if TYPE_CHECKING:
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
     from analyzer.capacity.gate.supply import Supply
-    from analyzer.capacity.profile.facts import CapacityProfile
+    from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice
     from analyzer.capacity.profile.read import ReadProfile
 
 DAY_US = 86_400_000_000
@@ -33,6 +35,11 @@ class Looking:
     def profile(self) -> "CapacityProfile":
         """The profile's facts."""
         return self.read.profile
+
+    @property
+    def advice(self) -> "tuple[OpenAdvice, ...]":
+        """The open recommendations for the work that is asked for."""
+        return advice_for(work_of(self.request, self.profile), self.profile)
 
     @property
     def sku(self) -> str:

@@ -120,7 +120,7 @@ def _waiting(_rule: "Rule", _look: "Looking") -> str:
 
 
 def _recommendations(_rule: "Rule", look: "Looking") -> str:
-    named = ", ".join(plain(each.id) for each in look.profile.advice[:3])
+    named = ", ".join(plain(each.id) for each in look.advice[:3])
     return f"do what is recommended ({named}), or reject it with a reason: gpuledger reject"
 
 

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 _AVOIDABLE = words_of("avoidable")
 
 
+def booked_hours(session: "Session", period: "Period") -> int:
+    """Return of how many hours of the period the ledger has anything."""
+    return int(
+        session.rows(
+            "SELECT count(DISTINCT hour) FROM ledger WHERE hour >= $start AND hour < $end",
+            {"start": period.start, "end": period.end},
+        )[0][0]
+    )
+
+
 def read_held(session: "Session", period: "Period") -> list[Held]:
     """Return the GPU time of a period by team, cost centre, kind and hour; cost is None where any has no price."""
     rows = session.rows(

@@ -24,7 +24,7 @@ def charge_lines(lines: Sequence[Charged], period: "Period", currency: str, rate
         _known_sum([one.charged_micros for one in lines]),
     )
     said = f"{rates} charge rates" if rates != 1 else "one charge rate"
-    found = [f"charges {period.label}   {said}; a team without one is charged what its GPUs cost", "", head]
+    found = [f"charges {period.label}   {said}; else a team is charged what its GPUs cost", "", head]
     found += [_line(name_of(one), one, currency) for one in lines]
     found.append(_line("total", total, currency))
     difference = total.difference_micros
@@ -34,7 +34,8 @@ def charge_lines(lines: Sequence[Charged], period: "Period", currency: str, rate
         who = "the platform bears" if difference >= 0 else "the platform is left with"
         found += [
             "",
-            f"{who} {money(abs(difference), currency)}: charged {money(total.charged_micros, currency)} and"
+            f"{who} {money(abs(difference), currency)}:",
+            f"charged {money(total.charged_micros, currency)} and"
             f" {money(difference, currency)} are the bill of {money(total.cost_micros, currency)}",
         ]
     return found

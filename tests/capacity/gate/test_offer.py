@@ -150,3 +150,16 @@ def test_a_run_at_its_new_speed_proves_it() -> None:
     assert offer is not None
     assert offer.hours_to_prove == 46
     assert round(70.5 * HOUR_US / 1.53 / HOUR_US) == 46
+
+
+def test_what_speeds_up_other_runs_of_the_profile_makes_this_work_no_faster() -> None:
+    """A profile of a team holds several kinds of work; a loader fixed in one buys no GPU less for another."""
+    found = profile()
+    other = replace(run("90001", "2026-11-12T00:00", 4.0), name="pretrain-7b")
+    mixed = replace(found, runs=(*found.runs, other))
+    asked = decided(mixed, work="pretrain-7b")
+    assert asked.offer is None
+    assert next(gate.value for gate in asked.gates if gate.name == "recommendations") == "none open"
+    kept = decided(mixed)
+    assert kept.offer is not None
+    assert kept.offer.advice_id == found.advice[0].id
