@@ -5,6 +5,7 @@ Ledger rows are UTC hours, so a period must begin and end on one: zones whose of
 
 import re
 from calendar import monthrange
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -160,7 +161,7 @@ class Calendar:
         return self._checked(self._midnight(first), self._midnight(first + timedelta(days=count)), label)
 
     def _midnight(self, day: date) -> int:
-        return micros(datetime.combine(day, time(), tzinfo=ZoneInfo(self.timezone)))
+        return midnight(day, self.timezone)
 
     def _checked(self, start: int, end: int, label: str) -> Period:
         for edge in (start, end):
@@ -173,6 +174,19 @@ class Calendar:
         if start >= end:
             raise ConfigError(f"{label} has not begun yet: the newest hour known ends {local(end, self.timezone)}")
         return Period(start, end, label, self.timezone)
+
+
+def midnight(day: date, timezone: str) -> int:
+    """Return the first instant of a day by a clock, microseconds UTC."""
+    return micros(datetime.combine(day, time(), tzinfo=ZoneInfo(timezone)))
+
+
+def day_starts(first: int, until: int, timezone: str) -> Iterator[int]:
+    """Yield the first instants of days by a clock, from that of `first` on, of all that begin before `until`."""
+    day = local(first, timezone).date()
+    while (start := midnight(day, timezone)) < until:
+        yield start
+        day += timedelta(days=1)
 
 
 def local(instant: int, timezone: str) -> datetime:

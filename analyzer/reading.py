@@ -9,7 +9,7 @@ from analyzer.argument.argue import argue
 from analyzer.casebook.case import Case, read_case
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
 from analyzer.findings import Finding
 from analyzer.ids import by_id
 from analyzer.judges import Judges
@@ -22,7 +22,7 @@ from analyzer.placement.wanting import Wanting
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
-from analyzer.report.coverage import fleet, hours, newest_hour_end, unjudged
+from analyzer.report.coverage import fleet, hours, ledger_end, newest_hour_end, unjudged
 from analyzer.report.economics import ECONOMICS, economics
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
@@ -114,10 +114,7 @@ class Reader:
         Raises:
             LedgerError: the ledger is empty.
         """
-        now = newest_hour_end(self.session)
-        if now is None:
-            raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
-        return now
+        return ledger_end(self.session)
 
     def known(self, period: Period) -> Period:
         """Return the part of a period that the ledger has: what is lost a week is scaled from that."""

@@ -14,10 +14,10 @@ _PARAMETER = re.compile(r"\$([a-z_]+)")
 
 @cache
 def statements(file: str) -> tuple[str, ...]:
-    """Return the statements of one file of analyzer/sql, without comment lines."""
+    """Return the statements of one file of analyzer/sql, without comment lines and semicolons."""
     text = (DIRECTORY / file).read_text()
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
-    return tuple(part.strip() for part in "\n".join(lines).split(";\n") if part.strip())
+    return tuple(part.strip().rstrip(";") for part in "\n".join(lines).split(";\n") if part.strip())
 
 
 def run(session: "Session", file: str, **parameters: object) -> None:
@@ -27,4 +27,4 @@ def run(session: "Session", file: str, **parameters: object) -> None:
     """
     for statement in statements(file):
         names = set(_PARAMETER.findall(statement))
-        session.execute(statement.rstrip(";"), {name: parameters[name] for name in names})
+        session.execute(statement, {name: parameters[name] for name in names})

@@ -60,7 +60,7 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
     spans = {"start": since, "end": period.end, "avoidable": _AVOIDABLE}
     held: dict[str | None, dict[int, int]] = {}
     avoidable: dict[str | None, dict[int, int]] = {}
-    for team, hour, cost, lost in session.rows(query.rstrip(";"), spans):
+    for team, hour, cost, lost in session.rows(query, spans):
         held.setdefault(team, {})[hour] = cost
         avoidable.setdefault(team, {})[hour] = lost
     every: tuple[tuple[What, dict[str | None, dict[int, int]]], ...] = (("cost", held), ("avoidable cost", avoidable))
@@ -84,7 +84,7 @@ def _explained(
         "hours": list(one.hours), "like": like, "weeks": weeks, "team": team,
         "everything": what == "cost", "avoidable": _AVOIDABLE,
     }  # fmt: skip
-    rows = [Contribution(*row) for row in session.rows(query.rstrip(";"), asked)]
+    rows = [Contribution(*row) for row in session.rows(query, asked)]
     sign = 1 if one.impact > 0 else -1
     along = sorted(
         (row for row in rows if sign * (row.actual - row.expected) > 0),

@@ -24,7 +24,7 @@ from analyzer.notices.book import Looked, look
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
-from analyzer.report.coverage import unjudged
+from analyzer.report.coverage import EMPTY, unjudged
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
@@ -77,7 +77,7 @@ class Reading:
             return self.reader.period(None)
         first, last = self.session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours")
         if first is None:
-            raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+            raise LedgerError(EMPTY)
         return period_of(self.reader.calendar, since, until, first, last)
 
     def findings(self, period: Period) -> list[Finding]:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
-from zoneinfo import ZoneInfo
 
 from analyzer.api.asking import Selected
-from analyzer.period import Calendar, Period, local, micros
+from analyzer.period import Calendar, Period, day_starts
 from analyzer.report.run import find_run
 from analyzer.states import BOOKINGS
 
@@ -102,9 +101,4 @@ def selection(session: "Session", asked: Selected, period: Period) -> Selection:
 def days_of(session: "Session", calendar: Calendar, period: Period) -> list[int]:
     """Return the first instant of each local day of a period, from the ledger's first hour on."""
     (first,) = session.row("SELECT coalesce(min(hour), 0) FROM ledger_hours")
-    zone, day = ZoneInfo(calendar.timezone), local(max(first, period.start), calendar.timezone).date()
-    found: list[int] = []
-    while (start := micros(datetime.combine(day, time(), tzinfo=zone))) < period.end and len(found) < DAYS_MAX:
-        found.append(start)
-        day += timedelta(days=1)
-    return found
+    return list(islice(day_starts(max(first, period.start), period.end, calendar.timezone), DAYS_MAX))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from analyzer.budgets.book import FLEET, Budget
-from analyzer.budgets.spent import Spending, Whose, midnight, spending
+from analyzer.budgets.spent import Spending, Whose, spending
 from analyzer.forecast.forecast import Forecast, days_missing, forecast
-from analyzer.period import Period, local
+from analyzer.period import Period, local, midnight
 
 if TYPE_CHECKING:
     from collector.store.session import Session

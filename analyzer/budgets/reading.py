@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from analyzer.budgets.month import MonthReport, month_report
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar, local
-from analyzer.report.coverage import newest_hour_end
+from analyzer.report.coverage import ledger_end
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -19,9 +19,7 @@ def read_month(session: "Session", calendar: Calendar, settings: "Settings", mon
         ConfigError: the word names no month.
         LedgerError: the ledger is empty, or has nothing of it.
     """
-    now = newest_hour_end(session)
-    if now is None:
-        raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+    now = ledger_end(session)
     period = calendar.month_of(now - 1) if month is None else calendar.parse(month, now)
     if calendar.month_of(period.start) != period:
         raise ConfigError(f"{month} is no month: write one such as {local(now - 1, period.timezone):%Y-%m}")

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
-from analyzer.period import HOUR, local, micros
+from analyzer.period import HOUR, day_starts, local, midnight
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -58,7 +58,7 @@ def spending(session: "Session", timezone: str, since: int, until: int) -> Spend
     (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ? AND hour < ?", [since, until])
     if first is None:
         return Spending(Days((), ()), {}, {})
-    starts = _day_starts(first, until, timezone)
+    starts = list(day_starts(first, until, timezone))
     known = session.rows(
         "SELECT d.day, count(*) FROM ledger_hours h ASOF JOIN (SELECT unnest($days) AS day) d ON h.hour >= d.day "
         "WHERE h.hour >= $start AND h.hour < $end GROUP BY ALL",
@@ -73,25 +73,6 @@ def spending(session: "Session", timezone: str, since: int, until: int) -> Spend
         by_day.setdefault(whose, [0] * len(starts))[place[day]] += cost
         unpriced[whose] = unpriced.get(whose, 0) + milliseconds
     hours = dict(known)
-    whole = tuple(
-        hours.get(start, 0) * HOUR == end - start
-        for start, end in zip(starts, [*starts[1:], _after(starts[-1], timezone)], strict=True)
-    )
+    end = midnight(local(starts[-1], timezone).date() + timedelta(days=1), timezone)
+    whole = tuple(hours.get(start, 0) * HOUR == after - start for start, after in pairwise([*starts, end]))
     return Spending(Days(tuple(starts), whole), by_day, unpriced)
-
-
-def _day_starts(first: int, until: int, timezone: str) -> list[int]:
-    start, found = midnight(local(first, timezone).date(), timezone), list[int]()
-    while start < until:
-        found.append(start)
-        start = _after(start, timezone)
-    return found
-
-
-def _after(start: int, timezone: str) -> int:
-    return midnight(local(start, timezone).date() + timedelta(days=1), timezone)
-
-
-def midnight(day: date, timezone: str) -> int:
-    """Return the first instant of a day of the site's clock, microseconds UTC."""
-    return micros(datetime.combine(day, time(), tzinfo=ZoneInfo(timezone)))

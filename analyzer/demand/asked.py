@@ -25,7 +25,7 @@ def asked_for(session: "Session", start: int, end: int) -> dict[Kind, dict[int, 
     """Return GPU milliseconds by kind and hour that were asked for."""
     (query,) = statements("demand/asked.sql")
     found: dict[Kind, dict[int, int]] = {}
-    for sku, stage, hour, milliseconds in session.rows(query.rstrip(";"), {"start": start, "end": end}):
+    for sku, stage, hour, milliseconds in session.rows(query, {"start": start, "end": end}):
         found.setdefault((sku, stage), {})[hour] = milliseconds
     return found
 

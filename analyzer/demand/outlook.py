@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from analyzer.budgets.spent import midnight
 from analyzer.demand.asked import Kind, Waiting, asked_for, together, waiting
 from analyzer.demand.mix import Mix, Rates, best_mix, mix_of, scaled
 from analyzer.forecast.forecast import Forecast, forecast
-from analyzer.period import HOUR, local
+from analyzer.period import HOUR, day_starts, local, midnight
 
 if TYPE_CHECKING:
     from analyzer.pricing.book import PriceBook
@@ -85,10 +84,7 @@ def _whole_day(first: int, timezone: str) -> int:
 
 def _days(start: int, end: int, timezone: str) -> list[int]:
     """Return the first instants of the days from `start` to `end`, both included."""
-    found = [start]
-    while found[-1] < end:
-        found.append(midnight(local(found[-1] + 36 * HOUR, timezone).date(), timezone))
-    return found
+    return [*day_starts(start, end, timezone), end]
 
 
 def _line(stage: str, hours: Mapping[int, int], days: Sequence[int]) -> StageLine:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.demand.outlook import AHEAD_DAYS, Outlook, SkuMix, StageLine
 from analyzer.report.paper import Paper
+from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like
 from analyzer.report.words import (
     MS_PER_HOUR,
@@ -75,7 +76,7 @@ def _stages(report: Outlook, paper: Paper) -> list[str]:
 
 
 def _column(exact: list[int], total: int) -> list[str]:
-    rounded = (2 * total + MS_PER_HOUR) // (2 * MS_PER_HOUR)
+    rounded = nearest(total, MS_PER_HOUR)
     return [*column_like(rounded, exact, MS_PER_HOUR, 0), decimal(rounded, 0)]
 
 

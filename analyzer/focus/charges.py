@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from analyzer.period import HOUR, Period, local, micros
+from analyzer.period import HOUR, Period, local, midnight
 from analyzer.report.coverage import STATUSES
 from collector.store.session import Session
 
@@ -150,7 +149,7 @@ def days(period: Period) -> Iterator[tuple[int, int]]:
     """Yield the days of a period by its clock, the first and the last cut to it."""
     first = period.first_day
     count = (period.last_day - first).days + 1
-    edges = [_midnight(first + timedelta(days=number), period.timezone) for number in range(count + 1)]
+    edges = [midnight(first + timedelta(days=number), period.timezone) for number in range(count + 1)]
     for start, end in pairwise(edges):
         yield max(start, period.start), min(end, period.end)
 
@@ -165,8 +164,4 @@ def month_of(instant: int, timezone: str) -> tuple[int, int]:
     """Return the first microsecond of the month that an instant lies in, and of the next, by a site's clock."""
     day = local(instant, timezone).date()
     after = date(day.year + day.month // 12, day.month % 12 + 1, 1)
-    return _midnight(day.replace(day=1), timezone), _midnight(after, timezone)
-
-
-def _midnight(day: date, timezone: str) -> int:
-    return micros(datetime.combine(day, time(), tzinfo=ZoneInfo(timezone)))
+    return midnight(day.replace(day=1), timezone), midnight(after, timezone)

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from analyzer.config import WEEKDAYS, Settings
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
 from analyzer.focus.columns import VERSIONS
 from analyzer.focus.export import Asked, Exported, export_focus
 from analyzer.focus.issuer import Issuer
@@ -16,7 +16,7 @@ from analyzer.focus.rows import hours_of
 from analyzer.focus.spreadsheet import export_csv
 from analyzer.period import Calendar, Period
 from analyzer.pricing.money import dollars
-from analyzer.report.coverage import newest_hour_end
+from analyzer.report.coverage import ledger_end
 from collector.config import load
 from collector.store.database import Store
 from collector.store.session import Session
@@ -79,9 +79,7 @@ def _where(options: argparse.Namespace) -> tuple[Path, Settings]:
 
 def _period(session: Session, settings: Settings, options: argparse.Namespace) -> Period:
     calendar = Calendar(settings.timezone, WEEKDAYS.index(settings.first_weekday))
-    now = newest_hour_end(session)
-    if now is None:
-        raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+    now = ledger_end(session)
     if options.month is not None:
         return month(calendar, options.month, now)
     if options.since is None:

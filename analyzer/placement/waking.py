@@ -26,5 +26,5 @@ def waking(session: "Session", end_us: int) -> Waking | None:
     """Return how long hosts took to wake in the quarter before `end_us`; None where too few were seen to wake."""
     (query,) = statements("placement/wake_ups.sql")
     asked: dict[str, object] = {"since": end_us - BACK_US, "end": end_us, "powering_up": POWERING_UP}
-    seen, p50, p90 = session.row(query.rstrip(";"), asked)
+    seen, p50, p90 = session.row(query, asked)
     return Waking(seen, p50 // 1_000_000, p90 // 1_000_000) if seen >= LEAST else None

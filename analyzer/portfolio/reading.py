@@ -31,7 +31,7 @@ def portfolio(
 ) -> Portfolio:
     """Review a period's workloads against its unit economics and what is recommended now."""
     (query,) = statements("portfolio/names.sql")
-    rows = session.rows(query.rstrip(";"), {"start": period.start, "end": period.end, **_OF})
+    rows = session.rows(query, {"start": period.start, "end": period.end, **_OF})
     workloads = [
         Workload(name, team, stage, runs, tuple(sku for sku in skus if sku), *amounts)
         for name, team, stage, runs, skus, *amounts in rows

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from analyzer.report.rounding import nearest
+from analyzer.report.words import decimal
 from analyzer.unit_cost.report import UnitLine
 
 Word = Literal["retire?", "fix first", "shrink", "dearer", "earns", "look"]
@@ -83,8 +85,8 @@ def _one(each: Workload, unit: UnitLine | None, advice: Sequence[tuple[str, str]
 
 
 def _permille(part: int, whole: int) -> int:
-    return (2 * PERMILLE * part + whole) // (2 * whole)
+    return nearest(PERMILLE * part, whole)
 
 
 def _percent(permille: int) -> str:
-    return f"{permille // 10}.{permille % 10} %"
+    return f"{decimal(permille, 1)} %"

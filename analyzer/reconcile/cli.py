@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
 
@@ -13,6 +13,7 @@ from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.focus.read import is_own, read_focus
 from analyzer.period import Calendar
+from analyzer.pricing.importing.new_rows import day, write_new
 from analyzer.reconcile.bill import Bill
 from analyzer.reconcile.compare import Comparison
 from analyzer.reconcile.kept import keep
@@ -98,7 +99,7 @@ def import_focus(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger prices import focus", description=import_focus.__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="the bill: FOCUS 1.0 to 1.4, CSV or Parquet")
     parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
-    parser.add_argument("--as-of", type=_day, metavar="DAY", help="when the bill was made (default: today)")
+    parser.add_argument("--as-of", type=day, metavar="DAY", help="when the bill was made (default: today)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write a new file (default: to standard output)")
     options = parser.parse_args(argv)
     if is_own(options.file):
@@ -114,25 +115,9 @@ def import_focus(argv: list[str]) -> int:
         )
     if found.left_out:
         print(f"left out: {found.left_out:,} lines of GPUs that name no hours", file=sys.stderr)
-    _write(price_file(found), options.out)
-    return 0
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
+    text = price_file(found)
+    if options.out is None:
         print(text, end="")
-        return
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise ConfigError(f"{out} is there already, and is not written over; name a new file") from error
-    except OSError as error:
-        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-01") from error
+    else:
+        write_new(text, options.out)
+    return 0

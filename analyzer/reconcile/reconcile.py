@@ -9,6 +9,7 @@ from analyzer.reconcile.bill import DAY_US, Bill, gather
 from analyzer.reconcile.booked import booked
 from analyzer.reconcile.compare import Comparison, compare
 from analyzer.reconcile.skus import SkuMap
+from analyzer.report.coverage import EMPTY
 from collector.store.session import Session
 
 
@@ -36,7 +37,7 @@ def reconcile(session: Session, asked: Asked) -> tuple[Comparison, Bill]:
         )
     skus = [sku for (sku,) in session.rows("SELECT DISTINCT sku FROM ledger WHERE sku IS NOT NULL")]
     if not skus:
-        raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+        raise LedgerError(EMPTY)
     bill = gather(read_focus(asked.invoice), SkuMap.of(skus, asked.mapping), asked.start, asked.end)
     start = asked.start if asked.start is not None else bill.first
     end = asked.end if asked.end is not None else None if bill.last is None else bill.last + DAY_US

@@ -11,7 +11,7 @@ from analyzer.placement.outcome.before_after import LEAST, before_after
 from analyzer.placement.outcome.effect import Effect
 from analyzer.placement.outcome.reading import Around, works_of_name, works_of_runs
 from analyzer.placement.outcome.work import Unit, Work, log_costs, rates_of, unit_of
-from analyzer.report.coverage import newest_hour_end
+from analyzer.report.coverage import ledger_end
 from analyzer.report.readings import Breakdown, Counted, fold
 from analyzer.report.run import find_run
 
@@ -75,9 +75,7 @@ def compare_at(session: "Session", timezone: str, currency: str, name: str, at: 
         ConfigError: the moment is none.
         LedgerError: the name has no runs on one of the sides.
     """
-    newest = newest_hour_end(session)
-    if newest is None:
-        raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+    newest = ledger_end(session)
     moment = moment_of(at, timezone, newest)
     teams = session.rows("SELECT DISTINCT team FROM runs WHERE name = ? ORDER BY team", [name])
     if not teams:

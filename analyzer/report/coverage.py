@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from analyzer.errors import LedgerError
 from analyzer.period import Period
 from analyzer.report.readings import Entry, fold, within
 from analyzer.unjudged import Unjudged
@@ -10,6 +11,7 @@ from collector.store.session import Session
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 SILENT_SHOWN = 3
 NOT_JUDGED_SHOWN = 40
+EMPTY = "the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +164,16 @@ def corrections(session: Session, period: Period) -> tuple[Entry, ...]:
 def newest_hour_end(session: Session) -> int | None:
     """Return the end of the newest hour in the ledger, microseconds UTC; None for an empty ledger."""
     newest: int | None = session.row("SELECT max(hour) + 3600000000 FROM ledger_hours")[0]
+    return newest
+
+
+def ledger_end(session: Session) -> int:
+    """Return the end of the newest hour of a ledger that must have one, microseconds UTC.
+
+    Raises:
+        LedgerError: it is empty.
+    """
+    newest = newest_hour_end(session)
+    if newest is None:
+        raise LedgerError(EMPTY)
     return newest

@@ -32,7 +32,7 @@ def targets(session: "Session", period: "Period", units: "UnitReport") -> tuple[
 
 
 def _headroom(session: "Session", period: "Period") -> Headroom:
-    boards, hours, samples = (query.rstrip(";") for query in statements("targets/memory.sql"))
+    boards, hours, samples = statements("targets/memory.sql")
     rolled = rolled_until(session, "gpu_samples")
     span: dict[str, object] = {"start": period.start, "end": period.end}
     peaks: dict[tuple[str, str], int] = {}
@@ -53,4 +53,4 @@ def _headroom(session: "Session", period: "Period") -> Headroom:
 
 def _query(name: str) -> str:
     (query,) = statements(f"targets/{name}.sql")
-    return query.rstrip(";")
+    return query

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from analyzer.report.rounding import nearest
+from analyzer.report.words import decimal
+
 Standing = Literal["reached", "missed"]
 PERMILLE = 1000
 USEFUL_LEAST, IDLE_MOST = 800, 50  # permille of what runs held
@@ -52,7 +55,7 @@ class Headroom:
 
 def share_of(part: int, whole: int) -> int | None:
     """Return permille, rounded to the nearest; None of nothing."""
-    return None if not whole else (2 * PERMILLE * part + whole) // (2 * whole)
+    return nearest(PERMILLE * part, whole) if whole else None
 
 
 def judged(
@@ -105,4 +108,4 @@ def _least(name: str, bar: str, permille: int | None, limit: int, missing: str, 
 
 
 def _percent(permille: int) -> str:
-    return f"{permille // 10}.{permille % 10} %"
+    return f"{decimal(permille, 1)} %"

@@ -31,7 +31,7 @@ def counted(session: "Session", start: int, end: int) -> dict[Whose, list[Hour]]
     """Return the hours of each name that says what it does, oldest first."""
     (query,) = statements("unit_cost/counted.sql")
     found: dict[Whose, list[Hour]] = {}
-    for name, team, hour, milliseconds, micros, *did in session.rows(query.rstrip(";"), {"start": start, "end": end}):
+    for name, team, hour, milliseconds, micros, *did in session.rows(query, {"start": start, "end": end}):
         told = dict(zip((unit.column for unit in UNITS), did, strict=True))
         found.setdefault((name, team), []).append(Hour(hour, milliseconds, micros, told))
     return found

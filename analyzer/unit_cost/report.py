@@ -149,9 +149,9 @@ def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:
         "end": period.end,
         "least": COMPLETED_LEAST,
     }
-    return tuple(RunLine(*row) for row in session.rows(query.rstrip(";"), span))
+    return tuple(RunLine(*row) for row in session.rows(query, span))
 
 
 def _waits(session: "Session", period: Period) -> tuple[Wait, ...]:
     (query,) = statements("unit_cost/waits.sql")
-    return tuple(Wait(*row) for row in session.rows(query.rstrip(";"), {"start": period.start, "end": period.end}))
+    return tuple(Wait(*row) for row in session.rows(query, {"start": period.start, "end": period.end}))

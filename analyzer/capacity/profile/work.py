@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzer.errors import LedgerError
 from analyzer.period import HOUR, Calendar, Period
-from analyzer.report.coverage import newest_hour_end
+from analyzer.report.coverage import ledger_end
 from analyzer.report.run import find_run
 from analyzer.report.words import counted, percent, plain
 from analyzer.statements import statements
@@ -139,9 +139,7 @@ def _largest(asked: Asked, period: Period, own: list[Held]) -> Work:
 
 def _period(session: "Session", calendar: Calendar, asked: Asked, named: tuple[str, ...]) -> Period:
     """Return the period that is asked for; else that of the runs, else the last complete week."""
-    now = newest_hour_end(session)
-    if now is None:
-        raise LedgerError("the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze")
+    now = ledger_end(session)
     if asked.since or asked.until:
         return calendar.span(asked.since, asked.until, now)
     if not named:

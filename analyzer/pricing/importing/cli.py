@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from datetime import date
 from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.pricing.importing.gpuhunt import SOURCE as GPUHUNT
 from analyzer.pricing.importing.gpuhunt import read_gpuhunt
+from analyzer.pricing.importing.new_rows import day, write_new
 from analyzer.pricing.importing.offers import Catalogue, LeftOutError, Offer, chosen, name_of
 from analyzer.pricing.importing.rows import Dating, price_file
 from analyzer.pricing.importing.skypilot import SOURCE as SKYPILOT
@@ -42,7 +42,11 @@ def bring(argv: list[str]) -> int:
     _tell(catalogue, options)
     if not offers:
         raise ConfigError(f"{options.file} has no such offer{_near(catalogue)}")
-    _write(price_file(chosen(offers), dating), options.out)
+    text = price_file(chosen(offers), dating)
+    if options.out is None:
+        print(text, end="")
+    else:
+        write_new(text, options.out)
     return 0
 
 
@@ -54,11 +58,11 @@ def _parser() -> argparse.ArgumentParser:
         "--provider", required=True, metavar="NAME", help="whose prices they are: the file does not say"
     )
     parser.add_argument("--version", required=True, metavar="V", help="of the catalogue: a commit, or its date")
-    parser.add_argument("--as-of", required=True, type=_day, metavar="DAY", help="when it was made: 2026-11-01")
+    parser.add_argument("--as-of", required=True, type=day, metavar="DAY", help="when it was made: 2026-11-01")
     parser.add_argument(
-        "--from", dest="starts", type=_day, metavar="DAY", help="from when it is paid (default: --as-of)"
+        "--from", dest="starts", type=day, metavar="DAY", help="from when it is paid (default: --as-of)"
     )
-    parser.add_argument("--until", type=_day, metavar="DAY", help="up to when, exclusive (default: further notice)")
+    parser.add_argument("--until", type=day, metavar="DAY", help="up to when, exclusive (default: further notice)")
     parser.add_argument("--region", metavar="NAME", help="only this region or zone")
     parser.add_argument("--instance-type", metavar="NAME", help="only this instance type")
     parser.add_argument("--sku", action="append", metavar="SKU", help="only this GPU, as H100-80GB; may be repeated")
@@ -92,28 +96,8 @@ def _near(catalogue: Catalogue) -> str:
     return f"; it has {', '.join(skus[:12])}{' and more' if len(skus) > 12 else ''}" if skus else ""
 
 
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        print(text, end="")
-        return
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise ConfigError(f"{out} is there already, and is not written over; name a new file") from error
-    except OSError as error:
-        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
-
-
 def _name(text: str, what: str) -> str:
     try:
         return name_of(text, "name")
     except LeftOutError as error:
         raise ConfigError(f"{what} {text!r} is no name") from error
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-01") from error
