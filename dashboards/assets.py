@@ -29,7 +29,7 @@ def asset(name: str) -> tuple[bytes, bytes, str] | None:
     files = {
         "plotly.min.js": [plotly_script()],
         "page.js": [STATIC / "page.js"],
-        "page.css": [TEMPLATES / "report.css", STATIC / "page.css"],
+        "page.css": [TEMPLATES / "report.css", STATIC / "page.css", STATIC / "fleet.css"],
         "icon.svg": [STATIC / "icon.svg"],
     }
     if name not in files:

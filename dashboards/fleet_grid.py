@@ -1,27 +1,48 @@
 """The fleet as a grid: each GPU a cell by rack and node, told by what it did most in the period."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from analyzer.period import Period
-from analyzer.report.readings import Counted, fold, within
 from analyzer.report.words import NO_BREAK
-from analyzer.states import Class
+from analyzer.states import BOOKINGS, CLASSES, Booking, Class, booking
 from collector.store.session import Session
 
-GPUS_SHOWN = 2048  # beyond it a cell is a node
+LETTERED = 512  # of more GPUs a cell has no room for its letter, and its node is what is named and linked
+SHADES = 5  # of one class; states that are told one after the other differ
 STATES_TOLD = 3
+FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
 LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
+LABELS: dict[Class, tuple[str, ...]] = {
+    klass: tuple(dict.fromkeys(each.label for each in BOOKINGS if each.klass == klass)) for klass in CLASSES
+}
+
+_TOLD = """
+SELECT gpu_uuid, arg_max(node, hour), any_value(sku), state, cause, run_id, sum(milliseconds)::BIGINT
+FROM ledger WHERE hour >= ? AND hour < ? GROUP BY gpu_uuid, state, cause, run_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One GPU (or one node of a large fleet): the class it spent most time in, and the words behind it."""
+    """One GPU: the class it spent most time in, the state of it, and the words behind them, where they are shown."""
 
     klass: Class
-    letter: str
+    label: str
     title: str
     run_id: str | None
+
+    @property
+    def letter(self) -> str:
+        """The letter of its class: colour is never the only carrier."""
+        return LETTERS[self.klass]
+
+    @property
+    def shade(self) -> int:
+        """Which shade of its class's colour its state has."""
+        return (LABELS[self.klass].index(self.label) - FIRST.get(self.klass, 0)) % SHADES
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +51,12 @@ class NodeRow:
 
     node: str
     cells: tuple[Cell, ...]
+
+    @property
+    def told(self) -> str:
+        """What its GPUs did, in words: "n17: 6 working, 2 free"."""
+        counts = Counter(cell.label for cell in self.cells)
+        return f"{self.node}: " + ", ".join(f"{count} {label}" for label, count in counts.most_common())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,46 +67,90 @@ class Rack:
     nodes: tuple[NodeRow, ...]
 
 
-def fleet_grid(session: Session, period: Period) -> tuple[Rack, ...]:
-    """Return all racks of the period's ledger."""
-    where, values = within(period)
-    (gpus,) = session.row(f"SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE {where}", values)
-    unit = "gpu_uuid" if gpus <= GPUS_SHOWN else "node"
-    counted = session.rows(
-        f"SELECT node, {unit} AS unit, any_value(sku), state, cause, sum(milliseconds) FROM ledger "
-        f"WHERE {where} GROUP BY ALL",
-        values,
-    )
-    holders = dict(
-        session.rows(
-            f"SELECT unit, arg_max(run_id, ms) FROM (SELECT {unit} AS unit, run_id, sum(milliseconds) AS ms "
-            f"FROM ledger WHERE {where} AND run_id IS NOT NULL GROUP BY ALL) GROUP BY unit",
-            values,
-        )
-    )
-    states: dict[tuple[str, str, str | None], list[Counted]] = defaultdict(list)
-    for node, gpu, sku, *state in counted:
-        states[node, gpu, sku].append((state[0], state[1], state[2], None))
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of the legend: a state, and how many GPUs it is the state of."""
+
+    klass: Class
+    label: str
+    shade: int
+    gpus: int
+
+    @property
+    def letter(self) -> str:
+        """The letter of its class."""
+        return LETTERS[self.klass]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All racks of a period's ledger, and the legend: classes in their order, states by how many GPUs they have."""
+
+    racks: tuple[Rack, ...]
+    keys: tuple[Key, ...]
+
+    @property
+    def gpus(self) -> int:
+        """How many cells there are."""
+        return sum(key.gpus for key in self.keys)
+
+    @property
+    def lettered(self) -> bool:
+        """Whether cells are large enough for a letter and a link of their own."""
+        return self.gpus <= LETTERED
+
+
+def fleet_grid(session: Session, period: Period) -> Grid:
+    """Return the grid of a period; without a cell where the ledger has no hour of it."""
+    gpus: dict[str, _Gpu] = {}
+    for uuid, node, sku, state, cause, run_id, milliseconds in session.rows(_TOLD, [period.start, period.end]):
+        gpu = gpus.get(uuid) or gpus.setdefault(uuid, _Gpu(node, sku))
+        gpu.count(booking(state, cause), run_id, milliseconds)
     places, indices = _places(session), _indices(session)
+    is_lettered = len(gpus) <= LETTERED
     nodes: dict[str, list[tuple[int, str, Cell]]] = defaultdict(list)
-    for (node, gpu, sku), counts in states.items():
-        index = indices.get(gpu)
-        name = node if gpu == node else f"{node} GPU {index if index is not None else gpu}"
-        nodes[node].append((-1 if index is None else index, gpu, _cell(name, sku, counts, holders.get(gpu))))
-    return _racks(nodes, places)
+    for uuid, gpu in gpus.items():
+        index = indices.get(uuid)
+        name = f"{gpu.node} GPU {index if index is not None else uuid}" if is_lettered else ""
+        nodes[gpu.node].append((-1 if index is None else index, uuid, gpu.cell(name)))
+    return Grid(_racks(nodes, places), _keys(cell for placed in nodes.values() for *_, cell in placed))
 
 
-def _cell(name: str, sku: str | None, counts: list[Counted], run_id: str | None) -> Cell:
-    entries = fold(counts)
-    whole = sum(entry.milliseconds for entry in entries)
-    by_class: dict[Class, int] = defaultdict(int)
-    for entry in entries:
-        by_class[entry.klass] += entry.milliseconds
-    klass = max(by_class, key=lambda each: by_class[each])
-    largest = sorted(entries, key=lambda entry: -entry.milliseconds)[:STATES_TOLD]
-    told = ", ".join(f"{entry.label} {round(100 * entry.milliseconds / whole)}{NO_BREAK}%" for entry in largest)
-    held = f"; {run_id}" if run_id else ""
-    return Cell(klass, LETTERS[klass], f"{name} ({sku or 'unknown model'}): {told}{held}", run_id)
+class _Gpu:
+    """What one GPU did: milliseconds by class, by state and by holder."""
+
+    __slots__ = ("classes", "holders", "labels", "node", "sku")
+
+    def __init__(self, node: str, sku: str | None) -> None:
+        self.node, self.sku = node, sku
+        self.classes: dict[Class, int] = {}
+        self.labels: dict[tuple[Class, str], int] = {}
+        self.holders: dict[str, int] = {}
+
+    def count(self, what: Booking, run_id: str | None, milliseconds: int) -> None:
+        key = (what.klass, what.label)
+        self.classes[what.klass] = self.classes.get(what.klass, 0) + milliseconds
+        self.labels[key] = self.labels.get(key, 0) + milliseconds
+        if run_id is not None:
+            self.holders[run_id] = self.holders.get(run_id, 0) + milliseconds
+
+    def cell(self, name: str) -> Cell:
+        klass = max(self.classes, key=lambda each: (self.classes[each], -CLASSES.index(each)))
+        label = max((ms, label) for (of, label), ms in self.labels.items() if of == klass)[1]
+        run_id = max(self.holders, key=lambda each: (self.holders[each], each), default=None)
+        return Cell(klass, label, self._title(name, run_id) if name else "", run_id)
+
+    def _title(self, name: str, run_id: str | None) -> str:
+        whole = sum(self.labels.values()) or 1
+        largest = sorted((-ms, label) for (_, label), ms in self.labels.items())[:STATES_TOLD]
+        told = ", ".join(f"{label} {round(-100 * ms / whole)}{NO_BREAK}%" for ms, label in largest)
+        return f"{name} ({self.sku or 'unknown model'}): {told}{f'; {run_id}' if run_id else ''}"
+
+
+def _keys(cells: Iterable[Cell]) -> tuple[Key, ...]:
+    counts = Counter((cell.klass, cell.label, cell.shade) for cell in cells)
+    keys = [Key(*which, gpus) for which, gpus in counts.items()]
+    return tuple(sorted(keys, key=lambda key: (CLASSES.index(key.klass), -key.gpus, key.label)))
 
 
 def _places(session: Session) -> dict[str, str]:
@@ -102,7 +173,13 @@ def _indices(session: Session) -> dict[str, int]:
 
 def _racks(nodes: dict[str, list[tuple[int, str, Cell]]], places: dict[str, str]) -> tuple[Rack, ...]:
     racks: dict[str | None, list[NodeRow]] = defaultdict(list)
-    for node in sorted(nodes):
+    for node in sorted(nodes, key=_natural):
         cells = sorted(nodes[node], key=lambda placed: placed[:2])
         racks[places.get(node)].append(NodeRow(node, tuple(cell for _, _, cell in cells)))
-    return tuple(Rack(name, tuple(racks[name])) for name in sorted(racks, key=lambda name: (name is None, name or "")))
+    order = sorted(racks, key=lambda name: (name is None, _natural(name or "")))
+    return tuple(Rack(name, tuple(racks[name])) for name in order)
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """Order names as people do: n9 before n10."""
+    return [(True, int(part), "") if part.isdecimal() else (False, 0, part) for part in re.split(r"(\d+)", name)]

@@ -1,13 +1,13 @@
 """The pages: plain HTML from the ledger alone, with the state of the view in the address."""
 
-import re
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -17,34 +17,29 @@ from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.charts import finding_charts
 from analyzer.report.efficiency_text import efficiency_rows
-from analyzer.report.finding_list import at_stake_column
 from analyzer.report.finding_view import Words, finding_view
-from analyzer.report.html import TEMPLATES, week_view
-from analyzer.report.notice_text import notice_line
-from analyzer.report.rule_words import rule_words
+from analyzer.report.html import TEMPLATES
 from analyzer.report.run import RunReport, run_names
 from analyzer.report.run_text import head_pairs, not_judged_words, run_sentence
 from analyzer.report.table import lines
-from analyzer.report.words import gpu_hours, moment, symbol
+from analyzer.report.words import moment, symbol
 from analyzer.traffic.text import traffic_rows
-from analyzer.unjudged import by_rule
 from dashboards.assets import asset
 from dashboards.cache import PageCache
-from dashboards.charts import fleet_chart, run_chart
-from dashboards.fleet_grid import GPUS_SHOWN, LETTERS, fleet_grid
+from dashboards.charts import run_chart
+from dashboards.fleet_page import FleetAsked, part, shell
 from dashboards.job import Pass
-from dashboards.run_list import run_list
 
 OWN = Path(__file__).parent / "templates"
-# plotly writes style elements; scripts, images and connections are ours alone.
+# Nothing inline, nothing from elsewhere; plotly's pictures of charts are blobs, which leave the browser by no way.
 SECURITY = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-NOT_FOUND, BAD_REQUEST = 404, 400
+NOT_MODIFIED, NOT_FOUND, BAD_REQUEST = 304, 404, 400
 
 
 class Pages:
@@ -67,8 +62,13 @@ class Pages:
         router = APIRouter()
 
         @router.get("/")
-        def home(request: Request, week: str | None = None) -> Response:
-            return self._page(request, lambda reader: self._home(reader, week))
+        def home(request: Request, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
+            return self._page(request, lambda reader: self._home(reader, asked))
+
+        @router.get("/parts/{name}")
+        def fleet_part(request: Request, name: str, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
+            is_page = request.headers.get("sec-fetch-dest") == "document"  # opened by itself, without our script
+            return self._page(request, lambda reader: self._part(reader, name, asked, is_page=is_page), is_page)
 
         @router.get("/runs/{run_id:path}")
         def run(request: Request, run_id: str) -> Response:
@@ -80,13 +80,14 @@ class Pages:
 
         return router
 
-    def _page(self, request: Request, render: Callable[[Reader], str]) -> Response:
+    def _page(self, request: Request, render: Callable[[Reader], str], is_page: bool = True) -> Response:
         last, reader = self._last_pass(), self._read()
         try:
             with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
                 marks = tuple(reader.session.rows(MARKS))
-                key = (request.url.path, request.url.query, last.passes, last.error, marks)
-                return HTMLResponse(self._cache.get(key, lambda: render(reader)), headers=SECURITY)
+                foot = (last.passes, last.error, last.held) if is_page else None  # a part has none
+                key = (request.url.path, request.url.query, foot, str(marks))
+                return _answer(request, self._cache.get(key, lambda: render(reader)))
         except (LedgerError, ConfigError) as error:
             status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
             return HTMLResponse(self._message(str(error)), status_code=status, headers=SECURITY)
@@ -111,32 +112,13 @@ class Pages:
         }
         return self._environment.get_template(template).render(frame | view)
 
-    def _home(self, reader: Reader, week: str | None) -> str:
-        period = reader.period(week)
-        report, found = reader.week(period), reader.list_findings(period)
-        racks = fleet_grid(reader.session, period)
-        column, total = at_stake_column(found.findings, reader.settings.currency)
-        gpus = sum(sku.gpus for sku in report.fleet)
-        before, after = _neighbours(reader, period)
-        return self._render(
-            "home.html",
-            reader,
-            week,
-            **week_view(report),
-            racks=racks,
-            letters=LETTERS,
-            unit="a GPU" if gpus <= GPUS_SHOWN else "a node",
-            chart=fleet_chart(reader.session, period),
-            found=found,
-            at_stake=total,
-            stakes=list(zip(found.findings, column, strict=True)),
-            notices=[notice_line(notice) for notice in found.notices],
-            suspicions=[(finding, gpu_hours(finding.milliseconds)) for finding in found.suspicions],
-            unjudged=_unjudged(reader, period),
-            runs=run_list(reader.session, period),
-            before=before,
-            after=after,
-        )
+    def _home(self, reader: Reader, asked: FleetAsked) -> str:
+        return self._render("home.html", reader, asked.week, **shell(reader, asked))
+
+    def _part(self, reader: Reader, name: str, asked: FleetAsked, *, is_page: bool) -> str:
+        view = part(reader, name, asked)
+        template = "part.html" if is_page else f"parts/{name}.html"
+        return self._render(template, reader, asked.week, name=name, **view)
 
     def _run(self, reader: Reader, run_id: str) -> str:
         report = reader.run(run_id)
@@ -177,13 +159,6 @@ def _json_link(what: str, subject: str | None = None, week: str | None = None) -
     return f"/v1/read?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
-def _unjudged(reader: Reader, period: Period) -> list[tuple[str, str, list[str]]]:
-    """Return what could not be judged: the rule, what it lacked, and of whom; nobody where it is the whole fleet."""
-    found = by_rule(reader.unjudged(period))
-    said = [(rule_words(rule), why, [] if whom == ["fleet"] else whom) for (rule, why), whom in found.items()]
-    return sorted(said, key=lambda one: (-len(one[2]), one[0]))
-
-
 def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return what the text report says of a run's traffic and efficiency, by section."""
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
@@ -195,14 +170,12 @@ def _words(reader: Reader, span: Period | None = None) -> Words:
     return Words(reader.settings.currency, reader.settings.timezone, span)
 
 
-def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:
-    """Return the labels of the weeks before and after, where the ledger has hours of them."""
-    if not re.fullmatch(r"\d{4}-W\d{2}", period.label):
-        return None, None
-    oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
-    before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None
-    after = reader.calendar.week_of(period.end) if newest is not None and newest >= period.end else None
-    return before.label if before else None, after.label if after else None
+def _answer(request: Request, page: str) -> Response:
+    """Return the page, or that it is as it was: what is looked at all day asks again and again."""
+    tag = f'"{zlib.crc32(page.encode()):08x}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=NOT_MODIFIED, headers=SECURITY | {"ETag": tag})
+    return HTMLResponse(page, headers=SECURITY | {"ETag": tag})
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.table import lines
-from analyzer.report.week import WeekReport, best_next_step
+from analyzer.report.week import WeekReport
 from analyzer.report.words import (
     MICROS,
     NO_BREAK,
@@ -25,7 +25,7 @@ def first_sentence(report: WeekReport) -> str:
     """Return the answer: what was avoidable, the change, and the best next step."""
     if not report.breakdown.entries:
         return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
-    return f"{_avoidable(report)}.{_next_step(report)}"
+    return f"{_avoidable(report)}.{next_step(report)}"
 
 
 def _avoidable(report: WeekReport) -> str:
@@ -56,8 +56,9 @@ def _change(report: WeekReport) -> str:
     return f", {amount} {'less' if difference < 0 else 'more'} than {what}"
 
 
-def _next_step(report: WeekReport) -> str:
-    best = best_next_step(report.recommendations)
+def next_step(report: WeekReport) -> str:
+    """Return what to do first and what it saves, with a space before it; nothing where nothing is recommended."""
+    best = bestnext_step(report.recommendations)
     if best is None:
         return ""
     saves = (

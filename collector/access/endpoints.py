@@ -70,6 +70,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
     # Pages and reports show the whole site.
     Endpoint("GET", "/", Right.READ),
+    Endpoint("GET", "/parts/{name}", Right.READ),
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),
     Endpoint("GET", "/findings/{finding_id}", Right.READ),
     Endpoint("GET", "/v1/read", Right.READ),

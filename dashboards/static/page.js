@@ -1,11 +1,31 @@
-// Draw the charts of a page. Each chart is a JSON block made by the server; colours come from the page's own styles.
+// What every page does: fetch its parts, keep what is live live, draw its charts, give out its numbers.
 "use strict";
 
 const PATTERNS = { useful: "", avoidable: "/", overhead: ".", spare: "", unknown: "x" };
 const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
+const LIVE_SECONDS = 30;
+const AT_ONCE = 2; // parts that are asked for at the same time
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+// --- charts ---------------------------------------------------------------------------------------------------------
+
+let plotly = null; // loaded once a chart comes into view, so that no page waits for it
+
+function withPlotly() {
+  plotly ??= new Promise((resolve, reject) => {
+    const rules = document.createElement("meta"); // plotly then writes no style of its own: page.css has what it needs
+    rules.id = "plotly.js-style-global";
+    rules.className = "no-inline-styles";
+    const script = document.createElement("script");
+    script.src = document.getElementById("page-script").dataset.plotly;
+    script.onload = resolve;
+    script.onerror = reject;
+    document.head.append(rules, script);
+  });
+  return plotly;
 }
 
 function draw(holder) {
@@ -31,9 +51,164 @@ function draw(holder) {
   Plotly.react(holder, traces, layout, { ...CONFIG, displayModeBar: bar });
 }
 
-function drawAll() {
-  document.querySelectorAll("[data-chart]").forEach(draw);
+const inView = new IntersectionObserver((entries) => {
+  for (const entry of entries.filter((each) => each.isIntersecting)) {
+    inView.unobserve(entry.target);
+    withPlotly().then(() => draw(entry.target));
+  }
+}, { rootMargin: "200px" });
+
+// --- what a fragment brings ---------------------------------------------------------------------------------------
+
+function save(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-drawAll();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+function csv(table) {
+  const cell = (each) => '"' + each.textContent.trim().replace(/"/g, '""') + '"';
+  return [...table.rows].map((row) => [...row.cells].map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+function button(text, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = text;
+  made.addEventListener("click", () => act(made));
+  return made;
+}
+
+function enhance(root) {
+  root.querySelectorAll("[data-chart]").forEach((holder) => inView.observe(holder));
+  root.querySelectorAll("table[data-csv]").forEach((table) => {
+    table.parentElement.before(button("CSV", () => save(table.dataset.csv, "text/csv", csv(table))));
+  });
+  root.querySelectorAll(".advice pre").forEach((lines) => {
+    lines.before(button("Copy", async (made) => {
+      await navigator.clipboard.writeText(lines.textContent);
+      made.textContent = "Copied";
+    }));
+  });
+  if (root.querySelector(".racks")) pick(new URLSearchParams(location.search).get("only"));
+}
+
+// --- parts: what is asked for after the page is there -------------------------------------------------------------
+
+const shown = new WeakMap(); // what a part showed last, so that only what changed is replaced
+
+async function fill(holder, address) {
+  const answer = await fetch(address, { cache: "no-cache" });
+  const text = await answer.text();
+  if (!answer.ok) {
+    if (!shown.has(holder)) holder.innerHTML = '<p class="quiet">This part could not be read: the server answers ' + answer.status + ".</p>";
+  } else if (shown.get(holder) !== text && !holder.contains(document.activeElement)) {
+    const open = [...holder.querySelectorAll("details")].map((each) => each.open);
+    holder.innerHTML = text;
+    holder.querySelectorAll("details").forEach((each, place) => { each.open = open[place] ?? each.open; });
+    shown.set(holder, text);
+    enhance(holder);
+  }
+  holder.setAttribute("aria-busy", "false");
+}
+
+async function fillAll(selector, name) {
+  const waiting = [...document.querySelectorAll(selector)];
+  const next = async () => {
+    for (let holder = waiting.shift(); holder; holder = waiting.shift()) {
+      await fill(holder, holder.dataset[name]).catch(() => holder.setAttribute("aria-busy", "false"));
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, next));
+}
+
+// --- the grid -------------------------------------------------------------------------------------------------------
+
+function pick(label) {
+  const racks = document.querySelector(".racks");
+  if (!racks) return;
+  document.querySelectorAll(".key[data-label]").forEach((key) => key.setAttribute("aria-pressed", String(key.dataset.label === label)));
+  racks.querySelectorAll(".on").forEach((cell) => cell.classList.remove("on"));
+  const cells = label ? racks.querySelectorAll('[data-l="' + CSS.escape(label) + '"]') : [];
+  cells.forEach((cell) => cell.classList.add("on"));
+  racks.classList.toggle("only", cells.length > 0);
+}
+
+function said(changes) {
+  const address = new URL(location.href);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) address.searchParams.set(name, value);
+    else address.searchParams.delete(name);
+  }
+  history.replaceState(null, "", address);
+}
+
+document.addEventListener("click", (event) => {
+  const key = event.target.closest(".key[data-label]");
+  if (key) {
+    const label = key.getAttribute("aria-pressed") === "true" ? null : key.dataset.label;
+    pick(label);
+    said({ only: label });
+  }
+  const way = event.target.closest("a[data-into], a[data-close]");
+  if (!way || event.metaKey || event.ctrlKey) return;
+  event.preventDefault();
+  const asked = new URL(way.href).searchParams;
+  said({ node: asked.get("node") });
+  const holder = document.getElementById(way.dataset.into || way.dataset.close);
+  if (way.dataset.close) holder.replaceChildren();
+  else fill(holder, "/parts/node?" + asked).then(() => holder.scrollIntoView({ block: "nearest" }));
+});
+
+// The arrow keys walk through the grid: one stop for the tabulator, however many nodes there are.
+function walk(event) {
+  const from = event.target.closest(".racks a");
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: "down", ArrowUp: "up", Home: "first", End: "last" };
+  if (!from || !(event.key in steps)) return;
+  const ways = [...from.closest(".racks").querySelectorAll("a")];
+  const step = steps[event.key];
+  const to = step === "first" ? ways[0] : step === "last" ? ways.at(-1) : typeof step === "number" ? ways[ways.indexOf(from) + step] : beyond(from, ways, step === "down" ? 1 : -1);
+  event.preventDefault();
+  if (!to) return;
+  from.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+}
+
+function beyond(from, ways, sign) {
+  const here = from.getBoundingClientRect();
+  let best = null;
+  let least = Infinity;
+  for (const way of ways) {
+    const there = way.getBoundingClientRect();
+    const down = sign * (there.top - here.top);
+    const apart = down > 1 ? down * 4 + Math.abs(there.left - here.left) : Infinity;
+    if (apart < least) [best, least] = [way, apart];
+  }
+  return best;
+}
+
+function oneStop() {
+  document.querySelectorAll(".racks").forEach((racks) => {
+    racks.querySelectorAll("a").forEach((way, place) => { way.tabIndex = place ? -1 : 0; });
+  });
+}
+
+document.addEventListener("keydown", walk);
+
+// --- from the start -------------------------------------------------------------------------------------------------
+
+async function live() {
+  if (document.hidden) return;
+  await fillAll("[data-live]", "live");
+  oneStop();
+  await fillAll("[data-part]", "part");
+}
+
+enhance(document);
+oneStop();
+fillAll("[data-part]", "part");
+if (document.querySelector("[data-live]")) setInterval(live, LIVE_SECONDS * 1000);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".js-plotly-plot").forEach(draw));

@@ -1,0 +1,199 @@
+"""The page of the fleet: its shell with the live grid, and the parts that a browser asks for one after the other.
+
+The shell reads the newest hour alone and is there at once, whatever the size of the fleet; what reads a whole week, or
+looks at samples, comes as a part of its own.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+from urllib.parse import urlencode
+
+from analyzer.errors import LedgerError
+from analyzer.period import HOUR, Period
+from analyzer.reading import Reader
+from analyzer.report.finding_list import at_stake_column
+from analyzer.report.html import week_view
+from analyzer.report.notice_text import notice_line
+from analyzer.report.rule_words import rule_words
+from analyzer.report.savings import checked
+from analyzer.report.sentences import next_step
+from analyzer.report.week import WeekReport, by_saving, week_report
+from analyzer.report.words import gpu_hours, span_words, symbol
+from analyzer.unjudged import by_rule
+from dashboards.charts import fleet_chart
+from dashboards.fleet_changes import changes
+from dashboards.fleet_grid import fleet_grid
+from dashboards.node_panel import node_panel
+from dashboards.run_list import run_list
+from dashboards.went import classes, went
+
+At = Literal["now", "week"]
+View = dict[str, object]
+FINDINGS_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAsked:
+    """The state of the view: which week, the grid of now or of the week, and the node that is looked into."""
+
+    week: str | None = None
+    at: At | None = None
+    node: str | None = None
+
+    @property
+    def grid_at(self) -> At:
+        """Whose grid is shown: without a word that of now, of an older week its own."""
+        return self.at or ("now" if self.week is None else "week")
+
+    def query(self, **changed: str | None) -> str:
+        """Return the address of this view's state, "?week=…", with some of it changed; None leaves out."""
+        state = {"week": self.week, "at": self.at, "node": self.node} | changed
+        words = urlencode({name: value for name, value in state.items() if value})
+        return f"?{words}" if words else ""
+
+
+def shell(reader: Reader, asked: FleetAsked) -> View:
+    """Return what the page shows at once."""
+    period = reader.period(asked.week)
+    before, after = _neighbours(reader, period)
+    (hours,) = reader.session.row(
+        "SELECT count(*) FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end]
+    )
+    return {
+        "period": period,
+        "title": f"{'week' if '-W' in period.label else 'period'} {period.label}",
+        "asked": asked,
+        "known": hours,
+        "before": before,
+        "after": after,
+        **_grid(reader, asked, period),
+        **(_node(reader, asked, period) if asked.node else {"panel": None}),
+    }
+
+
+def _grid(reader: Reader, asked: FleetAsked, period: Period) -> View:
+    shown = period if asked.grid_at == "week" else _newest(reader, period)
+    when = "the whole week" if shown is period else span_words(shown.start, shown.end, shown.timezone)
+    return {"grid": fleet_grid(reader.session, shown), "when": when, "asked": asked}
+
+
+def _newest(reader: Reader, period: Period) -> Period:
+    """Return the newest hour that is known; of an older week its last."""
+    (hour,) = reader.session.row(
+        "SELECT max(hour) FROM ledger_hours WHERE hour < ?", [period.end if period.end < reader.now() else 2**62]
+    )
+    if hour is None:
+        return period
+    return Period(hour, hour + HOUR, "now", period.timezone)
+
+
+def _node(reader: Reader, asked: FleetAsked, period: Period) -> View:
+    if asked.node is None:
+        raise LedgerError("say which node: ?node=NAME")
+    shown = period if asked.grid_at == "week" else _newest(reader, period)
+    return {"panel": node_panel(reader.session, asked.node, shown), "asked": asked}
+
+
+def _facts(reader: Reader, period: Period) -> WeekReport:
+    """Return the figures of a period without findings and advice, which take ten times as long."""
+
+    def made() -> WeekReport:
+        report = week_report(reader.session, period, reader.calendar, reader.settings.currency, [], [])
+        return report.named(reader.settings.cluster)
+
+    if reader.kept is None:
+        return made()
+    return reader.kept.get(reader.session, ("figures", period.start, period.end), made)
+
+
+def _headline(reader: Reader, _: FleetAsked, period: Period) -> View:
+    report = _facts(reader, period)
+    return {**week_view(report), "classes": classes(report)}
+
+
+def _week(reader: Reader, _: FleetAsked, period: Period) -> View:
+    view = week_view(_facts(reader, period))
+    return {**view, "went": went(view["lines"])}  # type: ignore[arg-type]
+
+
+def _chart(reader: Reader, _: FleetAsked, period: Period) -> View:
+    return {"chart": fleet_chart(reader.session, period)}
+
+
+def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:
+    found = reader.findings(period)
+    advised = by_saving(reader.advice(found, reader.known(period)))
+    came = checked(reader.session, period)
+    report = replace(_facts(reader, period), findings=tuple(found), recommendations=advised, checked=came)
+    return {**week_view(report), "next_step": next_step(report).strip()}
+
+
+def _changed(reader: Reader, _: FleetAsked, period: Period) -> View:
+    report = _facts(reader, period)
+    known = None if report.previous is None else changes(report, report.previous, reader.list_findings(period))
+    return {"changes": known, "period": period}
+
+
+def _findings(reader: Reader, _: FleetAsked, period: Period) -> View:
+    found = reader.list_findings(period)
+    column, total = at_stake_column(found.findings, reader.settings.currency)
+    return {
+        "found": found,
+        "at_stake": total,
+        "stakes": list(zip(found.findings, column, strict=True)),
+        "shown": FINDINGS_SHOWN,
+        "suspicions": [(finding, gpu_hours(finding.milliseconds)) for finding in found.suspicions],
+        "sign": symbol(reader.settings.currency).strip(),
+    }
+
+
+def _runs(reader: Reader, _: FleetAsked, period: Period) -> View:
+    return {"runs": run_list(reader.session, period), "sign": symbol(reader.settings.currency).strip()}
+
+
+def _look(reader: Reader, _: FleetAsked, period: Period) -> View:
+    unjudged = by_rule(reader.unjudged(period))
+    said = [(rule_words(rule), why, [] if whom == ["fleet"] else whom) for (rule, why), whom in unjudged.items()]
+    return {
+        "notices": [notice_line(notice) for notice in reader.looked(period).notices],
+        "not_judged": len({rule for rule, _ in unjudged}),
+        "unjudged": sorted(said, key=lambda one: (-len(one[2]), one[0])),
+    }
+
+
+# In the order in which they are asked for: what reads the ledger alone comes first.
+PARTS: dict[str, Callable[[Reader, FleetAsked, Period], View]] = {
+    "grid": _grid,
+    "node": _node,
+    "headline": _headline,
+    "week": _week,
+    "chart": _chart,
+    "runs": _runs,
+    "findings": _findings,
+    "changed": _changed,
+    "advice": _advice,
+    "look": _look,
+}
+
+
+def part(reader: Reader, name: str, asked: FleetAsked) -> View:
+    """Return what one part shows.
+
+    Raises:
+        LedgerError: there is no such part, or the ledger is empty.
+    """
+    if name not in PARTS:
+        raise LedgerError(f"the page has no part {name!r}: {', '.join(PARTS)}")
+    return PARTS[name](reader, asked, reader.period(asked.week))
+
+
+def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:
+    """Return the labels of the weeks before and after, where the ledger has hours of them."""
+    if not re.fullmatch(r"\d{4}-W\d{2}", period.label):
+        return None, None
+    oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
+    before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None
+    after = reader.calendar.week_of(period.end) if newest is not None and newest >= period.end else None
+    return before.label if before else None, after.label if after else None
