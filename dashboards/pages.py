@@ -16,19 +16,17 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.charts import finding_charts
-from analyzer.report.efficiency_text import efficiency_rows
 from analyzer.report.finding_view import Words, finding_view
 from analyzer.report.html import TEMPLATES
-from analyzer.report.run import RunReport, run_names
-from analyzer.report.run_text import head_pairs, not_judged_words, run_sentence
-from analyzer.report.table import lines
-from analyzer.report.words import moment, symbol
-from analyzer.traffic.text import traffic_rows
+from analyzer.report.run import run_names
+from analyzer.report.words import moment
+from dashboards import fleet_page, run_page
 from dashboards.assets import asset
 from dashboards.cache import PageCache
-from dashboards.charts import run_chart
-from dashboards.fleet_page import FleetAsked, part, shell
+from dashboards.fleet_page import FleetAsked
 from dashboards.job import Pass
+from dashboards.run_signals import Remembered
+from dashboards.run_timeline import TimelineAsked, as_csv, as_json, read_timeline
 
 OWN = Path(__file__).parent / "templates"
 # Nothing inline, nothing from elsewhere; plotly's pictures of charts are blobs, which leave the browser by no way.
@@ -40,6 +38,8 @@ SECURITY = {
     "Cache-Control": "no-cache",
 }
 NOT_MODIFIED, NOT_FOUND, BAD_REQUEST = 304, 404, 400
+PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
+TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
 class Pages:
@@ -49,6 +49,7 @@ class Pages:
         self._read = read
         self._last_pass = last_pass
         self._cache = PageCache()
+        self._remembered = Remembered()
         self._environment = Environment(
             loader=FileSystemLoader([OWN, TEMPLATES]),
             autoescape=True,
@@ -67,8 +68,18 @@ class Pages:
 
         @router.get("/parts/{name}")
         def fleet_part(request: Request, name: str, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
-            is_page = request.headers.get("sec-fetch-dest") == "document"  # opened by itself, without our script
-            return self._page(request, lambda reader: self._part(reader, name, asked, is_page=is_page), is_page)
+            kind = kind_of(request)
+            return self._page(request, lambda reader: self._fleet_part(reader, name, asked, kind), kind)
+
+        @router.get("/runs/{run_id:path}/parts/{name}")
+        def run_part(request: Request, run_id: str, name: str) -> Response:
+            kind = kind_of(request)
+            return self._page(request, lambda reader: self._run_part(reader, run_id, name, kind), kind)
+
+        @router.get("/runs/{run_id:path}/timeline")
+        def zoom(request: Request, run_id: str, asked: Annotated[TimelineAsked, Depends(TimelineAsked)]) -> Response:
+            kind = TYPES[asked.format]
+            return self._page(request, lambda reader: self._timeline(reader, run_id, asked), kind)
 
         @router.get("/runs/{run_id:path}")
         def run(request: Request, run_id: str) -> Response:
@@ -80,14 +91,14 @@ class Pages:
 
         return router
 
-    def _page(self, request: Request, render: Callable[[Reader], str], is_page: bool = True) -> Response:
+    def _page(self, request: Request, render: Callable[[Reader], str], kind: str = PAGE) -> Response:
         last, reader = self._last_pass(), self._read()
         try:
             with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
-                marks = tuple(reader.session.rows(MARKS))
-                foot = (last.passes, last.error, last.held) if is_page else None  # a part has none
-                key = (request.url.path, request.url.query, foot, str(marks))
-                return _answer(request, self._cache.get(key, lambda: render(reader)))
+                marks = str(reader.session.rows(MARKS))
+                foot = (last.passes, last.error, last.held) if kind == PAGE else None  # nothing else has one
+                key = (request.url.path, request.url.query, kind, foot, marks)
+                return _answer(request, self._cache.get(key, lambda: render(reader)), kind)
         except (LedgerError, ConfigError) as error:
             status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
             return HTMLResponse(self._message(str(error)), status_code=status, headers=SECURITY)
@@ -113,31 +124,24 @@ class Pages:
         return self._environment.get_template(template).render(frame | view)
 
     def _home(self, reader: Reader, asked: FleetAsked) -> str:
-        return self._render("home.html", reader, asked.week, **shell(reader, asked))
+        return self._render("home.html", reader, asked.week, **fleet_page.shell(reader, asked))
 
-    def _part(self, reader: Reader, name: str, asked: FleetAsked, *, is_page: bool) -> str:
-        view = part(reader, name, asked)
-        template = "part.html" if is_page else f"parts/{name}.html"
-        return self._render(template, reader, asked.week, name=name, **view)
+    def _fleet_part(self, reader: Reader, name: str, asked: FleetAsked, kind: str) -> str:
+        return self._part(reader, name, kind, asked.week, fleet_page.part(reader, name, asked))
+
+    def _run_part(self, reader: Reader, run_id: str, name: str, kind: str) -> str:
+        return self._part(reader, f"run_{name}", kind, None, run_page.part(reader, name, run_id))
+
+    def _part(self, reader: Reader, name: str, kind: str, week: str | None, view: dict[str, object]) -> str:
+        template = "part.html" if kind == PAGE else f"parts/{name}.html"
+        return self._render(template, reader, week, name=name, **view)
 
     def _run(self, reader: Reader, run_id: str) -> str:
-        report = reader.run(run_id)
-        return self._render(
-            "run.html",
-            reader,
-            None,
-            report=report,
-            words=_words(reader, None if report.running else report.span),
-            head=head_pairs(report),
-            sections=_sections(reader, report),
-            not_judged=not_judged_words(report),
-            json_link=_json_link("run", report.facts.run_id),
-            finding_week=f"?{urlencode({'week': reader.calendar.week_of(report.span.end - 1).label})}",
-            sentence=run_sentence(report),
-            chart=run_chart(report.timeline, report.timezone),
-            lines=lines(report.breakdown, subtotals=False),
-            sign=symbol(report.currency).strip(),
-        )
+        return self._render("run.html", reader, None, **run_page.shell(reader, run_id))
+
+    def _timeline(self, reader: Reader, run_id: str, asked: TimelineAsked) -> str:
+        zoom = read_timeline(reader.session, self._remembered, run_id, asked, reader.settings.timezone)
+        return as_csv(zoom) if asked.format == "csv" else as_json(zoom)
 
     def _finding(self, reader: Reader, finding_id: str, week: str | None) -> str:
         period = reader.period(week)
@@ -159,27 +163,26 @@ def _json_link(what: str, subject: str | None = None, week: str | None = None) -
     return f"/v1/read?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
-def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return what the text report says of a run's traffic and efficiency, by section."""
-    traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
-    sections = [("Traffic", traffic_rows(traffic, report.currency)), ("Efficiency", efficiency_rows(report))]
-    return [(title, rows) for title, rows in sections if rows]
-
-
 def _words(reader: Reader, span: Period | None = None) -> Words:
     return Words(reader.settings.currency, reader.settings.timezone, span)
 
 
-def _answer(request: Request, page: str) -> Response:
+def kind_of(request: Request) -> str:
+    """Return whether a part is asked for by our script, or opened by itself, as a page of its own."""
+    return PAGE if request.headers.get("sec-fetch-dest") == "document" else PART
+
+
+def _answer(request: Request, page: str, kind: str) -> Response:
     """Return the page, or that it is as it was: what is looked at all day asks again and again."""
     tag = f'"{zlib.crc32(page.encode()):08x}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=NOT_MODIFIED, headers=SECURITY | {"ETag": tag})
-    return HTMLResponse(page, headers=SECURITY | {"ETag": tag})
+    return Response(page, media_type=kind, headers=SECURITY | {"ETag": tag, "Vary": "Sec-Fetch-Dest"})
 
 
 @lru_cache(maxsize=1)
 def version() -> str:
     """Return a word that changes with our files, so that browsers keep them until then."""
-    content = b"".join(found[0] for name in ("plotly.min.js", "page.js", "page.css") if (found := asset(name)))
+    names = ("plotly.min.js", "page.js", "timeline.js", "page.css")
+    content = b"".join(found[0] for name in names if (found := asset(name)))
     return f"{zlib.crc32(content):08x}"

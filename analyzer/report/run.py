@@ -163,8 +163,13 @@ def run_report(
     recommendations: Sequence[Recommendation],
     timeline: Sequence[Point],
     step_log: StepTime | None = None,
+    *,
+    with_efficiency: bool = True,
 ) -> RunReport:
-    """Read the ledger of one run. `step_log` is the step time that a log of it told, where somebody named one."""
+    """Read the ledger of one run. `step_log` is the step time that a log of it told, where somebody named one.
+
+    Efficiency looks beyond the ledger and takes as long as all the rest: who shows none leaves it out.
+    """
     run_id = facts.run_id
     own = [finding for finding in findings if run_id in finding.run_ids and not finding.suspicion]
     ids = {finding.id for finding in own}
@@ -193,7 +198,7 @@ def run_report(
         not_judged(session, span, run_id),
         *_said(session, run_id),
         _limit(session, run_id) if facts.ended_at is None else None,
-        efficiency=efficiency(session, _subject(facts, span), step_log),
+        efficiency=efficiency(session, _subject(facts, span), step_log) if with_efficiency else None,
     )
 
 

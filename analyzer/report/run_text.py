@@ -139,13 +139,19 @@ def _rest(report: RunReport) -> list[tuple[str, str]]:
         found.append((f"queued {waited} before it began", f"{facts.attempts} attempts" if facts.attempts > 1 else ""))
     elif facts.attempts > 1:
         found.append((f"{facts.attempts} attempts", ""))
-    if report.running and report.limit_at is not None and facts.started_at is not None:
-        found.append(_projection(report, report.limit_at, facts.started_at))
+    if (at_limit := projection(report)) is not None:
+        found.append(at_limit)
     return found
 
 
-def _projection(report: RunReport, limit_at: int, started_at: int) -> tuple[str, str]:
-    """Return what the run will have cost at its limit if it goes on as on average so far; a limit may have passed."""
+def projection(report: RunReport) -> tuple[str, str] | None:
+    """Return what the run will have cost at its limit if it goes on as on average so far; a limit may have passed.
+
+    None where it has ended, or no limit is known.
+    """
+    limit_at, started_at = report.limit_at, report.facts.started_at
+    if not report.running or limit_at is None or started_at is None:
+        return None
     if limit_at <= report.span.end:
         return f"its limit was {moment(limit_at, report.timezone)}, and it still runs", ""
     known = max(1, report.span.end - max(report.span.start, started_at))

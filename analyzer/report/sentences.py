@@ -7,7 +7,7 @@ from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.table import lines
-from analyzer.report.week import WeekReport
+from analyzer.report.week import WeekReport, best_next_step
 from analyzer.report.words import (
     MICROS,
     NO_BREAK,
@@ -58,7 +58,7 @@ def _change(report: WeekReport) -> str:
 
 def next_step(report: WeekReport) -> str:
     """Return what to do first and what it saves, with a space before it; nothing where nothing is recommended."""
-    best = bestnext_step(report.recommendations)
+    best = best_next_step(report.recommendations)
     if best is None:
         return ""
     saves = (

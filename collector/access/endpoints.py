@@ -71,6 +71,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     # Pages and reports show the whole site.
     Endpoint("GET", "/", Right.READ),
     Endpoint("GET", "/parts/{name}", Right.READ),
+    Endpoint("GET", "/runs/{run_id:path}/timeline", Right.READ),
+    Endpoint("GET", "/runs/{run_id:path}/parts/{name}", Right.READ),
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),
     Endpoint("GET", "/findings/{finding_id}", Right.READ),
     Endpoint("GET", "/v1/read", Right.READ),
