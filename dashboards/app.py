@@ -75,7 +75,9 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(assets(), include_in_schema=False)
-    app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
+    pages = Pages(reader, lambda: job.last)
+    job.after = pages.warm
+    app.include_router(pages.router(), include_in_schema=False)
     app.include_router(mail_stop_routes(app.state.access.registry.mails), include_in_schema=False)
     app.include_router(reading_routes(reader))
     add_api(app, store.session, config.settings, judges, kept)

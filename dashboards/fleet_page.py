@@ -7,13 +7,13 @@ looks at samples, comes as a part of its own.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
 from analyzer.errors import LedgerError
 from analyzer.period import HOUR, Period
 from analyzer.reading import Reader
-from analyzer.report.finding_list import at_stake_column
+from analyzer.report.finding_list import FindingsReport, at_stake_column
 from analyzer.report.html import week_view
 from analyzer.report.notice_text import notice_line
 from analyzer.report.rule_words import rule_words
@@ -29,6 +29,7 @@ from dashboards.node_panel import node_panel
 from dashboards.run_list import run_list
 from dashboards.went import classes, went
 
+T = TypeVar("T")
 At = Literal["now", "week"]
 View = dict[str, object]
 FINDINGS_SHOWN = 12
@@ -103,9 +104,19 @@ def _facts(reader: Reader, period: Period) -> WeekReport:
         report = week_report(reader.session, period, reader.calendar, reader.settings.currency, [], [])
         return report.named(reader.settings.cluster)
 
+    return _once(reader, "figures", period, made)
+
+
+def _listed(reader: Reader, period: Period) -> FindingsReport:
+    """Return the findings of a period: two parts show them."""
+    return _once(reader, "findings", period, lambda: reader.list_findings(period))
+
+
+def _once(reader: Reader, what: str, period: Period, make: Callable[[], T]) -> T:
+    """Return what is made once for each state of the ledger, where the server keeps such things."""
     if reader.kept is None:
-        return made()
-    return reader.kept.get(reader.session, ("figures", period.start, period.end), made)
+        return make()
+    return reader.kept.get(reader.session, ("page", what, period.start, period.end), make)
 
 
 def _headline(reader: Reader, _: FleetAsked, period: Period) -> View:
@@ -132,12 +143,12 @@ def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:
 
 def _changed(reader: Reader, _: FleetAsked, period: Period) -> View:
     report = _facts(reader, period)
-    known = None if report.previous is None else changes(report, report.previous, reader.list_findings(period))
+    known = None if report.previous is None else changes(report, report.previous, _listed(reader, period))
     return {"changes": known, "period": period}
 
 
 def _findings(reader: Reader, _: FleetAsked, period: Period) -> View:
-    found = reader.list_findings(period)
+    found = _listed(reader, period)
     column, total = at_stake_column(found.findings, reader.settings.currency)
     return {
         "found": found,
@@ -176,6 +187,9 @@ PARTS: dict[str, Callable[[Reader, FleetAsked, Period], View]] = {
     "advice": _advice,
     "look": _look,
 }
+
+
+WARMED = tuple(name for name in PARTS if name not in ("grid", "node"))
 
 
 def part(reader: Reader, name: str, asked: FleetAsked) -> View:

@@ -45,6 +45,7 @@ class AnalysisJob:
     def __init__(self, analyze: "Callable[[int], Analysis]", every_seconds: float) -> None:
         self._analyze = analyze
         self._every = every_seconds
+        self.after: Callable[[], None] = lambda: None  # called after each pass that the thread makes
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="analysis", daemon=True)
@@ -103,4 +104,5 @@ class AnalysisJob:
     def _run(self) -> None:
         while not self._ending.is_set():
             self.once()
+            self.after()
             self._ending.wait(self._every)

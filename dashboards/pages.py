@@ -1,8 +1,9 @@
 """The pages: plain HTML from the ledger alone, with the state of the view in the address."""
 
+import logging
 import zlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
@@ -12,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analyzer.api.generation import MARKS
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import AnalyzerError, ConfigError, LedgerError
 from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.charts import finding_charts
@@ -20,6 +21,7 @@ from analyzer.report.finding_view import Words, finding_view
 from analyzer.report.html import TEMPLATES
 from analyzer.report.run import run_names
 from analyzer.report.words import moment
+from collector.errors import CollectorError
 from dashboards import fleet_page, run_page
 from dashboards.assets import asset
 from dashboards.cache import PageCache
@@ -28,6 +30,7 @@ from dashboards.job import Pass
 from dashboards.run_signals import Remembered
 from dashboards.run_timeline import TimelineAsked, as_csv, as_json, read_timeline
 
+LOG = logging.getLogger(__name__)
 OWN = Path(__file__).parent / "templates"
 # Nothing inline, nothing from elsewhere; plotly's pictures of charts are blobs, which leave the browser by no way.
 SECURITY = {
@@ -40,6 +43,9 @@ SECURITY = {
 NOT_MODIFIED, NOT_FOUND, BAD_REQUEST = 304, 404, 400
 PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
 TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
+
+
+Render = Callable[[Reader], str]
 
 
 class Pages:
@@ -91,17 +97,30 @@ class Pages:
 
         return router
 
-    def _page(self, request: Request, render: Callable[[Reader], str], kind: str = PAGE) -> Response:
-        last, reader = self._last_pass(), self._read()
+    def warm(self) -> None:
+        """Render the front page and its parts, so that nobody waits for them; called when the ledger has changed."""
+        asked = FleetAsked()
         try:
-            with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
-                marks = str(reader.session.rows(MARKS))
-                foot = (last.passes, last.error, last.held) if kind == PAGE else None  # nothing else has one
-                key = (request.url.path, request.url.query, kind, foot, marks)
-                return _answer(request, self._cache.get(key, lambda: render(reader)), kind)
+            self._kept("/", "", PAGE, lambda reader: self._home(reader, asked))
+            for name in fleet_page.WARMED:
+                self._kept(f"/parts/{name}", "", PART, partial(self._fleet_part, name=name, asked=asked, kind=PART))
+        except (AnalyzerError, CollectorError) as error:
+            LOG.info("the front page is not rendered ahead: %s", error)
+
+    def _page(self, request: Request, render: Render, kind: str = PAGE) -> Response:
+        try:
+            return _answer(request, self._kept(request.url.path, request.url.query, kind, render), kind)
         except (LedgerError, ConfigError) as error:
             status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
             return HTMLResponse(self._message(str(error)), status_code=status, headers=SECURITY)
+
+    def _kept(self, path: str, query: str, kind: str, render: Render) -> str:
+        """Return a page of the ledger's present state, rendered where it is not kept."""
+        last, reader = self._last_pass(), self._read()
+        with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
+            state = reader.kept.name(reader.session) if reader.kept else str(reader.session.rows(MARKS))
+            foot = (last.passes, last.error, last.held) if kind == PAGE else None  # nothing else has one
+            return self._cache.get((path, query, kind, foot, state), lambda: render(reader))
 
     def _message(self, text: str) -> str:
         reader = self._read()

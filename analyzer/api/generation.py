@@ -94,9 +94,13 @@ class ByGeneration:
         self._generations = generations
         self._kept = Kept()
 
+    def name(self, session: "Session") -> str:
+        """Return the name of this state of the ledger; `session` must see everything."""
+        return self._generations.of(session)
+
     def get(self, session: "Session", what: Hashable, make: Callable[[], T]) -> T:
         """Return what was made of this state of the ledger; `session` must see everything."""
-        return self._kept.get((self._generations.of(session), what), make)
+        return self._kept.get((self.name(session), what), make)
 
 
 def _release() -> str:

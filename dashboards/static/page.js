@@ -190,7 +190,7 @@ function beyond(from, ways, sign) {
   for (const way of ways) {
     const there = way.getBoundingClientRect();
     const down = sign * (there.top - here.top);
-    const apart = down > 1 ? down * 4 + Math.abs(there.left - here.left) : Infinity;
+    const apart = down > 6 ? down * 4 + Math.abs(there.left - here.left) : Infinity;
     if (apart < least) [best, least] = [way, apart];
   }
   return best;

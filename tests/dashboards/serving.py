@@ -1,5 +1,7 @@
-"""Serve an application on a free port of this machine."""
+"""Serve an application on a free port of this machine, and read its pages as a browser puts them together."""
 
+import html
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -27,3 +29,19 @@ def served(app: FastAPI) -> Iterator[httpx.Client]:
         server.should_exit = True
         thread.join(20)
         socket.close()
+
+
+def whole(client: httpx.Client, path: str) -> str:
+    """Return a page with the parts that its script asks for, in their places."""
+    page = client.get(path)
+    assert page.status_code == 200, page.text
+
+    def part(found: re.Match[str]) -> str:
+        answer = client.get(html.unescape(found["address"]))
+        assert answer.status_code == 200, found["address"]
+        return f"{found['before']}{answer.text}</section>"
+
+    placeholder = (
+        r'(?P<before><section class="part[^>]*data-part="(?P<address>[^"]+)"[^>]*>)<p class="coming">.*?</section>'
+    )
+    return re.sub(placeholder, part, page.text, flags=re.DOTALL)

@@ -1,13 +1,20 @@
-"""The page in a real browser: it draws, it fits a phone, it loads nothing from elsewhere, and no policy is broken."""
+"""The pages in a real browser: they draw, fit a phone, load nothing from elsewhere, break no policy, shut nobody out."""
 
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from dashboards.demo import DemoConfig, demo
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+RUN = "/runs/slurm/mini/1"
+PATIENCE_MS = 120_000
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it"),
@@ -24,11 +31,19 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
-class Visit:
-    """A page that was opened, and what went wrong on the way."""
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """Yield the address of the small demo site: samples, ledger and pages are the product's own."""
+    with demo(DemoConfig(port=0, small=True)) as shown:
+        yield shown.url
 
-    def __init__(self, browser: Browser, url: str, width: int, scheme: str = "light") -> None:
-        self.page: Page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+
+class Visit:
+    """A page that was opened with all its parts, and what went wrong on the way."""
+
+    def __init__(self, browser: Browser, url: str, width: int = 1280, scheme: str = "light") -> None:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+        self.page: Page = context.new_page()
         self.complaints: list[str] = []
         self.elsewhere: list[str] = []
         self.page.on(
@@ -37,40 +52,167 @@ class Visit:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda asked: self.elsewhere.append(asked.url) if not _ours(asked.url) else None)
         self.page.goto(url)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until every part is there."""
+        self.page.wait_for_selector('[aria-busy="true"]', state="detached", timeout=PATIENCE_MS)
+
+    def asked(self) -> dict[str, list[str]]:
+        """Return the state that the address carries."""
+        return parse_qs(urlsplit(self.page.url).query)
+
+    def close(self) -> None:
+        """End, and say that nothing went wrong."""
+        self.page.context.close()
+        assert self.complaints == []
+        assert self.elsewhere == []
 
 
 def _ours(url: str) -> bool:
     return url.startswith(("http://127.0.0.1:", "data:", "blob:"))
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/slurm/alpha/81234"])
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
-def test_a_page_draws_fits_and_keeps_to_itself(
-    browser: Browser, address: str, path: str, width: int, scheme: str
-) -> None:
+@pytest.mark.parametrize("path", ["/", RUN])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (820, "dark"), (390, "light")])
+def test_a_page_draws_fits_and_keeps_to_itself(browser: Browser, site: str, path: str, width: int, scheme: str) -> None:
     """Charts appear under the strict policy, nothing is asked of another host, and a phone needs no sideways scroll."""
-    visit = Visit(browser, address + path, width, scheme)
-    visit.page.wait_for_selector(".nsewdrag")
-    assert visit.complaints == []
-    assert visit.elsewhere == []
+    visit = Visit(browser, site + path, width, scheme)
+    if path == "/":
+        visit.page.locator("#fleet-time").scroll_into_view_if_needed()
+        visit.page.wait_for_selector(".nsewdrag", timeout=PATIENCE_MS)
+    else:
+        visit.page.wait_for_selector("#timeline[data-shown]")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    visit.page.close()
+    visit.close()
 
 
-def test_no_button_sends_a_chart_away(browser: Browser, address: str) -> None:
+@pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
+@pytest.mark.parametrize("path", ["/", "/?at=week&node=s01", RUN])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, site: str, path: str, scheme: str) -> None:
+    """Who reads with a screen reader, or sees little contrast, reads the same page."""
+    found = find_spec("axe_playwright_python")
+    assert found is not None
+    assert found.origin is not None
+    visit = Visit(browser, site + path, scheme=scheme)
+    visit.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    visit.page.evaluate((Path(found.origin).parent / "axe.min.js").read_text("utf-8"))
+    violations = visit.page.evaluate("axe.run()")["violations"]
+    told = [(one["id"], one["nodes"][0]["html"]) for one in violations if one["impact"] in ("serious", "critical")]
+    assert told == []
+    visit.close()
+
+
+def test_no_button_sends_a_chart_away(browser: Browser, site: str) -> None:
     """plotly's mode bar has a button that uploads the chart; costs of a site must not leave by a click."""
-    visit = Visit(browser, address, 1280)
-    visit.page.wait_for_selector(".modebar-btn")
+    visit = Visit(browser, site)
+    visit.page.locator("#fleet-time").scroll_into_view_if_needed()
+    visit.page.wait_for_selector(".modebar-btn", timeout=PATIENCE_MS)
     titles = visit.page.eval_on_selector_all(".modebar-btn", "buttons => buttons.map(b => b.dataset.title || '')")
     assert titles
     assert not [title for title in titles if "cloud" in title.lower() or "share" in title.lower()]
-    visit.page.close()
+    visit.close()
 
 
-def test_a_cell_leads_to_its_run(browser: Browser, address: str) -> None:
+def test_a_cell_leads_to_its_run(browser: Browser, site: str) -> None:
     """From a red cell to the reason in one click."""
-    visit = Visit(browser, address, 1280)
-    visit.page.click('a.cell[title^="n14 "]')
-    visit.page.wait_for_selector(".finding")
+    visit = Visit(browser, f"{site}/?at=week")
+    visit.page.click('a.cell[title^="s01 "]')
+    visit.page.wait_for_selector(".finding", timeout=PATIENCE_MS)
     assert "llama-sft" in visit.page.inner_text("h1 >> nth=1")
-    visit.page.close()
+    visit.settle()
+    visit.close()
+
+
+def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, site: str) -> None:
+    """A link in a chat shows the state and the node that were talked about."""
+    visit = Visit(browser, f"{site}/?at=week")
+    label = visit.page.locator(".key[data-label]").first.get_attribute("data-label")
+    visit.page.locator(".key[data-label]").first.click()
+    visit.page.locator("a.name >> nth=0").click()
+    visit.page.wait_for_selector("#node .panel")
+    assert visit.asked() == {"at": ["week"], "only": [label], "node": ["s01"]}
+    visit.page.reload()
+    visit.settle()
+    expect(visit.page.locator("#node .panel")).to_contain_text("GPU 0")
+    expect(visit.page.locator(".key[aria-pressed=true]")).to_contain_text(str(label))
+    lit, dimmed = (visit.page.locator(f".cells .cell{which}").count() for which in (".on", ":not(.on)"))
+    assert 0 < lit
+    assert lit + dimmed == visit.page.locator(".cells .cell").count()
+    visit.page.click("#node a[data-close]")
+    assert "node" not in visit.asked()
+    visit.close()
+
+
+def test_arrow_keys_walk_through_the_grid(browser: Browser, site: str) -> None:
+    """Ten thousand GPUs are one stop of the tabulator, and each is reached."""
+    visit = Visit(browser, site, width=390)  # where racks stand below one another
+    assert visit.page.locator(".racks a[tabindex='0']").count() == 1
+    visit.page.locator(".racks a").first.focus()
+    first = visit.page.evaluate("document.activeElement.textContent")
+    visit.page.keyboard.press("ArrowDown")
+    below = visit.page.evaluate("document.activeElement.textContent")
+    visit.page.keyboard.press("Home")
+    assert below != first
+    assert visit.page.evaluate("document.activeElement.textContent") == first
+    visit.close()
+
+
+def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, site: str) -> None:
+    """By key and by hand, finer data follows, and whoever opens the link sees the same stretch."""
+    visit = Visit(browser, site + RUN)
+    page = visit.page
+    page.wait_for_selector("#timeline[data-shown]")
+    whole = page.get_attribute("#timeline", "data-shown")
+    page.focus("#lanes")
+    page.keyboard.press("+")
+    page.wait_for_selector(f'#timeline:not([data-shown="{whole}"])')
+    zoomed = page.get_attribute("#timeline", "data-shown")
+    assert {"from", "until"} <= visit.asked().keys()
+    assert "working" in page.inner_text("#lanes-said")
+    page.select_option("#ranked", "power")
+    page.reload()
+    page.wait_for_selector("#timeline[data-shown]")
+    assert page.get_attribute("#timeline", "data-shown") == zoomed
+    assert page.input_value("#ranked") == "power"
+    box = page.locator("#lanes").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 300, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 500, box["y"] + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_selector(f'#timeline:not([data-shown="{zoomed}"])')
+    link = page.get_attribute("#timeline-csv", "href")
+    assert link is not None
+    assert "start=" in link
+    assert page.request.get(site + link).text().startswith("from,working,")
+    page.click("text=All of it")
+    page.wait_for_selector(f'#timeline[data-shown="{whole}"]')
+    assert "from" not in visit.asked()
+    visit.settle()
+    visit.close()
+
+
+def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser, site: str) -> None:
+    """What is seen can be taken along: rows, the lines to paste, the signed profile."""
+    visit = Visit(browser, site + RUN)
+    page = visit.page
+    page.wait_for_selector("#timeline[data-shown]")
+    page.click("#timeline-numbers summary")
+    assert page.locator("#timeline-numbers tbody tr").count() > 10
+    page.click("summary:has-text('Its states from start to end')")
+    with page.expect_download() as download:
+        page.click("details[open] button:has-text('CSV')")
+    assert download.value.suggested_filename == "llama-sft-states.csv"
+    assert Path(download.value.path()).read_text("utf-8").startswith('"from","working"')
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".advice button").first.click()
+    expect(page.locator(".advice button").first).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator(".advice pre").first.inner_text()
+    page.click("#profile")
+    page.wait_for_selector("#profile-said a", timeout=PATIENCE_MS)
+    with page.expect_download() as download:
+        page.click("#profile-said a >> nth=1")
+    assert '"signature"' in Path(download.value.path()).read_text("utf-8")
+    visit.close()

@@ -11,6 +11,7 @@ import pytest
 from analyzer.report.cli import findings
 from analyzer.request import Request as Reading
 from dashboards.readings import ReadAsked
+from tests.dashboards.serving import whole
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]
 
@@ -42,25 +43,25 @@ def links(text: str) -> Links:
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_loads_from_us_alone(client: httpx.Client, path: str) -> None:
     """A profiler's page in a closed network must work, and must tell nobody that it was opened."""
-    answer = client.get(path)
-    assert answer.status_code == 200
-    referred = links(answer.text)
+    referred = links(whole(client, path))
     assert [value for _, value in referred.found if not value.startswith("/")] == []
     assert referred.inline_scripts == 0
-    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    policy = client.get(path).headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_link_leads_somewhere(client: httpx.Client, path: str) -> None:
     """A dead link on the front page is the first thing a new user finds."""
-    for tag, value in set(links(client.get(path).text).found):
+    for tag, value in set(links(whole(client, path)).found):
         if tag == "a" and value != "/runs/slurm/alpha/81500":
             assert client.get(value).status_code == 200, value
 
 
 def test_the_front_page_says_what_the_report_says(client: httpx.Client) -> None:
     """Two figures for one thing cost more trust than either is worth."""
-    text = re.sub(r"\s+", " ", client.get("/").text.replace("\u00a0", " "))
+    text = re.sub(r"\s+", " ", whole(client, "/").replace("\u00a0", " "))
     assert "$9,226 was avoidable (13.6 %), $612 less than the week before." in text
     for figure in ("36,302", "16,563", "67,738", "14,023", "$1,022", "$9,225.66"):
         assert figure in text
@@ -68,17 +69,19 @@ def test_the_front_page_says_what_the_report_says(client: httpx.Client) -> None:
 
 def test_names_are_escaped(client: httpx.Client) -> None:
     """A run's name is its user's text: on our page it must stay text."""
-    page = client.get("/").text
+    page = whole(client, "/")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
-    run = client.get("/runs/slurm/alpha/81500").text
+    run = whole(client, "/runs/slurm/alpha/81500")
     assert "<script>alert" not in run
+    node = client.get("/parts/node?node=%3Cscript%3Ealert").text
+    assert "<script>alert" not in node
 
 
 def test_chart_data_cannot_leave_its_block(client: httpx.Client) -> None:
     """JSON inside a script element ends at the first closing tag that it quotes."""
     block = re.search(
-        r'<script type="application/json" id="fleet-time-data">(.*?)</script>', client.get("/").text, re.DOTALL
+        r'<script type="application/json" id="fleet-time-data">(.*?)</script>', whole(client, "/"), re.DOTALL
     )
     assert block is not None
     data = json.loads(block[1])
@@ -88,8 +91,8 @@ def test_chart_data_cannot_leave_its_block(client: httpx.Client) -> None:
 
 def test_every_chart_has_its_numbers_as_a_table(client: httpx.Client) -> None:
     """Who cannot see the bars, or wants to copy them, reads the table; together the GPUs are those owned."""
-    page = client.get("/").text
-    assert page.count("data-chart=") == page.count("<summary>The numbers")
+    page = whole(client, "/")
+    assert page.count("data-chart=") == page.count("<summary>The numbers") == page.count("data-csv=") == 1
     row = re.search(r'<tr><td class="n">Mon 9 Nov 00:00</td>(.*?)</tr>', page)
     assert row is not None
     values = [float(value) for value in re.findall(r">([\d.]+)<", row[1])]
@@ -98,7 +101,8 @@ def test_every_chart_has_its_numbers_as_a_table(client: httpx.Client) -> None:
 
 def test_the_grid_has_a_letter_and_words_for_each_gpu(client: httpx.Client) -> None:
     """Colour is never the only carrier: 192 cells, each with its letter and its title."""
-    cells = re.findall(r'class="cell (\w+)"[^>]*title="([^"]+)">([UAOS?])<', client.get("/").text)
+    page = client.get("/?at=week").text
+    cells = re.findall(r'class="cell (\w+) s\d"[^>]*title="([^"]+)">([UAOS?])<', page)
     assert len(cells) == 192
     letters = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
     assert all(letter == letters[klass] for klass, _, letter in cells)
@@ -117,6 +121,13 @@ def test_the_address_carries_the_week(client: httpx.Client) -> None:
         ("/?week=nonsense", 400),
         ("/runs/slurm/alpha/none", 404),
         ("/findings/f-none", 404),
+        ("/parts/none", 404),
+        ("/parts/node?node=none", 404),
+        ("/parts/node", 404),
+        ("/?at=never", 422),
+        ("/runs/slurm/alpha/81234/parts/none", 404),
+        ("/runs/slurm/alpha/none/timeline", 404),
+        ("/runs/slurm/alpha/81234/timeline?start=5&end=6", 404),
         ("/static/secret.txt", 404),
         ("/static/..%2Fapp.py", 404),
         ("/v1/read?what=nothing", 422),
@@ -177,7 +188,7 @@ def test_the_page_of_a_finding_shows_what_it_stands_on(client: httpx.Client) -> 
 
 def test_what_is_worth_a_look_stands_below_the_findings(client: httpx.Client) -> None:
     """Who looks after hosts and queues reads the same list as the text's and the API's, with what to do."""
-    page = client.get("/?week=2026-W46").text
+    page = whole(client, "/?week=2026-W46")
     items = client.get("/v1/notices", params={"since": "2026-W46", "limit": 1000}).json()
     assert items["items"]
     assert all(f'<tr id="{item["id"]}">' in page for item in items["items"])
@@ -189,9 +200,9 @@ def test_what_is_worth_a_look_stands_below_the_findings(client: httpx.Client) ->
 
 def test_the_page_of_a_run_says_what_the_text_says(client: httpx.Client) -> None:
     """Whose it is, of which stage, and how it ended were left out on the page alone."""
-    page = client.get("/runs/slurm/alpha/81234").text
+    page = whole(client, "/runs/slurm/alpha/81234")
     text = client.get("/v1/read", params={"what": "run", "subject": "81234"}).text
-    assert "team-nlp · fine-tuning · ended, exit 0" in page
+    assert "<dd>team-nlp · fine-tuning · ended, exit 0</dd>" in page
     assert "EFFICIENCY" in text
     assert "<h2>Efficiency</h2>" in page
     assert "<h2>Not judged</h2>" in page
@@ -199,6 +210,6 @@ def test_the_page_of_a_run_says_what_the_text_says(client: httpx.Client) -> None
 
 def test_the_list_says_what_is_open_and_who_can_act(client: httpx.Client) -> None:
     """A closed finding and an open one ask for different things of their reader."""
-    page = client.get("/?week=2026-W46").text
+    page = whole(client, "/?week=2026-W46")
     assert "Findings (16, 16 still open; $9,225.66 at stake)" in page
     assert "<td>team-nlp</td><td>open, new</td>" in page
