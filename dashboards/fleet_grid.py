@@ -173,13 +173,13 @@ def _indices(session: Session) -> dict[str, int]:
 
 def _racks(nodes: dict[str, list[tuple[int, str, Cell]]], places: dict[str, str]) -> tuple[Rack, ...]:
     racks: dict[str | None, list[NodeRow]] = defaultdict(list)
-    for node in sorted(nodes, key=_natural):
+    for node in sorted(nodes, key=natural):
         cells = sorted(nodes[node], key=lambda placed: placed[:2])
         racks[places.get(node)].append(NodeRow(node, tuple(cell for _, _, cell in cells)))
-    order = sorted(racks, key=lambda name: (name is None, _natural(name or "")))
+    order = sorted(racks, key=lambda name: (name is None, natural(name or "")))
     return tuple(Rack(name, tuple(racks[name])) for name in order)
 
 
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Order names as people do: n9 before n10."""
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return what orders names as people count: n9 before n10."""
     return [(True, int(part), "") if part.isdecimal() else (False, 0, part) for part in re.split(r"(\d+)", name)]

@@ -169,12 +169,12 @@ def read_signals(
     told = _told(session, known, run_id, held, span, points)
     for signal in SIGNALS:
         for column, title in signal.columns:
-            each = [_masked(one, held) for one in told if one.column == column]
+            each = [masked(one, held) for one in told if one.column == column]
             lane = _lane(signal, title, each)
             if lane is not None:
                 lanes.append(lane)
                 if signal.key == ranked and signal.table == "gpu_samples":
-                    ranks = _ranks(lane, each, held)
+                    ranks = ranks_of(lane, each, held)
                 break
     return lanes, ranks
 
@@ -196,7 +196,7 @@ def _told(
     return found
 
 
-def _masked(one: Series, held: Held) -> Series:
+def masked(one: Series, held: Held) -> Series:
     """Leave out what a GPU did while the run did not hold it: that is somebody else's."""
     spans = held.spans.get(one.subject)
     end = one.start + len(one.mean) * one.step_us
@@ -224,7 +224,7 @@ def _rounded(values: list[float | None]) -> list[float | None]:
     return [None if value is None else float(f"{value:.{DIGITS}g}") for value in values]
 
 
-def _ranks(lane: Lane, each: list[Series], held: Held) -> Ranks:
+def ranks_of(lane: Lane, each: list[Series], held: Held) -> Ranks:
     """Return a row a GPU; of a large run a row a host."""
     if len(each) <= RANKS_SHOWN:
         rows = {held.names[one.subject]: [one] for one in each}

@@ -1,4 +1,4 @@
-"""The pages in a real browser: they draw, fit a phone, load nothing from elsewhere, break no policy, shut nobody out."""
+"""The pages in a real browser: they draw, fit a phone, load nothing from elsewhere, and shut nobody out."""
 
 import shutil
 from collections.abc import Iterator
@@ -138,7 +138,7 @@ def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, 
     expect(visit.page.locator("#node .panel")).to_contain_text("GPU 0")
     expect(visit.page.locator(".key[aria-pressed=true]")).to_contain_text(str(label))
     lit, dimmed = (visit.page.locator(f".cells .cell{which}").count() for which in (".on", ":not(.on)"))
-    assert 0 < lit
+    assert lit > 0
     assert lit + dimmed == visit.page.locator(".cells .cell").count()
     visit.page.click("#node a[data-close]")
     assert "node" not in visit.asked()
