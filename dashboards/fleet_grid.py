@@ -13,6 +13,8 @@ from collector.store.session import Session
 LETTERED = 512  # of more GPUs a cell has no room for its letter, and its node is what is named and linked
 SHADES = 5  # of one class; states that are told one after the other differ
 STATES_TOLD = 3
+PITCH, APART = 9, 7  # of small cells: pixels from one to the next, and between columns
+COLUMN, PIECE = 16, 64  # nodes in a column, and in a picture
 FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
 LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
 LABELS: dict[Class, tuple[str, ...]] = {
@@ -60,11 +62,52 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """All cells of one state in one rack, as one path: a short thick line a cell."""
+
+    klass: Class
+    label: str
+    shade: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A rack as a picture: 10,000 GPUs are a few hundred shapes, which a browser paints and repaints at once."""
+
+    width: int
+    height: int
+    shapes: tuple[Shape, ...]
+    nodes: tuple[tuple[NodeRow, int, int], ...]  # with the place of their upper left corner
+    node_width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rack:
     """One rack and its nodes; `name` is None where the rack is unknown."""
 
     name: str | None
     nodes: tuple[NodeRow, ...]
+
+    @property
+    def pictures(self) -> tuple[Drawn, ...]:
+        """Return it as pictures; one rack is one, and what is known of no rack breaks into pieces that fit a phone."""
+        return tuple(_drawn(self.nodes[at : at + PIECE]) for at in range(0, len(self.nodes), PIECE))
+
+
+def _drawn(nodes: tuple[NodeRow, ...]) -> Drawn:
+    """Place nodes from top to bottom, and on in the next column."""
+    across = max(len(row.cells) for row in nodes) * PITCH - 1
+    paths: dict[tuple[Class, str, int], list[str]] = defaultdict(list)
+    placed = []
+    for number, row in enumerate(nodes):
+        x, y = number // COLUMN * (across + APART), number % COLUMN * PITCH
+        placed.append((row, x, y))
+        for place, cell in enumerate(row.cells):
+            paths[cell.klass, cell.label, cell.shade].append(f"M{x + place * PITCH} {y + PITCH // 2}h{PITCH - 1}")
+    columns, rows = -(-len(nodes) // COLUMN), min(COLUMN, len(nodes))
+    shapes = tuple(Shape(*state, "".join(parts)) for state, parts in sorted(paths.items()))
+    return Drawn(columns * (across + APART) - APART, rows * PITCH - 1, shapes, tuple(placed), across)
 
 
 @dataclass(frozen=True, slots=True)

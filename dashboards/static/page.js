@@ -137,7 +137,7 @@ function pick(label) {
   if (!racks) return;
   document.querySelectorAll(".key[data-label]").forEach((key) => key.setAttribute("aria-pressed", String(key.dataset.label === label)));
   racks.querySelectorAll(".on").forEach((cell) => cell.classList.remove("on"));
-  const cells = label ? racks.querySelectorAll('[data-l="' + CSS.escape(label) + '"]') : [];
+  const cells = label ? racks.querySelectorAll('[data-l="' + CSS.escape(label) + '"]') : []; // of a large fleet a few shapes
   cells.forEach((cell) => cell.classList.add("on"));
   racks.classList.toggle("only", cells.length > 0);
 }
@@ -161,7 +161,7 @@ document.addEventListener("click", (event) => {
   const way = event.target.closest("a[data-into], a[data-close]");
   if (!way || event.metaKey || event.ctrlKey) return;
   event.preventDefault();
-  const asked = new URL(way.href).searchParams;
+  const asked = new URL(way.getAttribute("href"), location.href).searchParams; // in a picture a link has no plain href
   said({ node: asked.get("node") });
   const holder = document.getElementById(way.dataset.into || way.dataset.close);
   if (way.dataset.close) holder.replaceChildren();

@@ -1,5 +1,6 @@
 """The pieces of the fleet's page: bars end to end, cells by state, what changed, one node."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from analyzer.states import BOOKINGS, CLASSES
 from collector.store.database import Store
 from collector.store.session import Session
 from dashboards.fleet_changes import changes
-from dashboards.fleet_grid import fleet_grid, natural
+from dashboards.fleet_grid import Cell, NodeRow, Rack, fleet_grid, natural
 from dashboards.fleet_page import FleetAsked
 from dashboards.node_panel import node_panel
 from dashboards.went import classes, went
@@ -67,6 +68,19 @@ def test_every_gpu_has_one_cell_and_the_legend_counts_them(session: Session) -> 
     assert len(cells) == grid.gpus == sum(key.gpus for key in grid.keys) == 192
     assert [rack.name for rack in grid.racks] == ["rack-1", "rack-2", "rack-3"]
     assert [CLASSES.index(key.klass) for key in grid.keys] == sorted(CLASSES.index(key.klass) for key in grid.keys)
+
+
+@given(st.lists(st.integers(1, 16), min_size=1, max_size=200))
+def test_a_picture_has_every_gpu_once_and_every_node_as_a_link(sizes: list[int]) -> None:
+    """Of a large fleet cells are shapes: none lies upon another, and none is left out."""
+    cell = Cell("useful", "working", "", None)
+    rack = Rack(None, tuple(NodeRow(f"n{n}", (cell,) * size) for n, size in enumerate(sizes)))
+    drawn = [re.findall(r"M(\d+) (\d+)h8", shape.path) for each in rack.pictures for shape in each.shapes]
+    assert all(len(set(places)) == len(places) for places in drawn)
+    assert sum(map(len, drawn)) == sum(sizes)
+    assert [row.node for each in rack.pictures for row, *_ in each.nodes] == [row.node for row in rack.nodes]
+    for each in rack.pictures:
+        assert all(x + each.node_width <= each.width and y + 8 <= each.height for _, x, y in each.nodes)
 
 
 def test_names_are_ordered_as_people_count() -> None:
