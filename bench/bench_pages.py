@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.machine import keep, machine, told
 from bench.page_site import RUN, write
+from collector.store.database import Store
 
 PORT = 18_499
 PATIENCE_MS = 900_000
@@ -56,7 +57,7 @@ def serving(store: Path) -> Iterator[str]:
             server.wait(60)
 
 
-def opened(browser: Browser, address: str) -> tuple[Page, dict[str, float]]:
+def visited(browser: Browser, address: str) -> tuple[Page, dict[str, float]]:
     """Open a page anew and return it with when it was answered, painted and complete, in seconds."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.add_init_script(WATCH)
@@ -115,7 +116,7 @@ def measured(store: Path, times: int) -> dict[str, dict[str, object]]:
             with serving(store) as address:
                 visits, hands = [], []
                 for _ in range(times):
-                    page, visit = opened(browser, address + path)
+                    page, visit = visited(browser, address + path)
                     visits.append(visit)
                     hands.append(hands_on_run(page) if name == "run" else hands_on_fleet(page))
                     page.context.close()
@@ -133,7 +134,10 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = options.store or Path(folder) / "store.duckdb"
-        rows = write(store, options.gpus) if not store.exists() else None
+        if not store.exists():
+            write(store, options.gpus)
+        with Store.open(store, read_only=True) as opened, opened.session() as session:
+            (rows,) = session.row("SELECT count(*) FROM ledger")
         on = machine()
         found = measured(store, max(2, options.times))
     bars = {}
