@@ -19,6 +19,7 @@ from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
+from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
@@ -129,7 +130,8 @@ class Reader:
         found = self.findings(period)
         advice = self.advice(found, self.known(period))
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
-        return replace(report, checked=checked(self.session, period)).named(self.settings.cluster)
+        stale = repriced(self.session, period, self.settings)
+        return replace(report, checked=checked(self.session, period), repriced=stale).named(self.settings.cluster)
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""
