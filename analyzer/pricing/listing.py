@@ -116,6 +116,7 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
         "version": 1,
         "currency": book.currency,
         "book_version": book.version or None,
+        "regions": dict(book.regions.providers),
         "prices": [_row_json(row) for row in rows],
         "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.of.sku, sku)],
         "charges": [_charge_json(one) for one in book.charges],

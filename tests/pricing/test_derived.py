@@ -211,14 +211,6 @@ def test_the_version_follows_the_series_and_leaves_old_files_alone(tmp_path: Pat
     assert book(tmp_path, ANY.replace("source", 'region = "us-east-1"\nsource')).version != "fc34f8e59341"
 
 
-def test_provider_and_region_are_told_and_choose_nothing(tmp_path: Path) -> None:
-    """Two regions are two node groups: the ledger knows hosts by these, and a price must not depend on a guess."""
-    east, west = (ANY.replace("source", f'provider = "aws"\nregion = "{name}"\nsource') for name in ("east", "west"))
-    assert [row.region for row in book(tmp_path, east).rows] == ["east"]
-    with pytest.raises(ConfigError, match=r"two prices of H100-80GB \(any\) at the same time"):
-        book(tmp_path, east + west)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
