@@ -120,6 +120,11 @@ class PriceBook:
         ]
         return max(fitting, key=self._particular, default=None)
 
+    def row_in_place_of(self, row: PriceRow | Derived, at_us: int) -> PriceRow | Derived | None:
+        """Return the row that prices at another time what this one prices in its own."""
+        sku, purchase_option, node_group = row.subject
+        return self.row(sku, purchase_option, at_us, node_group, self.regions.standing(row))
+
     def _particular(self, row: PriceRow | Derived) -> tuple[bool, bool, bool, bool]:
         _, purchase_option, node_group = row.subject
         provider, region = self.regions.wanted(row)

@@ -53,6 +53,12 @@ class Regions:
         provider, region = row.place
         return self.provider_of(region) if region is not None else provider, region
 
+    def standing(self, row: Placed) -> str | None:
+        """Return a region in which a row holds; None where it holds in all."""
+        provider, region = self.wanted(row)
+        own = (name for name, whose in self.providers if whose == provider)
+        return region if region is not None else next(own, None)
+
     def fits(self, row: Placed, region: str | None) -> bool:
         """Say whether a row is of GPUs in a region (None: they do not tell where they stand)."""
         provider, wanted = self.wanted(row)

@@ -22,7 +22,7 @@ from analyzer.pricing.charging.reading import read_held
 from analyzer.pricing.charging.rows import Charge
 from analyzer.pricing.charging.sums import By, Held, charges
 from analyzer.pricing.charging.text import charge_lines
-from analyzer.pricing.check import complaints
+from analyzer.pricing.checking.check import complaints
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")

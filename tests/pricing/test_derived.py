@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.check import complaints
+from analyzer.pricing.checking.check import complaints
 from analyzer.pricing.derived.parts import Part, spread
 from analyzer.pricing.keeping import PriceFile
 from tests.ledger.fleet import DAY, MONDAY, Fleet
@@ -184,7 +184,8 @@ def test_the_check_names_parts_that_nobody_told(tmp_path: Path) -> None:
 
 def test_the_check_says_that_a_term_is_over(tmp_path: Path) -> None:
     """Until somebody says what such GPUs cost now."""
-    assert complaints(book(tmp_path, RESERVED), [], date(2026, 12, 31)) == []
+    assert complaints(book(tmp_path, RESERVED), [], date(2026, 12, 1)) == []
+    assert [one.kind for one in complaints(book(tmp_path, RESERVED), [], date(2026, 12, 2))] == ["ending"]
     found = complaints(book(tmp_path, RESERVED), [], date(2027, 1, 1))
     assert [(one.kind, "its term ended 2027-01-01" in one.sentence) for one in found] == [("over", True)]
     after = ANY.replace('"any"', '"reserved"').replace("2026-01-01", "2027-01-01")
