@@ -188,7 +188,7 @@ def test_the_check_says_that_a_term_is_over(tmp_path: Path) -> None:
     assert [one.kind for one in complaints(book(tmp_path, RESERVED), [], date(2026, 12, 2))] == ["ending"]
     found = complaints(book(tmp_path, RESERVED), [], date(2027, 1, 1))
     assert [(one.kind, "its term ended 2027-01-01" in one.sentence) for one in found] == [("over", True)]
-    after = ANY.replace('"any"', '"reserved"').replace("2026-01-01", "2027-01-01")
+    after = ANY.replace('"any"', '"reserved"').replace("2026-01-01", "2027-01-01").replace("9.00", "3.00")
     assert complaints(book(tmp_path, RESERVED + after), [], date(2027, 1, 1)) == []
 
 
