@@ -41,7 +41,7 @@ from analyzer.report.savings_text import savings_text
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
-from analyzer.request import OF_ONE, Request
+from analyzer.request import OF_SOME, Request
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
@@ -76,8 +76,8 @@ class Reader:
             LedgerError: the ledger has no such thing.
         """
         paper = Paper(request.width, request.ascii)
-        if OF_ONE.get(request.format, request.what) != request.what:
-            raise ConfigError(f"{request.format} is a form of {OF_ONE[request.format]} alone, not of {request.what}")
+        if request.what not in (having := OF_SOME.get(request.format, (request.what,))):
+            raise ConfigError(f"{request.format} is a form of {' and '.join(having)} alone, not of {request.what}")
         if request.what == "week":
             return self._week(request, paper)
         if request.what == "run":
@@ -92,7 +92,7 @@ class Reader:
             title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
-        if request.what in ("recommend", "show") and request.format in FILES:
+        if request.what in ("recommend", "show", "charges") and request.format in FILES:
             return text
         return formatted(text, request.format, title)
 

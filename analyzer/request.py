@@ -23,9 +23,17 @@ What = Literal[
     "anomalies",
     "demand",
     "portfolio",
+    "charges",
+    "costs",
 ]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
-OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
+By = Literal["team", "cost-centre"]
+# Forms that only some readings have.
+OF_SOME: Mapping[str, tuple[What, ...]] = {
+    "csv": ("recommend", "charges"),
+    "slurm": ("show",),
+    "kubernetes": ("show",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ class Request:
     unjudged: bool = False  # of findings: instead, the rules that lacked a signal
     other: str | None = None  # of compare: the second run
     at: str | None = None  # of compare: the moment, where the subject is a name
+    by: By | None = None  # of charges: who bears them
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -81,6 +90,7 @@ class Request:
             query.get("unjudged") == "True",
             query.get("other"),
             query.get("at"),
+            _by(query.get("by")),
         )
 
 
@@ -88,6 +98,12 @@ def _sure(word: str | None) -> str | None:
     if word not in (None, *get_args(Confidence)):
         raise ConfigError(f"sure is one of {', '.join(get_args(Confidence))}, not {word!r}")
     return word
+
+
+def _by(word: str | None) -> By | None:
+    if word not in (None, *get_args(By)):
+        raise ConfigError(f"by is one of {', '.join(get_args(By))}, not {word!r}")
+    return word  # type: ignore[return-value]  # as has just been seen
 
 
 def _count(query: Mapping[str, str], name: str) -> int | None:

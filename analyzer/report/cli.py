@@ -5,12 +5,11 @@ import json
 import os
 import shutil
 import sys
-import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analyzer.asking import asked
+from analyzer.asking import asked_reading
 from analyzer.budgets.text import over_check
 from analyzer.config import Settings
 from analyzer.efficiency.step_log import by_log, step_pattern
@@ -269,7 +268,7 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
     )
     check = getattr(options, "check", False)
     if options.server:
-        _write(ask(options.server, request), options)
+        _write(asked_reading(options.server, request), options)
         return _checked(what, _told(options.server, request)) if check else OK
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(options.config) if options.config else Settings.beside(path)
@@ -287,22 +286,13 @@ def _alarms(reader: Reader, request: Request) -> Sequence[str]:
 
 def _told(server: str, request: Request) -> list[str]:
     """Ask what there is to be alarmed about, by the names that the documents give it."""
-    report = json.loads(ask(server, replace(request, format="json", top=None)))["report"]
+    report = json.loads(asked_reading(server, replace(request, format="json", top=None)))["report"]
     return list(report["over" if request.what == "budgets" else "alarming"])
 
 
 def _checked(what: What, alarms: Sequence[str]) -> int:
     print(over_check(alarms) if what == "budgets" else check_words(alarms), file=sys.stderr)
     return CHECK_FAILED if alarms else OK
-
-
-def ask(server: str, request: Request) -> str:
-    """Return a server's answer to a request.
-
-    Raises:
-        ConfigError, LedgerError: as asked() does.
-    """
-    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
 
 
 def _recording(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from analyzer.pricing.beside.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, 
 from analyzer.pricing.beside.cli import costs as command
 from analyzer.pricing.beside.energy import Drawn, energy
 from analyzer.pricing.beside.energy_by_team import TeamEnergy, energy_by_team
-from analyzer.pricing.beside.reading import Costs, read_costs, read_drawn
+from analyzer.pricing.beside.reading import Costs, costs_of, read_drawn
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Energy, Host, Storage
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.pricing.beside.text import costs_text
@@ -231,7 +231,7 @@ def test_costs_are_counted_from_the_store(tmp_path: Path) -> None:
     fleet.analyze(MONDAY + DAY)
     period = Period(MONDAY, MONDAY + 2 * HOUR, "two hours", "UTC")
     with fleet.store.session() as session:
-        costs = read_costs(session, period, book.beside, book.beside_version, "USD", TariffBook())
+        costs = costs_of(session, period, book.beside, book.beside_version, "USD", TariffBook())
     (drawn,) = costs.energy
     assert (drawn.node_group, drawn.gpu_millijoules, drawn.measured_ms) == ("h100", 120 * 18_000_500, 7_200_000)
     assert drawn.cost_micros == 2 * (60 * 18_000_500 * 13 * 110_000 // (10 * KWH))
@@ -299,7 +299,9 @@ def test_the_command_prints_both_ways(tmp_path: Path, capsys: pytest.CaptureFixt
     assert command(asked) == 0
     assert "all nodes: 1.8 kWh at the GPUs, 2.3 with the hall: $0.26" in capsys.readouterr().out
     assert command([*asked, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["energy"]
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "gpuledger/costs"
+    (told,) = document["report"]["energy"]
     assert told["gpu_millijoules"] == 360 * 18_000_000
 
 

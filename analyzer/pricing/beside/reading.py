@@ -14,6 +14,7 @@ from collector.tiers.sources import Kept
 from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
+    from analyzer.config import Settings
     from analyzer.period import Period
     from collector.store.session import Session
 
@@ -50,7 +51,17 @@ class Costs:
     host_rows: tuple[Host, ...]
 
 
-def read_costs(
+def read_costs(session: "Session", period: "Period", settings: "Settings") -> Costs:
+    """Return the costs of a period, by the rows and the tariffs that the settings name.
+
+    Raises:
+        ConfigError: one of the two files is wrong.
+    """
+    book = settings.price_book()
+    return costs_of(session, period, book.beside, book.beside_version, settings.currency, settings.tariff_book())
+
+
+def costs_of(
     session: "Session", period: "Period", beside: Beside, version: str, currency: str, tariffs: TariffBook
 ) -> Costs:
     """Return the costs of a period; `version` is that of the rows."""

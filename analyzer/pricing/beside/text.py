@@ -42,10 +42,9 @@ def rows_told(one: EnergySum) -> str:
     return "; ".join(_row_words(row) for row in one.rows)
 
 
-def costs_json(costs: Costs) -> dict[str, object]:
+def costs_data(costs: Costs) -> dict[str, object]:
     """Return the same for machines: millijoules, milligrams, bytes, and millionths of the currency; null is unknown."""
     return {
-        "version": 1,
         "period": costs.period.label,
         "currency": costs.currency,
         "rows_version": costs.version or None,
