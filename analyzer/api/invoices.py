@@ -1,0 +1,201 @@
+"""GET and POST /v1/invoices: an invoice held against the ledger of a running server, and what came of those before.
+
+The invoice stays where it is: whoever holds it gathers it by GPU kind and UTC day (analyzer/reconcile/bill.py), and
+sends these sums. What is kept is what `gpuledger prices reconcile` keeps on a store, with the key that said it.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field, StringConstraints
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from analyzer.api.asking import READS, Asked, Opt, refusals
+from analyzer.api.model import Document, Iso, Micros, Model, iso
+from analyzer.api.saying import audit, body_of, said_by
+from analyzer.errors import ConfigError
+from analyzer.reconcile.bill import DAY_US, OTHERS_KEPT, Bill, Billed, Other
+from analyzer.reconcile.kept import KEPT_SHOWN, Kept, Told, keep, kept_matches
+from analyzer.reconcile.reconcile import hold, ledger_skus
+from analyzer.reconcile.text import SHOWN, answer, comparison_data, label_of, reconcile_text
+from analyzer.report.coverage import ledger_end
+from collector.problem import problem_response
+
+if TYPE_CHECKING:
+    from analyzer.api.desk import Desk, Reading
+
+BODY_BYTES = 8 * 2**20
+DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
+NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
+LAST_DAY = 4_102_444_800_000_000  # 2100
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Nanos = Annotated[int, Field(ge=-NANOS_MOST, le=NANOS_MOST, description="Billionths of the currency.")]
+Instant = Annotated[int, Field(ge=0, le=LAST_DAY, multiple_of=DAY_US // 24, description="Microseconds, a whole hour.")]
+
+
+class DayAsked(Asked):
+    """What the invoice says of one GPU kind on one UTC day."""
+
+    sku: Name
+    day: Annotated[int, Field(ge=0, le=LAST_DAY, multiple_of=DAY_US, description="Its first microsecond, UTC.")]
+    nanos: Nanos
+    nano_hours: Annotated[int, Field(ge=-NANOS_MOST, le=NANOS_MOST, description="GPU-hours, in billionths.")]
+    hours_known: bool = True
+
+
+class OtherAsked(Asked):
+    """Lines that are no GPU's usage, summed."""
+
+    why: Name
+    name: Annotated[str, StringConstraints(max_length=200)]
+    lines: Annotated[int, Field(ge=0, le=10**12)]
+    nanos: Nanos
+
+
+class InvoiceAsked(Asked):
+    """An invoice, gathered by GPU kind and UTC day."""
+
+    invoice: Name = Field(description="What the file is called.")
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
+    currencies: Annotated[list[Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]], Field(max_length=50)]
+    lines: Annotated[int, Field(ge=0, le=10**12)]
+    days: Annotated[list[DayAsked], Field(max_length=DAYS_MOST)]
+    others: Annotated[list[OtherAsked], Field(max_length=OTHERS_KEPT + 20)] = Field([])
+    start: Instant | Opt = Field(None, description="Where the span begins; without it, the invoice's first day.")
+    end: Instant | Opt = Field(None, description="Where it ends; without it, the end of the invoice's last day.")
+    keep: bool = Field(True, description="Whether the answer is kept, so that reports say it.")
+    top: Annotated[int, Field(ge=1, le=10_000)] = Field(SHOWN, description="The most rows of the text.")
+
+
+class InvoiceDocument(Document):
+    """What came of it."""
+
+    matched: bool
+    answer: str = Field(description="The one sentence.")
+    text: str = Field(description="The whole answer as the command line prints it.")
+    report: dict[str, Any] = Field(description="The same for programs; docs/json.md.")
+
+
+class MatchItem(Model):
+    """What was kept of one invoice."""
+
+    label: str
+    start: Micros
+    start_iso: Iso
+    end: Micros
+    end_iso: Iso
+    invoice: str
+    matched: bool
+    permille: int | None = Field(description="How far they are apart, in thousandths, rounded up.")
+    recorded_at: Micros
+    recorded_at_iso: Iso
+    who: str
+
+    @classmethod
+    def of(cls, one: Kept) -> "MatchItem":
+        """Return it as the API writes it."""
+        return cls(
+            label=one.label,
+            start=one.start,
+            start_iso=iso(one.start),
+            end=one.end,
+            end_iso=iso(one.end),
+            invoice=one.invoice,
+            matched=one.matched,
+            permille=one.permille,
+            recorded_at=one.recorded_at,
+            recorded_at_iso=iso(one.recorded_at),
+            who=one.who,
+        )
+
+
+class InvoicesDocument(Document):
+    """What an invoice is gathered for, and what came of the newest before."""
+
+    skus: list[str] = Field(description="The GPU kinds of the ledger, to which an invoice's lines are held.")
+    known_until: Micros = Field(description="The end of the ledger's newest hour: where 7d and monday end.")
+    known_until_iso: Iso
+    matches: list[MatchItem]
+
+
+class InvoicesAsked(Asked):
+    """Nothing can be asked of it."""
+
+
+def invoice_routes(desk: "Desk") -> APIRouter:
+    """Return the two routes."""
+    router = APIRouter()
+    content = {"application/json": {"schema": _schema()}}
+
+    @router.get("/invoices", response_model=InvoicesDocument, responses=READS, tags=["ledger"])
+    def invoices(request: Request, _: Annotated[InvoicesAsked, Query()]) -> Response:
+        """What came of the newest invoices that were held against the ledger."""
+        return desk.answer(request, _invoices)
+
+    @router.post(
+        "/invoices",
+        response_model=InvoiceDocument,
+        responses=refusals(400, 401, 403, 404, 409, 413, 422, 503),
+        openapi_extra={"requestBody": {"required": True, "content": content}},
+        tags=["ledger"],
+    )
+    async def post_invoice(request: Request) -> Response:
+        """Hold an invoice against the ledger; what came of it is kept, and reports say it."""
+        body = await body_of(request, InvoiceAsked, BODY_BYTES)
+        return body if isinstance(body, Response) else await run_in_threadpool(_answered, desk, request, body)
+
+    return router
+
+
+def _schema() -> dict[str, Any]:
+    """Return the body's schema, with its parts in it: the document has no other place for them."""
+    whole = InvoiceAsked.model_json_schema()
+    del whole["$defs"]
+    for name, part in (("days", DayAsked), ("others", OtherAsked)):
+        whole["properties"][name]["items"] = part.model_json_schema()
+    return whole
+
+
+def _invoices(reading: "Reading") -> InvoicesDocument:
+    until = ledger_end(reading.session)
+    return InvoicesDocument(
+        **reading.head(),
+        skus=ledger_skus(reading.session),
+        known_until=until,
+        known_until_iso=iso(until),
+        matches=[MatchItem.of(one) for one in kept_matches(reading.session, KEPT_SHOWN)],
+    )
+
+
+def _answered(desk: "Desk", request: Request, asked: InvoiceAsked) -> Response:
+    try:
+        return desk.answer(request, lambda reading: _held(reading, request, asked), follows_ledger=False)
+    except ConfigError as error:
+        return problem_response(409, str(error))
+
+
+def _held(reading: "Reading", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
+    session, bill = reading.whole.session, _bill(asked)
+    compared = hold(session, bill, asked.invoice, reading.currency, (asked.start, asked.end))
+    said, label = answer(compared), label_of(compared.start, compared.end)
+    if asked.keep:
+        word = said_by(request, "")
+        audit(request, "reconcile", label, f"{asked.invoice} ({asked.digest[:12]}): {said}", word)
+        keep(session, compared, bill, label, Told(asked.invoice, asked.digest, word.who, word.recorded_at))
+    return InvoiceDocument(
+        **reading.head(),
+        matched=compared.matched,
+        answer=said,
+        text=reconcile_text(compared, bill, asked.invoice, asked.top),
+        report=comparison_data(compared, bill, asked.invoice),
+    )
+
+
+def _bill(asked: InvoiceAsked) -> Bill:
+    days = {(one.sku, one.day): Billed(one.nanos, one.nano_hours, one.hours_known) for one in asked.days}
+    if len(days) < len(asked.days):
+        raise ConfigError("a GPU kind and day is there twice: sum its lines first")
+    others = {(one.why, one.name): Other(one.why, one.name, one.lines, one.nanos) for one in asked.others}
+    first, last = min((day for _, day in days), default=None), max((day for _, day in days), default=None)
+    return Bill(days, others, set(asked.currencies), asked.lines, first, last)
