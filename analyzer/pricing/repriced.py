@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 SHUT = ("closed", "final")
-CURE = "run gpuledger analyze (a server's next pass does the same)"
+CURE = "run gpuledger analyze"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,11 @@ def repriced_words(one: Repriced | None) -> list[str]:
     """Return the sentence for whoever reads the figures, without its full stop; nothing where there is none to say."""
     if one is None:
         return []
-    before = f"book {', '.join(one.booked)}" if one.booked else "no price"
     many = one.open_hours + one.closed_hours
-    said = (
-        f"prices changed after {counted(many, 'hour')} {'was' if many == 1 else 'were'} booked: {before}, now {one.now}"
-    )
-    if one.closed_hours == many:
-        return [f"{said}; the figures of closed hours stay, and {_correction(one)}: {CURE}"]
-    if one.closed_hours:
-        return [f"{said}; {CURE}; of {counted(one.closed_hours, 'closed hour')} {_correction(one)}"]
-    return [f"{said}; {CURE}"]
-
-
-def _correction(one: Repriced) -> str:
-    return "the difference becomes a correction" if one.closed_hours == 1 else "the differences become corrections"
+    before = f"book {', '.join(one.booked)}" if one.booked else "no price"
+    were = f"{counted(many, 'hour')} {'was' if many == 1 else 'were'}"
+    said = f"prices changed after {were} booked ({before}, now {one.now}): {CURE}"
+    if not one.closed_hours:
+        return [said]
+    which = "closed hours" if one.closed_hours == many else f"{one.closed_hours:,} of them are closed,"
+    return [f"{said}; {which} keep their figures and get corrections"]
