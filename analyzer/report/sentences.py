@@ -99,7 +99,7 @@ def cost_words(breakdown: Breakdown, currency: str) -> str:
 
 def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
     """Return one sentence for each kind of GPU that has no price, and what the mark of sums without them means."""
-    marked = [f"{AT_LEAST} is of what has a price"] if breakdown.is_part else []
+    marked = [f"{AT_LEAST} marks sums without them"] if breakdown.is_part else []
     found = [
         f"{symbol(currency).strip()} unknown: no price for {plain(part.sku or 'GPUs of unknown model')} "
         f"({gpu_hours(part.milliseconds)} GPU-hours)"

@@ -99,7 +99,7 @@ def test_a_sum_of_what_is_priced_in_part_is_marked(fleet: Fleet, tmp_path: Path)
     report = week(fleet, settings)
     text, page, mail = told(report)
     assert "≥7.80" in text
-    assert "≥ is of what has a price" in text
+    assert "≥ marks sums without them" in text
     assert page.count("≥7.80") >= 2  # of the team, and of its class
     assert "≥7.80" in mail
     held = next(row for row in report.teams if row.held)
