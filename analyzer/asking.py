@@ -3,16 +3,12 @@
 import json
 import os
 import urllib.error
-import urllib.parse
 import urllib.request
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.errors import ConfigError, LedgerError
 from collector.trust import trusting
-
-if TYPE_CHECKING:
-    from analyzer.request import Request
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
 ANSWER_BYTES = 64 * 2**20
@@ -45,15 +41,6 @@ def asked(server: str, path: str, body: dict[str, object] | None = None) -> str:
     except OSError as error:
         why = getattr(error, "reason", error)  # of an URLError the system's own words
         raise LedgerError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
-
-
-def asked_reading(server: str, request: "Request") -> str:
-    """Return a server's answer to a reading command.
-
-    Raises:
-        ConfigError, LedgerError: as asked() does.
-    """
-    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
 
 
 def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:

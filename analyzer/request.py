@@ -25,8 +25,10 @@ What = Literal[
     "portfolio",
     "charges",
     "costs",
+    "top",
 ]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
+Order = Literal["cost", "avoidable", "gpus", "busy"]
 By = Literal["team", "cost-centre"]
 # Forms that only some readings have.
 OF_SOME: Mapping[str, tuple[What, ...]] = {
@@ -41,7 +43,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend
+    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend; a host, of top
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -54,6 +56,7 @@ class Request:
     unjudged: bool = False  # of findings: instead, the rules that lacked a signal
     other: str | None = None  # of compare: the second run
     at: str | None = None  # of compare: the moment, where the subject is a name
+    order: Order = "cost"  # of top: which lines come first
     by: By | None = None  # of charges: who bears them
 
     def query(self) -> dict[str, str]:
@@ -90,8 +93,15 @@ class Request:
             query.get("unjudged") == "True",
             query.get("other"),
             query.get("at"),
+            _order(query.get("order", "cost")),
             _by(query.get("by")),
         )
+
+
+def _order(word: str) -> Order:
+    if word not in get_args(Order):
+        raise ConfigError(f"order is one of {', '.join(get_args(Order))}, not {word!r}")
+    return word  # type: ignore[return-value]
 
 
 def _sure(word: str | None) -> str | None:

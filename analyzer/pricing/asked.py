@@ -1,14 +1,13 @@
 """What the commands about money read: a store with the settings beside it, or a running server."""
 
 import argparse
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyzer.asking import asked_reading
-from analyzer.config import BESIDE, Settings
+from analyzer.config import BESIDE
 from analyzer.errors import ConfigError
+from analyzer.report.command import ask, opened
 
 if TYPE_CHECKING:
     from analyzer.request import Request
@@ -35,13 +34,7 @@ def answer(options: argparse.Namespace, request: "Request") -> str:
     if options.server:
         if options.prices or options.config:
             raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
-        return asked_reading(options.server, request)
-    from analyzer.reading import Reader
-    from collector.config import load
-    from collector.store.database import Store
-
-    path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(options.config) if options.config else Settings.beside(path)
-    settings = replace(settings, prices=options.prices) if options.prices else settings
-    with Store.open(path, read_only=True) as store, store.session() as session:
-        return Reader(session, settings).answer(request)
+        return ask(options.server, request)
+    with opened(options) as reader:
+        settings = replace(reader.settings, prices=options.prices) if options.prices else reader.settings
+        return replace(reader, settings=settings).answer(request)

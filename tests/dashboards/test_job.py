@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.analysis import Analysis
-from analyzer.asking import asked_reading
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
+from analyzer.report.command import ask
 from analyzer.request import Request
 from collector.config import CollectorConfig
 from collector.server import settings_of
@@ -74,7 +74,7 @@ def test_a_missing_token_is_a_sentence_with_the_way_out(monkeypatch: pytest.Monk
     with Store.open(None) as store:
         config = ServerConfig(CollectorConfig(tokens=(TOKEN,)), Settings(), None, collects=False)
         with served(create_server(config, store)) as client, pytest.raises(LedgerError) as refused:
-            asked_reading(str(client.base_url), Request("week"))
+            ask(str(client.base_url), Request("week"))
     assert "answers 401: this collector asks for a token; " in str(refused.value)
     assert str(refused.value).endswith("; put it into GPULEDGER_TOKEN")
 
