@@ -14,6 +14,7 @@ from analyzer.report.html import week_html
 from analyzer.report.paper import Paper
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import week_text
+from dashboards.run_list import run_list
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 LATER = MONDAY + 10 * DAY  # two days after the week, and it is closed
@@ -105,6 +106,8 @@ def test_a_sum_of_what_is_priced_in_part_is_marked(fleet: Fleet, tmp_path: Path)
     held = next(row for row in report.teams if row.held)
     assert held.breakdown.is_part
     assert sum(one.unpriced_milliseconds for one in held.breakdown.entries) == 3 * 3_600_000
+    with fleet.store.session() as session:
+        assert [line.money for line in run_list(session, report.period)] == ["≥7.80"]
     settings = priced(tmp_path, H100_80GB=2.6, A100_80GB=1.1)
     fleet.analyze(settings=settings)
     assert not any("≥" in text for text in told(week(fleet, settings)))
