@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_money(parser: argparse.ArgumentParser) -> None:
     """Add what says where the prices and the ledger are."""
-    parser.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 2026-11-09, 7d (default: the last week)")
+    parser.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 2026-11, 7d, … (default: the last week)")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
     where = parser.add_mutually_exclusive_group()

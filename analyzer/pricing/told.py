@@ -9,7 +9,8 @@ def place_of(row: PriceRow | Derived) -> str:
     """Return where a row says that it holds: "in rack-1, aws us-east-1"; empty where it does not."""
     *_, node_group = row.subject
     named = " ".join(part for part in row.place if part)
-    return ", ".join(part for part in (f"in {node_group}" if node_group else "", named) if part)
+    told = ", ".join(part for part in (node_group, named) if part)
+    return f"in {told}" if told else ""
 
 
 def name_of(row: PriceRow | Derived, micros: int | None) -> str:

@@ -219,7 +219,7 @@ def test_a_derived_price_is_listed_with_its_parts(tmp_path: Path, capsys: pytest
     assert prices(["--prices", str(path), "--sku", "H100"]) == 0
     shown = capsys.readouterr().out
     assert "2 hours from 2026-01-01T05:00Z to 2026-01-02T05:00Z, 1.25 to 2.50" in shown
-    assert "      aws us-east-1; price history" in shown
+    assert "      in aws us-east-1; price history" in shown
     assert prices(["--prices", str(path), "--all"]) == 0
     ours = [line for line in capsys.readouterr().out.splitlines() if str(tmp_path) not in line]
     assert max(map(len, ours)) <= 80
