@@ -30,7 +30,8 @@ def asset(name: str) -> tuple[bytes, bytes, str] | None:
         "plotly.min.js": [plotly_script()],
         "page.js": [STATIC / "page.js"],
         "timeline.js": [STATIC / "timeline.js"],
-        "page.css": [TEMPLATES / "report.css", STATIC / "page.css", STATIC / "fleet.css", STATIC / "run.css"],
+        "copy.js": [STATIC / "copy.js"],
+        "page.css": [TEMPLATES / "report.css", *(STATIC / f"{name}.css" for name in ("page", "fleet", "run", "site"))],
         "icon.svg": [STATIC / "icon.svg"],
     }
     if name not in files:

@@ -4,7 +4,6 @@ The shell reads the newest hour alone and is there at once, whatever the size of
 looks at samples, comes as a part of its own.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -16,17 +15,18 @@ from analyzer.reading import Reader
 from analyzer.report.finding_list import FindingsReport, at_stake_column
 from analyzer.report.html import week_view
 from analyzer.report.notice_text import notice_line
-from analyzer.report.rule_words import rule_words
 from analyzer.report.savings import checked
 from analyzer.report.sentences import next_step
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.words import gpu_hours, span_words, symbol
-from analyzer.unjudged import by_rule
+from analyzer.unjudged import rules_in
 from dashboards.charts import fleet_chart
 from dashboards.fleet_changes import changes
 from dashboards.fleet_grid import fleet_grid
+from dashboards.neighbours import neighbours
 from dashboards.node_panel import node_panel
 from dashboards.run_list import run_list
+from dashboards.unjudged_rules import unjudged_rules
 from dashboards.went import classes, went
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class FleetAsked:
 def shell(reader: Reader, asked: FleetAsked) -> View:
     """Return what the page shows at once."""
     period = reader.period(asked.week)
-    before, after = _neighbours(reader, period)
+    before, after = neighbours(reader, period)
     (hours,) = reader.session.row(
         "SELECT count(*) FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end]
     )
@@ -165,12 +165,11 @@ def _runs(reader: Reader, _: FleetAsked, period: Period) -> View:
 
 
 def _look(reader: Reader, _: FleetAsked, period: Period) -> View:
-    unjudged = by_rule(reader.unjudged(period))
-    said = [(rule_words(rule), why, [] if whom == ["fleet"] else whom) for (rule, why), whom in unjudged.items()]
+    unjudged = reader.unjudged(period)
     return {
         "notices": [notice_line(notice) for notice in reader.looked(period).notices],
-        "not_judged": len({rule for rule, _ in unjudged}),
-        "unjudged": sorted(said, key=lambda one: (-len(one[2]), one[0])),
+        "not_judged": rules_in(unjudged),
+        "unjudged": unjudged_rules(unjudged),
     }
 
 
@@ -201,13 +200,3 @@ def part(reader: Reader, name: str, asked: FleetAsked) -> View:
     if name not in PARTS:
         raise LedgerError(f"the page has no part {name!r}: {', '.join(PARTS)}")
     return PARTS[name](reader, asked, reader.period(asked.week))
-
-
-def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:
-    """Return the labels of the weeks before and after, where the ledger has hours of them."""
-    if not re.fullmatch(r"\d{4}-W\d{2}", period.label):
-        return None, None
-    oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
-    before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None
-    after = reader.calendar.week_of(period.end) if newest is not None and newest >= period.end else None
-    return before.label if before else None, after.label if after else None

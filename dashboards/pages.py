@@ -3,14 +3,12 @@
 import logging
 import zlib
 from collections.abc import Callable
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analyzer.api.generation import MARKS
 from analyzer.errors import AnalyzerError, ConfigError, LedgerError
@@ -18,27 +16,24 @@ from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.charts import finding_charts
 from analyzer.report.finding_view import Words, finding_view
-from analyzer.report.html import TEMPLATES
 from analyzer.report.run import run_names
-from analyzer.report.words import moment
 from collector.errors import CollectorError
 from dashboards import fleet_page, run_page
-from dashboards.assets import asset
 from dashboards.cache import PageCache
 from dashboards.fleet_page import FleetAsked
-from dashboards.job import Pass
+from dashboards.frame import Frame
 from dashboards.run_signals import Remembered
 from dashboards.run_timeline import TimelineAsked, as_csv, as_json, read_timeline
 
 LOG = logging.getLogger(__name__)
-OWN = Path(__file__).parent / "templates"
 # Nothing inline, nothing from elsewhere; plotly's pictures of charts are blobs, which leave the browser by no way.
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
+    "Cache-Control": "private, no-cache",
+    "Vary": "Authorization, Cookie, Sec-Fetch-Dest",
 }
 NOT_MODIFIED, NOT_FOUND, BAD_REQUEST = 304, 404, 400
 PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
@@ -51,18 +46,11 @@ Render = Callable[[Reader], str]
 class Pages:
     """Renders pages for one site; `read` opens a reader on the store, which each request closes."""
 
-    def __init__(self, read: Callable[[], Reader], last_pass: Callable[[], Pass]) -> None:
+    def __init__(self, read: Callable[[], Reader], frame: Frame) -> None:
         self._read = read
-        self._last_pass = last_pass
+        self._frame = frame
         self._cache = PageCache()
         self._remembered = Remembered()
-        self._environment = Environment(
-            loader=FileSystemLoader([OWN, TEMPLATES]),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -116,11 +104,11 @@ class Pages:
 
     def _kept(self, path: str, query: str, kind: str, render: Render) -> str:
         """Return a page of the ledger's present state, rendered where it is not kept."""
-        last, reader = self._last_pass(), self._read()
+        frame, reader = self._frame.state, self._read()
         with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
             state = reader.kept.name(reader.session) if reader.kept else str(reader.session.rows(MARKS))
-            foot = (last.passes, last.error, last.held) if kind == PAGE else None  # nothing else has one
-            return self._cache.get((path, query, kind, foot, state), lambda: render(reader))
+            around = frame if kind == PAGE else None  # nothing else has one
+            return self._cache.get((path, query, kind, around, state), lambda: render(reader))
 
     def _message(self, text: str) -> str:
         reader = self._read()
@@ -128,19 +116,8 @@ class Pages:
             return self._render("message.html", reader, None, message=text)
 
     def _render(self, template: str, reader: Reader, week: str | None, **view: object) -> str:
-        last = self._last_pass()
-        since = moment(last.finished_at, reader.settings.timezone) if last.finished_at is not None else ""
-        cluster = "" if reader.settings.cluster == "fleet" else reader.settings.cluster
-        frame = {
-            "version": version(),
-            "cluster": cluster,
-            "keep": f"?{urlencode({'week': week})}" if week else "",
-            "json_link": _json_link("week", None, week),
-            "last": last,
-            "last_words": f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since,
-            "words": _words(reader),
-        }
-        return self._environment.get_template(template).render(frame | view)
+        around = {"json_link": _json_link("week", None, week), "words": _words(reader)}
+        return self._frame.render(template, "/", week, None, **(around | view))
 
     def _home(self, reader: Reader, asked: FleetAsked) -> str:
         return self._render("home.html", reader, asked.week, **fleet_page.shell(reader, asked))
@@ -196,12 +173,4 @@ def _answer(request: Request, page: str, kind: str) -> Response:
     tag = f'"{zlib.crc32(page.encode()):08x}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=NOT_MODIFIED, headers=SECURITY | {"ETag": tag})
-    return Response(page, media_type=kind, headers=SECURITY | {"ETag": tag, "Vary": "Sec-Fetch-Dest"})
-
-
-@lru_cache(maxsize=1)
-def version() -> str:
-    """Return a word that changes with our files, so that browsers keep them until then."""
-    names = ("plotly.min.js", "page.js", "timeline.js", "page.css")
-    content = b"".join(found[0] for name in names if (found := asset(name)))
-    return f"{zlib.crc32(content):08x}"
+    return Response(page, media_type=kind, headers=SECURITY | {"ETag": tag})
