@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from analyzer.api.asking import refusals
-from analyzer.doctor.examination import examination
+from analyzer.doctor.examination import Examination, examination, looked_at
 from analyzer.doctor.page import document
 from analyzer.doctor.sight import Live, Sight
 from collector.errors import RegistryError
@@ -15,24 +15,59 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from analyzer.config import Settings
+    from analyzer.doctor.line import Section
     from collector.access.access import Access
     from collector.config import CollectorConfig
     from collector.registry import Key
     from collector.store.database import Store
+    from collector.store.session import Session
 
 
-def add_doctor(
-    app: "FastAPI", config: "CollectorConfig", settings: "Settings", store: "Store", live: "Callable[[], Live]"
-) -> None:
-    """Add the route; `live` is asked at each examination."""
+class Doctor:
+    """Examines one server's store; `live` is asked at each examination."""
+
+    def __init__(
+        self,
+        access: "Access",
+        config: "CollectorConfig",
+        settings: "Settings",
+        store: "Store",
+        live: "Callable[[], Live]",
+    ) -> None:
+        self._access = access
+        self._config = config
+        self._settings = settings
+        self._store = store
+        self._live = live
+        self.last: Examination | None = None  # with the ledger: that is read whole, and not for every reader of a page
+
+    def examined(self) -> Examination:
+        """Look at everything once: the ledger's invariants, the files, the agents, the disk, keys and jobs.
+
+        Raises:
+            StoreError: the ledger cannot be read at all.
+        """
+        with self._store.session() as session:
+            self.last = examination(self._sight(session))
+            return self.last
+
+    def looked_at(self) -> "tuple[Section, ...]":
+        """Return what can be said at once, of everything but the ledger."""
+        with self._store.session() as session:
+            return looked_at(self._sight(session))
+
+    def _sight(self, session: "Session") -> Sight:
+        now, keys = time.time_ns() // 1000, _keys(self._access)
+        return Sight(self._store, session, self._settings, self._config, now, keys, self._live())
+
+
+def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
+    """Add the route."""
 
     @app.get("/v1/doctor", responses=refusals(401, 403, 429, 500, 503))
     def doctor() -> dict[str, Any]:
         """Examine the store: the ledger's invariants, the files, the agents, the disk, keys and jobs."""
-        with store.session() as session:
-            keys = _keys(app.state.access)
-            sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, live())
-            return document(examination(sight))
+        return document(examiner.examined())
 
 
 def _keys(access: "Access") -> "tuple[Key, ...] | None":
