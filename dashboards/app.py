@@ -42,12 +42,16 @@ ANALYZE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job."""
+    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job.
+
+    `url` is where people reach the pages: links of alerts and of Grafana lead there. Empty: where it listens.
+    """
 
     collector: CollectorConfig
     settings: Settings
     analyze_seconds: float | None = ANALYZE_SECONDS
     collects: bool = True
+    url: str = ""
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -71,7 +75,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     def reader() -> Reader:
         return Reader(store.session(), config.settings, judges or Judges.own(), kept=kept)
 
-    page = FleetPage(reader)
+    page = FleetPage(reader, config.url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(assets(), include_in_schema=False)
@@ -83,6 +87,10 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_capacity_profile(app, config.settings, store)
     add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
     return app
+
+
+def _listens_at(config: CollectorConfig) -> str:
+    return f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
 
 
 def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:

@@ -51,9 +51,9 @@ def serve(argv: list[str]) -> int:
     settings.team_book()
     settings.policy_book()
     beside = config.store.parent / BESIDE
-    MailSettings.read(options.config or (beside if beside.exists() else None), TABLES)
+    mail = MailSettings.read(options.config or (beside if beside.exists() else None), TABLES)
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
+        server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None, url=mail.base_url)
         app = create_server(server, store)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"
