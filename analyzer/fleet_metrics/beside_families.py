@@ -25,7 +25,12 @@ def beside_families(beside: Beside, unit: str) -> Iterator[GaugeMetricFamily]:
     yield many("price_faults", about, ("kind",), faults, lambda each: each[:1], lambda each: each[1])
     about = "Whether a file of the settings cannot be read, so that its figures are missing here."
     yield many(
-        "file_unreadable", about, ("file",), list(beside.unreadable.items()), lambda each: each[:1], lambda each: each[1]
+        "file_unreadable",
+        about,
+        ("file",),
+        list(beside.unreadable.items()),
+        lambda each: each[:1],
+        lambda each: each[1],
     )
 
 

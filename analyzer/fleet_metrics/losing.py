@@ -83,7 +83,9 @@ def read_losing(session: "Session", hour: int | None, found: Sequence[Finding]) 
     runs = session.rows(_RUNS, asked | {"shown": RUNS_SHOWN})
     teams = session.rows(_TEAMS, asked | {"shown": TEAMS_SHOWN})
     return Losing(
-        tuple(RunPart(*who, booking(state, cause).klass, state, cause or "", ms) for *who, state, cause, ms in runs),
+        tuple(
+            RunPart(row[0], row[1], row[2], booking(row[3], row[4]).klass, row[3], row[4] or "", row[5]) for row in runs
+        ),
         tuple(TeamLoss(*row) for row in teams),
         still,
     )
