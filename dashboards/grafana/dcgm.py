@@ -40,7 +40,7 @@ def _now() -> Panels:
             f"count(max_over_time({_dev('GPU_UTIL')}[1h])) - count(max_over_time({_dev('GPU_UTIL')}[1h]) > 0)",
             limits=((1, YELLOW),),
         ),
-        stat("Power", "What all GPUs draw, boards alone.", "watt", f"sum({_dev('POWER_USAGE')})"),
+        stat("Power, all", "What all GPUs draw, boards alone.", "watt", f"sum({_dev('POWER_USAGE')})"),
         stat("Energy", "What they have spent in the time shown. The counter is in millijoules.", "joule",
              f"sum({energy}) / {MILLI}"),
         stat(
@@ -64,8 +64,9 @@ def _gpus() -> Panels:
               _prof("DRAM_ACTIVE")),
         _each("Memory held", "Device memory in use. dcgm-exporter counts in MiB.", "bytes",
               f"{_dev('FB_USED')} * {MIB}"),
-        _each("Power", "Board power.", "watt", _dev("POWER_USAGE")),
-        _each("Temperature", "Of the core.", "celsius", _dev("GPU_TEMP"), limits=((85, YELLOW), (90, RED))),
+        _each("Power", "Board power of each GPU.", "watt", _dev("POWER_USAGE")),
+        _each("Temperature", "Core temperature; boards slow themselves near 90.", "celsius", _dev("GPU_TEMP"),
+              limits=((85, YELLOW), (90, RED))),
         _each("SM clock", "Falls where power or heat hold it down. dcgm-exporter counts in MHz.", "hertz",
               f"{_dev('SM_CLOCK')} * {MEGA}"),
         table(

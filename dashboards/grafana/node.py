@@ -46,9 +46,9 @@ def _now() -> Panels:
             "none",
             f"count(count by (cluster, instance, gpu_uuid) (gpuledger_gpu_run_info{{{NODE}}}))",
         ),
-        stat("Power", "What its GPUs draw, boards alone.", "watt", f"sum(gpuledger_gpu_power_watts{{{NODE}}})"),
+        stat("Power, all", "What its GPUs draw, boards alone.", "watt", f"sum(gpuledger_gpu_power_watts{{{NODE}}})"),
         stat(
-            "XID errors",
+            "XID errors, all",
             "XID errors in the time shown. dmesg has their numbers.",
             "none",
             f"sum(increase(gpuledger_gpu_xid_events_total{{{NODE}}}[$__range]))",
@@ -90,8 +90,8 @@ def _gpus() -> Panels:
         _each("HBM bandwidth", "Share of the memory's bandwidth in use.", "percentunit", "dram_active_ratio"),
         _each("Memory held", "Device memory held by processes. Frameworks set memory aside that they do not use.",
               "bytes", "memory_used_bytes"),
-        _each("Power", "Board power.", "watt", "power_watts"),
-        _each("Temperature", "Of the core. Boards slow themselves near 90.", "celsius", "temperature_celsius",
+        _each("Power", "Board power of each GPU.", "watt", "power_watts"),
+        _each("Temperature", "Core temperature. Boards slow themselves near 90.", "celsius", "temperature_celsius",
               limits=((85, YELLOW), (90, RED))),
         _each("SM clock", "Falls where power or heat hold it down.", "hertz", "sm_clock_hertz"),
         lines(

@@ -45,9 +45,9 @@ def _now() -> Panels:
             f"sum({of_run(f'(max_over_time(gpuledger_gpu_utilization_ratio{{{CLUSTER}}}[10m]) == bool 0)')})",
             limits=((1, YELLOW),),
         ),
-        stat("SM activity", "Mean over its GPUs: share of SM cycles with a warp.", "percentunit",
+        stat("SM activity, mean", "Mean over its GPUs: share of SM cycles with a warp.", "percentunit",
              f"avg({of_run(_gpu('sm_active_ratio'))})"),
-        stat("Power", "What its GPUs draw, boards alone; a shared GPU counts whole.", "watt",
+        stat("Power, all", "What its GPUs draw, boards alone; a shared GPU counts whole.", "watt",
              f"sum({of_run(_gpu('power_watts'))})"),
         stat(
             "Energy",

@@ -1,10 +1,10 @@
-"""A real Prometheus over a real demo fleet: its server, its hosts' exporters, and a second site that loses time in every way."""
+"""A real Prometheus over a real demo fleet: its server, its hosts' exporters, and a second site with more to tell."""
 
 import json
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import pytest
 from agent.simulated.fleet import Fleet
 from agent.simulated.site import small_site
 from dashboards.demo import DemoConfig, demo
-from tests.api.sites import TOKEN, site
+from tests.api.sites import TOKEN
 from tests.grafana.hosts import SimulatedHost
+from tests.grafana.older import older_site
 from tests.prometheus.servers import free_port, prometheus, until
 
 BUDGETS = """
@@ -68,20 +69,18 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("grafana")
     with ExitStack() as stack:
         shown = stack.enter_context(demo(_demo(folder / "demo")))
-        other = stack.enter_context(site(_made(folder / "other")))
+        other = stack.enter_context(older_site(_made(folder / "older")))
         fleet = Fleet(small_site(seed=1, every_seconds=60))
-        hosts = [SimulatedHost(fleet, host) for host in fleet.site.hosts]
-        for host in hosts:
-            stack.callback(host.close)
+        hosts = [stack.enter_context(closing(SimulatedHost(fleet, host))) for host in fleet.site.hosts]
         jobs = [
             _job("server", "alpha", [shown.url]),
-            _job("server of another site", "small", [str(other.client.base_url)], TOKEN),
+            _job("server of another site", "older", [str(other.base_url)], TOKEN),
             _job("hosts", "alpha", [f"127.0.0.1:{host.port}" for host in hosts]),
         ]
         found = Asked(stack.enter_context(prometheus(folder / "prometheus", json.dumps(jobs))), shown.url)
         until(lambda: all(host.scrapes > SCRAPES for host in hosts))
         until(lambda: len(found.query("gpuledger_fleet_month_budget_usd")) == 2)  # the page is made anew after a while
-        until(lambda: found.query('gpuledger_fleet_gpus{cluster="small"}'))
+        until(lambda: found.query('gpuledger_fleet_gpus{cluster="older"}'))
         yield found
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from prometheus_client import generate_latest
 
 from agent.beat.sampler import Stamped
@@ -19,6 +18,7 @@ from tests.prometheus.servers import Exporter
 
 BEFORE_END, STEP = 60 * MINUTE, 5 * MINUTE  # hosts tell of the last hour; an agent's rows come every five minutes
 PEER: Row = {"peer": "s09", "transport": "tcp", "receive_bytes": 10**9, "transmit_bytes": 2 * 10**9, "retransmits": 3}
+READ: Row = {"read_bytes": 10**9, "written_bytes": 10**6}
 # What the simulated agent does not tell of itself.
 AGENT: Row = {"gpus_expected": 8, "gpus_seen": 8, "sources_failing": 0, "paused": False}
 
@@ -50,6 +50,7 @@ class SimulatedHost(Exporter):
             part = block.between(self._at, self._at + STEP)
             if len(part.starts):
                 told.setdefault(table, []).extend(rows(of_wire(self._fleet.site, table, self._host.name, part)))
+        told["process_samples"] = [row | READ for row in told.get("process_samples", ())]
         told["agent_samples"] = [row | AGENT for row in told["agent_samples"]]
         run_ids = {row["run_id"] for row in self._held()}
         told["flow_samples"] = [{"run_id": run_id} | PEER for run_id in run_ids]
@@ -81,7 +82,5 @@ class SimulatedHost(Exporter):
 
 def rows(columns: Mapping[str, Any]) -> list[Row]:
     """Return columns of a batch as rows; what is masked is None."""
-    listed = {
-        name: values.tolist() if isinstance(values, np.ndarray) else list(values) for name, values in columns.items()
-    }
+    listed = {name: list(values.tolist() if hasattr(values, "tolist") else values) for name, values in columns.items()}
     return [dict(zip(listed, row, strict=True)) for row in zip(*listed.values(), strict=True)]

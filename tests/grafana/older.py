@@ -1,0 +1,50 @@
+"""A second site: a ledger with weeks of history, of which months are forecast, and an agent that has fallen silent."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.analyzer.small_site import small_site
+from tests.api.sites import LATER, collector, settings
+from tests.dashboards.serving import served
+from tests.ledger.fleet import DAY, HOUR, MONDAY
+
+HISTORY_DAYS = 90
+SILENT_SECONDS = 1200
+# One GPU that somebody pays for all the time, dearer on Mondays.
+_HISTORY = """
+INSERT INTO ledger (hour, gpu_uuid, node, sku, run_id, attempt, state, cause, confidence, shared, milliseconds,
+    cost_micros, rules_version)
+SELECT hour, 'GPU-old', 'old', 'H100-80GB', NULL, 0, 'unallocated', 'free', 'high', false, 3600000,
+    2600000 + if(hour // $day % 7 = 4, 400000, 0), 'rules'
+FROM range($start, $end, $step) hours(hour)
+"""
+_HOURS = """
+INSERT INTO ledger_hours SELECT hour, 'closed', 'digest', 'rules', 'prices' FROM range($start, $end, $step) hours(hour)
+"""
+
+
+@contextmanager
+def older_site(folder: Path) -> Iterator[httpx.Client]:
+    """Yield a client of the site's server."""
+    fleet, chosen = small_site(), settings(folder)
+    fleet.sample("z0", "z0g0", MONDAY + 2 * HOUR, MONDAY + 4 * HOUR)  # so that the hours before are complete
+    fleet.analyze(now=LATER, settings=chosen)
+    _remember(fleet.store)
+    with served(create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)) as client:
+        yield client
+    fleet.store.close()
+
+
+def _remember(store: Store) -> None:
+    span = {"start": MONDAY - HISTORY_DAYS * DAY, "end": MONDAY, "step": HOUR}
+    heard_at = time.time_ns() // 1000 - SILENT_SECONDS * 1_000_000
+    with store.session() as session:
+        session.execute(_HISTORY, span | {"day": DAY})
+        session.execute(_HOURS, span)
+        session.execute("INSERT INTO receipts VALUES (900000, 'n14', 'n14', 1, '', ?, ?, 1, 1)", [heard_at, heard_at])
