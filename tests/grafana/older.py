@@ -12,10 +12,11 @@ from dashboards.app import ServerConfig, create_server
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, collector, settings
 from tests.dashboards.serving import served
-from tests.ledger.fleet import DAY, HOUR, MONDAY
+from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 HISTORY_DAYS = 90
 SILENT_SECONDS = 1200
+SENT = {"receive_bytes": 10**12, "transmit_bytes": 10**12}
 # One GPU that somebody pays for all the time, dearer on Mondays.
 _HISTORY = """
 INSERT INTO ledger (hour, gpu_uuid, node, sku, run_id, attempt, state, cause, confidence, shared, milliseconds,
@@ -33,12 +34,24 @@ INSERT INTO ledger_hours SELECT hour, 'closed', 'digest', 'rules', 'prices' FROM
 def older_site(folder: Path) -> Iterator[httpx.Client]:
     """Yield a client of the site's server."""
     fleet, chosen = small_site(), settings(folder)
-    fleet.sample("z0", "z0g0", MONDAY + 2 * HOUR, MONDAY + 4 * HOUR)  # so that the hours before are complete
+    _goes_on(fleet)
     fleet.analyze(now=LATER, settings=chosen)
     _remember(fleet.store)
     with served(create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)) as client:
         yield client
     fleet.store.close()
+
+
+def _goes_on(fleet: Fleet) -> None:
+    """Two hosts in two racks send to each other for two hours more, so that the hours before are complete."""
+    since, until = MONDAY + 2 * HOUR, MONDAY + 4 * HOUR
+    for node, peer in (("x0", "x1"), ("x1", "x0")):
+        fleet.hold("slurm/alpha/later", node, [f"{node}g0"], since, until)
+        fleet.sample(node, f"{node}g0", since, until)
+        flow = {"node": node, "run_id": "slurm/alpha/later", "peer": peer, "transport": "tcp", **SENT}
+        fleet.add(
+            "flow_samples", [flow | {"started_at": at, "ended_at": at + HOUR} for at in range(since, until, HOUR)]
+        )
 
 
 def _remember(store: Store) -> None:

@@ -57,4 +57,4 @@ def test_links_lead_to_pages_that_answer(asked: Asked) -> None:
     run = asked.query('gpuledger_fleet_run_gpus{cluster="alpha"}')[0]["metric"]["run_id"]
     finding = asked.query('gpuledger_fleet_finding_gpu_seconds{cluster="alpha"}')[0]["metric"]["finding"]
     for path in ("/", f"/runs/{run}", f"/findings/{finding}"):
-        assert httpx.get(f"{pages}{path}").status_code == 200, path
+        assert httpx.get(f"{pages}{path}", timeout=60).status_code == 200, path
