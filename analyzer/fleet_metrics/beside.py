@@ -4,6 +4,7 @@ It is read once an hour of the ledger, and not with every pass of the analysis: 
 """
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -105,4 +106,4 @@ def _faults(reader: Reader, until: int) -> dict[str, int] | None:
         return None
     teams = {rule.team.name for rule in mapped.rules} or None
     found = complaints(book, owned_kinds(reader.session, until), today, teams)
-    return {kind: sum(each.kind == kind for each in found) for kind in FAULTS}
+    return dict.fromkeys(FAULTS, 0) | Counter(each.kind for each in found)
