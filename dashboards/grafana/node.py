@@ -67,8 +67,7 @@ def _now() -> Panels:
             "One row for each run and GPU; the run opens in gpuledger.",
             "none",
             HELD,
-            f"gpuledger_gpu_run_info{{{NODE}}} * on (cluster, instance, gpu_uuid) group_left (gpu_index) "
-            f"gpuledger_gpu_info{{{NODE}}}",
+            f"max by ({', '.join(HELD)}) ({numbered(f'gpuledger_gpu_run_info{{{NODE}}}')})",
             links={"run_id": RUN_PAGE},
         ),
         table(
@@ -76,7 +75,7 @@ def _now() -> Panels:
             "What of a GPU is not known, and why. Not known is never counted as idle.",
             "none",
             {"instance": "Node", "gpu_uuid": "GPU", "subject": "What", "reason": "Why"},
-            f"gpuledger_gpu_supported{{{NODE}}} == 0",
+            f"max by (instance, gpu_uuid, subject, reason) (gpuledger_gpu_supported{{{NODE}}} == 0)",
         ),
     )
 

@@ -148,7 +148,7 @@ def table(
         panel.with_target(Dataquery().ref_id(letter).expr(expr).instant().format(PromQueryFormat.TABLE))
     if len(exprs) > 1:
         panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
-    hidden = {name: True for name in ("Time", "cluster", "__name__", "instance", "job") if name not in columns}
+    hidden = {name: True for name in ("Time", "cluster", "Value") if name not in columns}
     order = {name: place for place, name in enumerate(columns)}
     tidy = {"excludeByName": hidden, "indexByName": order, "renameByName": dict(columns)}
     panel.with_transformation(DataTransformerConfig(id_val="organize", options=tidy))

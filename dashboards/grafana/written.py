@@ -13,6 +13,9 @@ from dashboards.grafana.fleet import fleet
 from dashboards.grafana.node import node
 from dashboards.grafana.run import run
 
+# What the SDK gives every variable: one id for all of them, and keys of intervals. Grafana takes the name for the id.
+DEFAULTS = ("id", "auto", "auto_min", "auto_count")
+
 
 def written() -> Iterator[tuple[str, str]]:
     """Yield each dashboard's file name and its text."""
@@ -24,6 +27,10 @@ def _text(made: Dashboard) -> str:
     found: dict[str, Any] = json.loads(JSONEncoder().encode(made.build()))
     for number, panel in enumerate(found["panels"], start=1):
         panel["id"] = number  # a link to one panel stays what it is
+    found.pop("style")  # light or dark is the reader's choice
+    for variable in found["templating"]["list"]:
+        for key in DEFAULTS:
+            variable.pop(key, None)
     return json.dumps(_without_nulls(found), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -169,9 +169,20 @@ def described(asking: Asking) -> str | None:
     return None
 
 
+def tabled(asking: Asking) -> str | None:
+    """A label that has no heading is a column that nobody asked for, and a heading without a label an empty one."""
+    if asking.panel["type"] != "table":
+        return None
+    (tidy,) = [each for each in asking.panel["transformations"] if each["id"] == "organize"]
+    headings = {name for name in tidy["options"]["renameByName"] if not name.startswith("Value")}
+    found = re.search(r"by \(([\w, ]+)\)", asking.expr)
+    labels = set(found[1].split(", ")) - {"cluster"} if found else set()
+    return f"columns {sorted(headings)}, labels {sorted(labels)}" if labels != headings else None
+
+
 RULES: Mapping[str, Callable[[Asking], str | None]] = {
     rule.__name__: rule
-    for rule in (named, counted, ranged, unit, filtered, bounded, once, averaged, silent, legend, described)
+    for rule in (named, counted, ranged, unit, filtered, bounded, once, averaged, silent, legend, described, tabled)
 }
 
 # What a rule may not say of a panel, and why. A panel is named as a person finds it: "dashboard: title".
