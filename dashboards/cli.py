@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import BESIDE, TABLES, Settings
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
@@ -51,9 +52,11 @@ def serve(argv: list[str]) -> int:
     settings.team_book()
     settings.policy_book()
     beside = config.store.parent / BESIDE
-    mail = MailSettings.read(options.config or (beside if beside.exists() else None), TABLES)
+    file = options.config or (beside if beside.exists() else None)
+    mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
+    url = alarms.base_url or mail.base_url
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None, url=mail.base_url)
+        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, url)
         app = create_server(server, store)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"

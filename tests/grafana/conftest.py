@@ -39,6 +39,8 @@ prices = "prices.toml"
 teams = "teams.toml"
 budgets = "budgets.toml"
 """
+RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
+RULE_FILES = ("recording.yml", "fleet.yml", "hosts.yml")
 SCRAPES = 12  # of each host: its simulated hour is then over
 
 
@@ -77,7 +79,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             _job("server of another site", "older", [str(other.base_url)], TOKEN),
             _job("hosts", "alpha", [f"127.0.0.1:{host.port}" for host in hosts]),
         ]
-        found = Asked(stack.enter_context(prometheus(folder / "prometheus", json.dumps(jobs))), shown.url)
+        scraping = prometheus(folder / "prometheus", json.dumps(jobs), rules=[RULES / name for name in RULE_FILES])
+        found = Asked(stack.enter_context(scraping), shown.url)
         until(lambda: all(host.scrapes > SCRAPES for host in hosts))
         until(lambda: len(found.query("gpuledger_fleet_month_budget_usd")) == 2)  # the page is made anew after a while
         until(lambda: found.query('gpuledger_fleet_gpus{cluster="older"}'))

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.grafana.boards import NAMES, Asking, board, queries
-from tests.grafana.conftest import Asked
+from tests.grafana.conftest import RULES, Asked
 
 METRIC = re.compile(r"\b(?:gpuledger|DCGM_FI)_\w+")
 ANYTHING = {"cluster": ".*", "team": ".*", "node": ".*", "__rate_interval": "15s", "__range": "1m"}
@@ -47,6 +47,21 @@ def test_every_variable_has_values(asked: Asked, name: str) -> None:
         if variable["type"] == "query":
             (metric, label) = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()  # type: ignore[union-attr]
             assert {series["metric"].get(label) for series in asked.query(filled(metric))} - {None}, variable["name"]
+
+
+def test_every_recording_is_made_of_what_is_there(asked: Asked) -> None:
+    """But for the sum of a day: its points are ten minutes apart, and a test does not last as long."""
+    text = (RULES / "recording.yml").read_text("utf-8")
+    recorded = set(re.findall(r"- record: (\S+)", text)) - {"team:gpuledger_held_idle_cost_usd:sum1d"}
+    assert len(recorded) == 9
+    assert recorded - set(asked.values("__name__")) == set()
+
+
+def test_alerts_fire_for_what_is_wrong(asked: Asked) -> None:
+    """A budget that is spent, and a ledger of last year; nothing that is only asked for must be called wrong."""
+    told = {(each["metric"]["alertname"], each["metric"].get("cluster")) for each in asked.query("ALERTS")}
+    assert {("BudgetSpent", "alpha"), ("LedgerBehind", "alpha"), ("AgentSilent", "older")} <= told
+    assert not told & {("GpuLost", "alpha"), ("GpusMissing", "alpha"), ("GpuXid", "alpha"), ("GpuThrottled", "alpha")}
 
 
 def test_links_lead_to_pages_that_answer(asked: Asked) -> None:
