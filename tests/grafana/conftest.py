@@ -82,7 +82,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         scraping = prometheus(folder / "prometheus", json.dumps(jobs), rules=[RULES / name for name in RULE_FILES])
         found = Asked(stack.enter_context(scraping), shown.url)
         until(lambda: all(host.scrapes > SCRAPES for host in hosts))
-        until(lambda: len(found.query("gpuledger_fleet_month_budget_usd")) == 2)  # the page is made anew after a while
+        until(
+            lambda: len(found.query('gpuledger_fleet_month_budget_usd{cluster="alpha"}')) == 2
+        )  # the page is made anew after a while
         until(lambda: found.query('gpuledger_fleet_gpus{cluster="older"}'))
         yield found
 

@@ -50,10 +50,10 @@ class SimulatedHost(Exporter):
             part = block.between(self._at, self._at + STEP)
             if len(part.starts):
                 told.setdefault(table, []).extend(rows(of_wire(self._fleet.site, table, self._host.name, part)))
-        told["process_samples"] = [row | READ for row in told.get("process_samples", ())]
-        told["agent_samples"] = [row | AGENT for row in told["agent_samples"]]
+        told["process_samples"] = [{**row, **READ} for row in told.get("process_samples", ())]
+        told["agent_samples"] = [{**row, **AGENT} for row in told["agent_samples"]]
         run_ids = {row["run_id"] for row in self._held()}
-        told["flow_samples"] = [{"run_id": run_id} | PEER for run_id in run_ids]
+        told["flow_samples"] = [{"run_id": run_id, **PEER} for run_id in run_ids]
         return told
 
     def _held(self) -> list[Row]:
@@ -61,7 +61,7 @@ class SimulatedHost(Exporter):
         begins = self._fleet.site.microseconds(self._fleet.site.span - BEFORE_END)
         every = rows(scheduler_batch(self._fleet).tables["allocations"])
         return [
-            row | {"ended_at": None}
+            {**row, "ended_at": None}
             for row in every
             if row["node"] == self._host.name
             and isinstance(started := row.get("started_at"), int)
@@ -77,7 +77,8 @@ class SimulatedHost(Exporter):
 
     def _stamped(self, tables: Mapping[str, Sequence[Row]]) -> Stamped:
         at = self._fleet.site.microseconds(self._at)
-        return Stamped("all", STEP * 1000, at, at + STEP * 1000, {name: list(told) for name, told in tables.items()})
+        told = {name: [dict(row) for row in listed] for name, listed in tables.items()}
+        return Stamped("all", STEP * 1000, at, at + STEP * 1000, told)
 
 
 def rows(columns: Mapping[str, Any]) -> list[Row]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 HISTORY_DAYS = 90
 SILENT_SECONDS = 1200
+BUDGET = '[[budget]]\nusd_per_month = 1_000\nfrom = 2020-01-01\nsource = "a test"\n'
 SENT = {"receive_bytes": 10**12, "transmit_bytes": 10**12}
 # One GPU that somebody pays for all the time, dearer on Mondays.
 _HISTORY = """
@@ -33,7 +35,8 @@ INSERT INTO ledger_hours SELECT hour, 'closed', 'digest', 'rules', 'prices' FROM
 @contextmanager
 def older_site(folder: Path) -> Iterator[httpx.Client]:
     """Yield a client of the site's server."""
-    fleet, chosen = small_site(), settings(folder)
+    (folder / "budgets.toml").write_text(BUDGET, encoding="utf-8")
+    fleet, chosen = small_site(), replace(settings(folder), budgets=folder / "budgets.toml")
     _goes_on(fleet)
     fleet.analyze(now=LATER, settings=chosen)
     _remember(fleet.store)
@@ -55,7 +58,7 @@ def _goes_on(fleet: Fleet) -> None:
 
 
 def _remember(store: Store) -> None:
-    span = {"start": MONDAY - HISTORY_DAYS * DAY, "end": MONDAY, "step": HOUR}
+    span: dict[str, object] = {"start": MONDAY - HISTORY_DAYS * DAY, "end": MONDAY, "step": HOUR}
     heard_at = time.time_ns() // 1000 - SILENT_SECONDS * 1_000_000
     with store.session() as session:
         session.execute(_HISTORY, span | {"day": DAY})
