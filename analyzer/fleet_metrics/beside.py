@@ -28,7 +28,7 @@ class Bearer:
     """One bearer of the month's cost; None of its amounts where that is not known, or it has no budget."""
 
     name: str
-    scope: str  # team, project or fleet
+    scope: str  # team, project or fleet; unmapped, and nobody, are no teams, whatever a team is called
     spent_micros: int | None
     budget_micros: int | None
     expected_micros: int | None
@@ -80,11 +80,20 @@ def _bearers(month: MonthReport) -> tuple[Bearer, ...]:
     """Return the dearest bearers, and of those that have a budget more."""
     budgeted = [line for line in month.every if line.budget is not None][:BUDGETS_SHOWN]
     names = {line.name for line in (*month.lines[:BEARERS_SHOWN], *budgeted, month.fleet)}
-    return tuple(_bearer(line, line is month.fleet) for line in month.every if line.name in names)
+    return tuple(_bearer(line, _scope(line, month)) for line in month.every if line.name in names)
 
 
-def _bearer(line: Line, is_fleet: bool) -> Bearer:
-    scope = "fleet" if is_fleet else "project" if line.project is not None else "team"
+def _scope(line: Line, month: MonthReport) -> str:
+    if line is month.fleet:
+        return "fleet"
+    if not line.held:
+        return "nobody"
+    if line.project is not None:
+        return "project"
+    return "unmapped" if line.team is None else "team"
+
+
+def _bearer(line: Line, scope: str) -> Bearer:
     is_priced = bool(line.spent_micros or not line.unpriced_milliseconds)
     ending, budget = line.ending if is_priced else None, line.budget
     return Bearer(

@@ -95,12 +95,24 @@ def test_hostile_names_break_no_scrape(site: tuple[Fleet, Settings]) -> None:
     assert name not in sums(found["gpuledger_fleet_gpus"], "state")
 
 
+def test_a_team_may_be_called_as_we_call_what_is_none(site: tuple[Fleet, Settings]) -> None:
+    """Two series with one name would cost the whole scrape."""
+    fleet, chosen = site
+    with fleet.store.session() as session:
+        session.execute("UPDATE runs SET team = 'unmapped' WHERE team = 'holders'")
+        session.execute("UPDATE runs SET team = 'nobody' WHERE team = 'workers'")
+    for family in families(page(fleet.store, chosen)).values():
+        series = [tuple(sorted(sample.labels.items())) for sample in family.samples]
+        assert len(series) == len(set(series)), family.name
+
+
 def test_the_month_is_told_against_its_budget(site: tuple[Fleet, Settings]) -> None:
     """Teams and what nobody held sum to the fleet."""
     fleet, chosen = site
     found = families(page(fleet.store, chosen))
     spent = sums(found["gpuledger_fleet_month_spent_usd"], "scope")
-    assert spent["team"] == pytest.approx(spent["fleet"])
+    assert spent.keys() == {"team", "unmapped", "nobody", "fleet"}
+    assert sum(spent.values()) == pytest.approx(2 * spent["fleet"])
     assert sums(found["gpuledger_fleet_month_budget_usd"], "bearer") == {"the whole fleet": 1000.0}
 
 
