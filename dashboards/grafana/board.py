@@ -22,8 +22,9 @@ from dashboards.grafana.panels import SOURCE
 from dashboards.grafana.queries import CLUSTER
 
 TAG = "gpuledger"
-RUN_PAGE = "${pages}/runs/${__data.fields.run_id}"
-FINDING_PAGE = "${pages}/findings/${__data.fields.finding}"
+# Of the cell itself: fields are called by their headings there, not by their labels.
+RUN_PAGE = "${pages}/runs/${__value.raw}"
+FINDING_PAGE = "${pages}/findings/${__value.raw}"
 
 Panels = Sequence[Builder[Panel]]
 

@@ -114,3 +114,17 @@ def test_a_dashboard_leads_to_our_pages(name: str) -> None:
     assert links
     assert all(link.startswith("${pages}/") for link in links)
     assert "pages" in {variable["name"] for variable in board(name)["templating"]["list"]}
+
+
+def test_a_cell_opens_what_it_names() -> None:
+    """A link that reads a column by its label finds nothing once the column has a heading."""
+    found = 0
+    for panel in (panel for name in NAMES for panel in panels(name) if panel["type"] == "table"):
+        (tidy,) = [each["options"] for each in panel["transformations"] if each["id"] == "organize"]
+        headings = {heading: label for label, heading in tidy["renameByName"].items()}
+        for override in panel["fieldConfig"]["overrides"]:
+            label = headings[override["matcher"]["options"]]
+            (link,) = override["properties"][0]["value"]
+            assert link["url"] == f"${{pages}}/{ {'run_id': 'runs', 'finding': 'findings'}[label] }/${{__value.raw}}"
+            found += 1
+    assert found >= 5
