@@ -41,7 +41,14 @@ def board(uid: str, title: str, about: str, since: str, variables: Sequence[Quer
         .refresh("1m")
         .time(since, "now")
         .timezone("browser")
-        .link(DashboardLink("gpuledger").type(DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True))
+        .link(
+            DashboardLink("gpuledger")
+            .type(DashboardLinkType.DASHBOARDS)
+            .tags([TAG])
+            .as_dropdown(True)
+            .include_vars(True)
+            .keep_time(True)
+        )
         .with_variable(DatasourceVariable("datasource").label("Data source").type("prometheus"))
     )
     for variable in variables:

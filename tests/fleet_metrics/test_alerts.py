@@ -57,6 +57,15 @@ def test_every_alert_says_what_to_do_and_where_to_look(file: str) -> None:
         assert rule["labels"]["severity"] in ("page", "ticket", "info")
 
 
+def test_links_lead_to_places_that_there_are() -> None:
+    """A page without the place opens at its head, and whoever is called looks for it."""
+    links = "".join(rule["annotations"]["link"] for file in FILES for rule in rules(file))
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "dashboards" / "templates").glob("*.html"))
+    places = set(re.findall(r"/#(\w+)", links))
+    assert places == {"findings", "look"}
+    assert [place for place in places if f'id="{place}"' not in pages] == []
+
+
 def test_every_alert_is_explained() -> None:
     """docs/alerts.md has a section of its own for each, with its threshold's source."""
     text = (DOCS / "alerts.md").read_text("utf-8")

@@ -8,6 +8,7 @@ from tests.grafana.conventions import EXCLUSIONS, RULES, complaints
 
 C = 'cluster=~"$cluster"'
 GOOD = f"sum(max by (cluster, state) (gpuledger_fleet_gpus{{{C}}}))"
+PAGES = {"run_id": "runs", "finding": "findings"}  # by the label that names what they are of
 # For each rule a query, or the legend and the unit of a panel, that it must not let pass.
 BAD = {
     "named": f"max(gpuledger_gpu_utilisation_ratio{{{C}}})",
@@ -125,6 +126,6 @@ def test_a_cell_opens_what_it_names() -> None:
         for override in panel["fieldConfig"]["overrides"]:
             label = headings[override["matcher"]["options"]]
             (link,) = override["properties"][0]["value"]
-            assert link["url"] == f"${{pages}}/{ {'run_id': 'runs', 'finding': 'findings'}[label] }/${{__value.raw}}"
+            assert link["url"] == f"${{pages}}/{PAGES[label]}/${{__value.raw}}"
             found += 1
     assert found >= 5
