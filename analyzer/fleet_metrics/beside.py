@@ -12,7 +12,8 @@ from analyzer.budgets.month import Line, MonthReport
 from analyzer.budgets.reading import read_month
 from analyzer.errors import ConfigError
 from analyzer.period import HOUR
-from analyzer.pricing.check import complaints, owned_kinds
+from analyzer.pricing.checking.check import complaints
+from analyzer.pricing.checking.fleet import booked_kinds, owned_kinds
 from analyzer.reading import Reader
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.locality import ClassBytes
@@ -20,7 +21,7 @@ from analyzer.traffic.tariff import TariffBook
 
 LOG = logging.getLogger(__name__)
 BEARERS_SHOWN, BUDGETS_SHOWN = 20, 50
-FAULTS = ("missing", "stale", "gaps", "over", "suspicious", "unknown")
+FAULTS = ("missing", "stale", "gaps", "over", "ending", "suspicious", "unused", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +115,6 @@ def _faults(reader: Reader, until: int) -> dict[str, int] | None:
         LOG.warning("/metrics is without faults of prices: %s", error)
         return None
     teams = {rule.team.name for rule in mapped.rules} or None
-    found = complaints(book, owned_kinds(reader.session, until), today, teams)
+    fleet, booked = owned_kinds(reader.session, until), booked_kinds(reader.session)
+    found = complaints(book, fleet, today, teams, booked)
     return dict.fromkeys(FAULTS, 0) | Counter(each.kind for each in found)
