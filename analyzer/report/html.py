@@ -1,6 +1,7 @@
 """Reports as HTML: a fragment for the page, or one self-contained file without scripts. Every name is escaped."""
 
 from analyzer.placement.life.realised import Realised
+from analyzer.report.charged import charge_lines
 from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
@@ -37,6 +38,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "sign": symbol(report.currency).strip(),
         "lines": lines(report.breakdown, report.previous) if report.breakdown.entries else (),
         "teams": team_lines(report) if report.teams else (),
+        "charged": charge_lines(report),
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",

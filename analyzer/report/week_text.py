@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
 from analyzer.reconcile.kept import match_words
+from analyzer.report.charged import charge_lines
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
@@ -50,6 +51,7 @@ def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> l
         paper.wrap(first_sentence(report)),
         went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
         _teams(report, paper),
+        _charged(report, paper),
         _worth_doing(report, paper, top or WORTH_DOING_SHOWN),
         checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
         _corrections(report, paper),
@@ -130,6 +132,19 @@ def _teams(report: WeekReport, paper: Paper) -> list[str]:
     for line in table:
         text = f"  {paper.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
         found.append(f"{text}{f'{line.money:>10}' if priced else ''}{line.useful:>9}{line.avoidable:>14}")
+    return found
+
+
+def _charged(report: WeekReport, paper: Paper) -> list[str]:
+    table = charge_lines(report)
+    if not table:
+        return []
+    sign = symbol(report.currency).strip()
+    width = 27 + max(-8, paper.extra)
+    found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>21}"]
+    for line in table:
+        name = paper.cut(line.name, width - 3)
+        found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>21}")
     return found
 
 

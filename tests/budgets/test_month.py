@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -19,7 +20,10 @@ from analyzer.period import Calendar
 from analyzer.reading import Reader
 from analyzer.report.economics import budgets_of
 from analyzer.report.paper import Paper
+from collector.store.database import Store
+from gpuledger import main
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+from tests.report import example_week
 
 BERLIN = Calendar("Europe/Berlin")
 NOVEMBER = BERLIN.month(2026, 11)
@@ -177,3 +181,23 @@ def test_budgets_of_a_month_that_is_not_whole_hold_only_without_its_first_days()
     report = at(46, {NLP: [5] * 46}, budget(10_000_000))
     late = replace(report, known_since=report.period.start + DAY)
     assert "will hold, without the days before the ledger begins" in first_sentence(late)
+
+
+def test_a_check_without_any_budget_fails_and_says_how_to_write_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job in cron that nobody ever gave a budget ended well each night."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path) as store, store.session() as session:
+        example_week.fill(session)
+    assert main(["budgets", "--check", "--store", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "no budget holds in 2026-11" in said
+    assert "usd_per_month = 55_000" in said
+    settings, book = tmp_path / "gpuledger.toml", tmp_path / "budgets.toml"
+    settings.write_text('[analyzer]\ntimezone = "Europe/Berlin"\nbudgets = "budgets.toml"\n')
+    for allowed, code in ((900_000, 0), (9, 1)):
+        book.write_text(f'[[budget]]\nusd_per_month = {allowed}\nfrom = 2026-01-01\nsource = "plan"\n')
+        assert main(["budgets", "--check", "--store", str(path)]) == code
+    book.write_text('[[budget]]\nusd_per_month = 9\nfrom = 2027-01-01\nsource = "plan"\n')
+    assert main(["budgets", "--check", "--store", str(path)]) == 2
