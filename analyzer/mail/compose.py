@@ -1,10 +1,13 @@
 """Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report week` prints."""
 
+from dataclasses import replace
 from datetime import date
 
 from analyzer.mail.actions import actions
+from analyzer.mail.attached import attachments
 from analyzer.mail.content import ClassShare, Content, Extras, Figure, WentLine
 from analyzer.mail.sections import sections
+from analyzer.mail.usual import Came
 from analyzer.report.rounding import nearest
 from analyzer.report.sentences import first_sentence
 from analyzer.report.table import Line, lines
@@ -44,11 +47,13 @@ def compose(
     team: str | None = None,
     oldest_price: date | None = None,
     extras: Extras | None = None,
+    usual: Came | None = None,
     base_url: str | None = None,
 ) -> Content:
     """Return what the mail on a week says: of the fleet, or of the team whose report this is.
 
-    `oldest_price` is the date of the oldest price in use; `base_url` is where pages are, without it nothing is linked.
+    `oldest_price` is the date of the oldest price in use, `usual` the median of the weeks before; `base_url` is where
+    pages are, without it nothing is linked.
     """
     more = extras if extras is not None else Extras()
     table = lines(report.breakdown, report.previous)
@@ -59,7 +64,7 @@ def compose(
         team,
         report.period.label,
         report.cluster,
-        (_owned(report, team), _avoidable(report, table), _saved(report)),
+        _figures(report, table, team, usual),
         _answer(report, is_clear=is_clear),
         symbol(report.currency).strip() if report.breakdown.cost_micros is not None else "GPU-hours",
         _went(table),
@@ -68,6 +73,7 @@ def compose(
         sections(report, more, oldest_price),
         f"{base_url}/?week={report.period.label}" if base_url and "-W" in report.period.label else base_url,
         is_clear,
+        attachments(report, team),
     )
 
 
@@ -122,6 +128,26 @@ def _all_of_it(report: WeekReport) -> str:
         total = report.breakdown.milliseconds
         return f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
     return money(cost, report.currency, money_decimals(cost))
+
+
+def _figures(
+    report: WeekReport, table: tuple[Line, ...], team: str | None, usual: Came | None
+) -> tuple[Figure, Figure, Figure]:
+    owned, avoidable = _owned(report, team), _avoidable(report, table)
+    if usual is not None and report.breakdown.priced == usual.is_priced:
+        owned = replace(owned, usual=_median(usual.micros, usual.milliseconds, report))
+        avoidable = replace(avoidable, usual=_median(usual.avoidable_micros, usual.avoidable_milliseconds, report))
+    return owned, avoidable, _saved(report)
+
+
+def _median(micros: int, milliseconds: int, report: WeekReport) -> str:
+    """Return it as the week's own figures are rounded."""
+    breakdown = report.breakdown
+    if breakdown.priced:
+        amount = money(micros, report.currency, money_decimals(breakdown.cost_micros))
+    else:
+        amount = f"{gpu_hours(milliseconds, hours_decimals(breakdown.milliseconds))} h"
+    return f"4-week median {amount}"
 
 
 def _owned(report: WeekReport, team: str | None) -> Figure:

@@ -9,6 +9,7 @@ from analyzer.budgets.month import Line, MonthReport, month_report
 from analyzer.budgets.text import between, over_words
 from analyzer.capacity.gate.words import line as request_line
 from analyzer.mail.content import Extras, Month, Section
+from analyzer.mail.corrected import Corrections
 from analyzer.mail.energy import energy_sentences
 from analyzer.pricing.beside.energy import EnergySum, energy
 from analyzer.pricing.beside.reading import read_drawn
@@ -36,6 +37,7 @@ class Joined:
     units: UnitReport
     asked: tuple["Decided", ...] = ()
     energy: tuple["EnergySum", ...] = ()
+    corrections: Corrections | None = None
 
     @classmethod
     def read(cls, reader: "Reader", period: "Period", asked: "Sequence[Decided]" = ()) -> "Joined":
@@ -51,6 +53,7 @@ class Joined:
             unit_report(session, period, calendar, currency),
             tuple(asked),
             energy(read_drawn(session, period), reader.settings.price_book().beside.energy),
+            Corrections.read(session, calendar, period, currency),
         )
 
     def extras(self, team: str | None) -> Extras:
@@ -58,6 +61,7 @@ class Joined:
         found = Extras(
             anomalies=Section("out of the ordinary", tuple(self._odd(team))),
             requests=Section("capacity requests", request_lines(self.asked, team)),
+            corrections=self.corrections.lines(team) if self.corrections else (),
             energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
         )
         if self.month is None:

@@ -3,6 +3,7 @@
 from datetime import date
 
 from analyzer.mail.content import Extras, Month, Section, Table
+from analyzer.mail.corrected import moved_words
 from analyzer.period import local
 from analyzer.reconcile.kept import match_words
 from analyzer.report.record_text import record_words
@@ -20,8 +21,6 @@ from analyzer.report.words import (
     counted,
     day,
     decimal,
-    gpu_hours,
-    money,
     plain,
     symbol,
 )
@@ -40,7 +39,7 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
         _teams(report, extras),
         extras.anomalies,
         extras.requests,
-        _corrections(report),
+        _corrections(report, extras),
         extras.energy,
         _how_sure(report, extras, oldest_price),
     )
@@ -120,13 +119,11 @@ def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [*rows[:TEAMS_SHOWN], (f"and {left:,} more", *[""] * (len(rows[0]) - 1)), rows[-1]]
 
 
-def _corrections(report: WeekReport) -> Section:
-    said = []
-    for entry in report.corrections:
-        cost = f", {money(entry.cost_micros, report.currency)}" if entry.cost_micros is not None else ""
-        said.append(f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}")
-    words = f"Since {report.period.label} closed, and not in the figures above: {'; '.join(said)}." if said else ""
-    return Section("corrections", (words,) if words else ())
+def _corrections(report: WeekReport, extras: Extras) -> Section:
+    """Return what was learned of this week and of earlier ones after they had closed: lines, no figure is rewritten."""
+    own = moved_words(report.corrections, report.currency) if report.corrections else ""
+    words = [f"Since {report.period.label} closed, and not in the figures above: {own}."] if own else []
+    return Section("corrections", (*words, *extras.corrections))
 
 
 def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> Section:

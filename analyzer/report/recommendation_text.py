@@ -9,6 +9,7 @@ from analyzer.placement.artefact import Artefact, Form
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import Sku
 from analyzer.report.paper import Paper
+from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import (
     HOLDS,
     actor_words,
@@ -157,7 +158,7 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, pa
         found += ["", *_moves(advice, paper)]
     if advice.constraints:
         found += ["", "  CHECKED", *_checks(advice, paper)]
-    found += _pastes(advice.artefacts)
+    found += _pastes(advice.artefacts, paper.width)
     explain = f"gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommend"
     return paper.page([*found, "", f"next: {explain}"])
 
@@ -203,12 +204,12 @@ def _checks(advice: Recommendation, paper: Paper) -> list[str]:
     return found
 
 
-def _pastes(artefacts: Sequence[Artefact]) -> list[str]:
+def _pastes(artefacts: Sequence[Artefact], width: int) -> list[str]:
     """Return the lines to paste, each text below what it is for."""
     found: list[str] = []
     for each in artefacts:
         head = f"  {WHERE[each.form]}"
         if head not in found:
             found += ["", head]
-        found += [f"    {plain(line)}" for line in each.text.splitlines()]
+        found += [f"    {line}" for line in folded(each, width - 4)]
     return found
