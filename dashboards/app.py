@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi import FastAPI
@@ -15,6 +15,7 @@ from analyzer.config import Settings
 from analyzer.doctor.sight import Live
 from analyzer.fleet_metrics.snapshot import FleetPage
 from analyzer.judges import Judges
+from analyzer.mail.settings import MailSettings
 from analyzer.reading import Reader
 from collector.access.gate import Gate
 from collector.access.opening import access_of
@@ -48,6 +49,7 @@ class ServerConfig:
     settings: Settings
     analyze_seconds: float | None = ANALYZE_SECONDS
     collects: bool = True
+    mail: MailSettings = field(default_factory=MailSettings)
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -81,7 +83,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
-    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
+    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail)
     return app
 
 
