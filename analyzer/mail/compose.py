@@ -17,6 +17,7 @@ from analyzer.report.words import (
     decimal,
     gpu_hours,
     hours_decimals,
+    kind_of,
     money,
     money_decimals,
     plain,
@@ -99,10 +100,9 @@ def days_words(report: WeekReport) -> str:
 
 
 def _title(report: WeekReport, team: str | None) -> str:
-    kind = "week" if "-W" in report.period.label else "period"
     whose = [f"cluster {plain(report.cluster)}"] if report.cluster else []
     whose += [plain(team)] if team is not None else []
-    return ", ".join([f"{kind} {report.period.label}", days_words(report), *whose])
+    return ", ".join([f"{kind_of(report.period)} {report.period.label}", days_words(report), *whose])
 
 
 def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, is_clear: bool) -> str:
@@ -156,7 +156,7 @@ def _owned(report: WeekReport, team: str | None) -> Figure:
     if before is None or before.priced != now.priced:
         return Figure(_all_of_it(report), name, "")
     if not now.priced:
-        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds))
+        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds, report))
     difference = (now.cost_micros or 0) - (before.cost_micros or 0)
     return Figure(_all_of_it(report), name, _money_moved(difference, report))
 
@@ -173,7 +173,7 @@ def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
         return Figure(value, "avoidable", "")
     before = report.previous.of("avoidable")
     if not report.breakdown.priced:
-        moved = _time_moved(report.avoidable.milliseconds - before.milliseconds)
+        moved = _time_moved(report.avoidable.milliseconds - before.milliseconds, report)
     else:
         moved = _money_moved((report.avoidable.cost_micros or 0) - (before.cost_micros or 0), report)
     return Figure(value, "avoidable", moved)
@@ -182,13 +182,15 @@ def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
 def _money_moved(difference: int, report: WeekReport) -> str:
     words = money(abs(difference), report.currency, money_decimals(report.breakdown.cost_micros))
     if words == money(0, report.currency, money_decimals(report.breakdown.cost_micros)):
-        return "as the week before"
+        return f"as the {kind_of(report.period)} before"
     return f"{'down' if difference < 0 else 'up'} {words}"
 
 
-def _time_moved(difference: int) -> str:
+def _time_moved(difference: int, report: WeekReport) -> str:
     words = gpu_hours(abs(difference), 0)
-    return "as the week before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+    return (
+        f"as the {kind_of(report.period)} before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+    )
 
 
 def _saved(report: WeekReport) -> Figure:

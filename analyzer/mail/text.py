@@ -47,8 +47,9 @@ def _actions(content: Content, paper: Paper) -> list[str]:
     lines = [found.head.upper() + f"{found.unit:>{width - len(found.head)}}"]
     for number, action in enumerate(found.rows, 1):
         lines += _action(number, action, paper)
-    lines.append("  together" + f"{found.together:>{width - 10}}")
-    return [*lines, *paper.wrap(found.bill)]
+    if not found.together:
+        return lines
+    return [*lines, "  together" + f"{found.together:>{width - 10}}", *paper.wrap(found.bill)]
 
 
 def _action(number: int, action: Action, paper: Paper) -> list[str]:

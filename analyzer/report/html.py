@@ -14,7 +14,17 @@ from analyzer.report.team_table import team_lines
 from analyzer.report.templating import TEMPLATES, environment
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import CHECKED_SHOWN, WORTH_DOING_SHOWN, prices_words, silent_words, status_words
-from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
+from analyzer.report.words import (
+    NO_BREAK,
+    days,
+    decimal,
+    gpu_hours,
+    hours_decimals,
+    kind_of,
+    money,
+    money_decimals,
+    symbol,
+)
 
 __all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
@@ -27,7 +37,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
     held, silent = report.measured.held, report.measured.silent
     return {
         "report": report,
-        "title": f"{'week' if '-W' in report.period.label else 'period'} {report.period.label}",
+        "title": f"{kind_of(report.period)} {report.period.label}",
         "days": f"{days(report.period)}, {report.period.timezone}",
         "status": status_words(report),
         "fleet": fleet_words(report.fleet) if report.fleet else "no GPU",

@@ -75,7 +75,7 @@ def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     for one, amount in zip(shown, amounts, strict=True):
         found += _entry(one, amount, listed.currency, paper)
-    if len(shown) > 1:
+    if len(shown) > 1 and together:
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
         found += ["", *paper.wrap(f"Together {together} a week: {bill}")]
     found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, paper)) else []
@@ -121,7 +121,7 @@ def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list
     words = []
     if top is None and small > 0:
         least = money(LEAST_MICROS, listed.currency, 0)
-        words.append(f"{small:,} more save under {least} a week each: --top {len(listed.standing)}")
+        words.append(f"{small:,} more, each under {least} a week: --top {len(listed.standing)}")
     held = sum(one.held_back is not None for one in listed.advice)
     instead = sum(one.held_back is None and one.instead_of is not None for one in listed.advice)
     if not listed.everything and held + instead:

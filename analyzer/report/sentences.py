@@ -16,6 +16,7 @@ from analyzer.report.words import (
     UNKNOWN,
     counted,
     gpu_hours,
+    kind_of,
     money,
     money_decimals,
     plain,
@@ -49,7 +50,7 @@ def _change(report: WeekReport) -> str:
     before = report.previous.of("avoidable") if report.previous else None
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
         return ""
-    what = "the week before" if "-W" in report.period.label else "the period before"
+    what = f"the {kind_of(report.period)} before"
     if not report.breakdown.priced:
         difference = report.avoidable.milliseconds - before.milliseconds
         return f", {gpu_hours(abs(difference), 0)} GPU-hours {'less' if difference < 0 else 'more'} than {what}"

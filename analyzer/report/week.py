@@ -15,12 +15,13 @@ from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
 from analyzer.report.readings import Breakdown, Entry, breakdown
+from analyzer.report.recommendation_words import is_predicted
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class WeekReport:
-    """Where the GPU time of a period went. `previous` is None where the period before is not wholly known."""
+    """Where the GPU time of a period went. `previous` is None where it or the one before is not wholly known."""
 
     period: Period
     currency: str
@@ -60,13 +61,14 @@ def week_report(
 ) -> WeekReport:
     """Read the ledger of a period."""
     before = calendar.before(period)
-    comparable = coverage.hours(session, before).complete
+    known = coverage.hours(session, period)
+    comparable = known.complete and coverage.hours(session, before).complete
     return WeekReport(
         period,
         currency,
         coverage.cluster(session, period),
         coverage.fleet(session, period),
-        coverage.hours(session, period),
+        known,
         breakdown(session, period),
         breakdown(session, before) if comparable else None,
         teams(session, period),
@@ -94,8 +96,9 @@ def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation
 def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation | None:
     """Return what to do first: most saved a week after moving is paid for; a price nobody knows comes last.
 
-    It is money where all of them are priced, else time.
+    It is money where all of them are priced, else time; what can only be tried is none.
     """
+    recommendations = [one for one in recommendations if is_predicted(one)]
     priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:

@@ -1,6 +1,5 @@
 """The report of a week as text: 80 columns, the answer first, every column adding up."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
@@ -25,6 +24,7 @@ from analyzer.report.words import (
     duration,
     gpu_hours,
     hours_decimals,
+    kind_of,
     money,
     money_decimals,
     plain,
@@ -61,8 +61,7 @@ def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> l
 
 def _period(report: WeekReport, paper: Paper) -> list[str]:
     period = report.period
-    kind = "week" if "-W" in period.label else "month" if re.fullmatch(r"\d{4}-\d{2}", period.label) else "period"
-    left = f"{kind} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
+    left = f"{kind_of(period)} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
     status = status_words(report)
     head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]
     if head[0] == left:
@@ -161,7 +160,7 @@ def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
         title = paper.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
         found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
     bill = bill_words(shown, report.fleet, report.currency, report.period.timezone)
-    return found + paper.wrap(f"Together {together}: {bill}")
+    return found + (paper.wrap(f"Together {together}: {bill}") if together else [])
 
 
 def _corrections(report: WeekReport, paper: Paper) -> list[str]:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.period import HOUR
+from analyzer.placement.recommendation import Range
 from analyzer.pricing.charging.sums import Charged
 from analyzer.report.by_team import TeamRow
 from analyzer.report.charged import charge_lines
@@ -177,6 +179,25 @@ def test_without_prices_the_best_step_is_that_of_time() -> None:
     dear = [replace(one, cost_to_move_milliseconds=10**12) if one is most else one for one in bare]
     assert best_next_step(bare) == most
     assert best_next_step(dear) != dear[bare.index(most)]
+
+
+def test_a_period_that_runs_is_compared_with_nothing(session: Session) -> None:
+    """Half a month cost $12,762 less than the month before, said the report: so it did."""
+    half = replace(example_week.W46, end=example_week.W46.end + 24 * HOUR)
+    assert week_report(session, half, example_week.CALENDAR, "USD", [], []).previous is None
+    assert week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], []).previous is not None
+
+
+def test_what_can_only_be_tried_is_no_best_step_and_saves_nothing_that_is_known(week: WeekReport) -> None:
+    """ "Saves about $0 a week" was the best next step of a month."""
+    nothing = Range(0, 0, 0)
+    tried = replace(week.recommendations[0], saves_milliseconds=nothing, saves_micros=nothing)
+    alone = replace(week, recommendations=(tried,))
+    assert "Best next step" not in first_sentence(alone)
+    assert "Together" not in week_text(alone, Paper())
+    text = week_text(replace(week, recommendations=(*week.recommendations[1:3], tried)), Paper())
+    assert re.search(rf"{tried.id} .* -$", text, re.MULTILINE)
+    assert "Together" in text
 
 
 def test_charges_stand_beside_the_cost_and_add_up(week: WeekReport) -> None:
