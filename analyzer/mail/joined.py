@@ -97,13 +97,14 @@ def _own_month(month: MonthReport, team: str) -> list[str]:
     line = next((one for one in month.lines if one.held and one.team == team), None)
     if line is None:
         return []
-    so_far = f"{month.period.label} so far: {_money(line.spent_micros, month.currency)}"
-    if line.ending is not None and line.ending.model is not None:
-        so_far += f"; by its end about {_money(line.ending.expected_micros, month.currency)}{between(line)}"
+    ending = line.ending if line.ending is not None and line.ending.model is not None else None
+    allowed = line.budget.micros_per_month if line.budget is not None else 0
+    decimals = money_decimals(max(line.spent_micros, allowed, ending.expected_micros if ending else 0))
+    said = f"{month.period.label} so far: {money(line.spent_micros, month.currency, decimals)}"
+    if line.is_over:
+        return [f"{said}.", f"{over_words(line, month.currency)}."]
+    if ending is not None:
+        said += f"; by its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
     if line.budget is not None:
-        so_far += f"; the budget is {_money(line.budget.micros_per_month, month.currency)}"
-    return [f"{so_far}.", *([f"{over_words(line, month.currency)}."] if line.is_over else [])]
-
-
-def _money(micros: int, currency: str) -> str:
-    return money(micros, currency, money_decimals(micros))
+        said += f"; the budget is {money(allowed, month.currency, decimals)}"
+    return [f"{said}."]
