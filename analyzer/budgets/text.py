@@ -181,12 +181,16 @@ def _expected(lines: Sequence[Line], fleet: Line) -> list[str]:
     return _column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
 
 
+def since_words(report: MonthReport) -> str:
+    """Return from when on the month is known, where that is not from its start; else nothing."""
+    if report.known_since <= report.period.start:
+        return ""
+    first = day(local(report.known_since, report.period.timezone))
+    return f"The ledger begins {first}: the days of this month before are not in it."
+
+
 def _notes(report: MonthReport, paper: Paper) -> list[str]:
-    zone, found = report.period.timezone, list[str]()
-    if report.known_since > report.period.start:
-        found.append(
-            f"The ledger begins {day(local(report.known_since, zone))}: the days of this month before are not in it."
-        )
+    found = [said] if (said := since_words(report)) else []
     ending = report.fleet.ending
     if ending is not None and ending.model is not None:
         if ending.low_micros is None:

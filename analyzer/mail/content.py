@@ -85,12 +85,13 @@ class Month:
 class Extras:
     """What other parts of the ledger add to a week; each is left out whole while nobody gives it.
 
-    `months` are the rows of the fleet's teams by team and whether it was held; `month` is the one of a team's own mail.
+    `months` are the rows of the fleet's teams by team and whether it was held, `of_months` what is to be said of them;
+    `month` is the one of a team's own mail.
     `corrections` are those of earlier weeks; `invoice` says how the prices compare with the invoice.
     """
 
     months: Mapping[tuple[str | None, bool], Month] = field(default_factory=dict)
-    over_budget: tuple[str, ...] = ()
+    of_months: tuple[str, ...] = ()
     month: Section | None = None
     anomalies: Section | None = None
     requests: Section | None = None

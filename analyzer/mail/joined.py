@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.anomalies.reading import Anomalies, anomalies
 from analyzer.anomalies.text import anomaly_words
 from analyzer.budgets.month import Line, MonthReport, month_report
-from analyzer.budgets.text import between, over_words
+from analyzer.budgets.text import between, over_words, since_words
 from analyzer.capacity.gate.words import line as request_line
 from analyzer.mail.content import Extras, Month, Section
 from analyzer.mail.corrected import Corrections
@@ -69,8 +69,9 @@ class Joined:
         if team is not None:
             return replace(found, month=Section("the month", tuple(_own_month(self.month, team))))
         months = {(line.team, line.held): _month(line) for line in self.month.lines}
-        over = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
-        return replace(found, months=months, over_budget=tuple(over))
+        told = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
+        told += [since] if (since := since_words(self.month)) else []
+        return replace(found, months=months, of_months=tuple(told))
 
     def _odd(self, team: str | None) -> list[str]:
         """Return sentences on what cost more than before: of one team those on its own work alone."""

@@ -80,7 +80,7 @@ def _teams(report: WeekReport, extras: Extras) -> Section | None:
     more, columns = _months([extras.months.get(key, Month(0, 0)) for key in keys])
     shown = [*(rows.get(key, (_name(key), "0", UNKNOWN, UNKNOWN)) for key in keys), total]
     table = [(*row, *column) for row, column in zip(shown, columns, strict=True)]
-    return Section("teams", extras.over_budget, Table(head + more, tuple(_folded(table))))
+    return Section("teams", extras.of_months, Table(head + more, tuple(_folded(table))))
 
 
 def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:

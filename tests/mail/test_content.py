@@ -153,7 +153,7 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
     months = {(row.team, row.held): Month(10_400_000, 40_000_000, row.team == "team-vision") for row in week.teams}
     extras = Extras(
         months=months | {("team-idle", True): Month(7_000_000, 9_000_000)},
-        over_budget=("team-vision is over.",),
+        of_months=("team-vision is over.",),
         energy=Section("energy", ("11.29 MWh at the GPUs.",)),
         anomalies=Section("out of the ordinary", ("ranker-serve costs twice as much.",)),
         invoice="October matched its invoice within 0.4 %",

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 
 from analyzer.anomalies.reading import anomalies
+from analyzer.config import Settings
 from analyzer.mail.compose import compose
 from analyzer.mail.corrected import CLOSES_AFTER_US, Corrections
 from analyzer.mail.joined import Joined
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.usual import Usual
 from analyzer.period import Calendar, Period
+from analyzer.reading import Reader
 from analyzer.report.week import week_report
 from analyzer.unit_cost.report import unit_report
 from collector.store.session import Session
@@ -127,6 +129,15 @@ def test_both_kinds_of_corrections_are_one_section(session: Session) -> None:
         "Since 2025-W50 closed, and not in the figures above",
         "2025-W49",
     ]
+
+
+def test_a_month_that_the_ledger_has_not_from_its_start_says_so(session: Session) -> None:
+    """Five days told as "month so far" without a word are somebody's whole bill."""
+    reader = Reader(session, Settings())
+    assert Joined.read(reader, week(1)).extras(None).of_months[-1:] == (
+        "The ledger begins Mon 10 Nov: the days of this month before are not in it.",
+    )
+    assert Joined.read(reader, week(4)).extras(None).of_months == ()
 
 
 def test_many_corrected_weeks_are_few_lines() -> None:
