@@ -14,7 +14,9 @@ def anomalies_text(report: Anomalies, units: UnitReport, paper: Paper, top: int 
     """Return a period's anomalies as text: of unit costs and of teams."""
     lines = [f"anomalies {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
     body = sentences(report, units, top or ROWS)
-    if not body:
+    if not body and report.weeks_missing:
+        lines += [*paper.wrap("Nothing can be called out of the ordinary yet."), ""]
+    elif not body:
         lines += [*paper.wrap("Nothing was out of the ordinary."), ""]
     else:
         lines.append(HEAD)

@@ -140,10 +140,10 @@ def _charged(report: WeekReport, paper: Paper) -> list[str]:
         return []
     sign = symbol(report.currency).strip()
     width = 27 + max(-8, paper.extra)
-    found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>21}"]
+    found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>19}"]
     for line in table:
         name = paper.cut(line.name, width - 3)
-        found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>21}")
+        found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>19}")
     return found
 
 

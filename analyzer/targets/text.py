@@ -10,10 +10,12 @@ SHORT = 8  # a percentage stands in the line itself
 
 def target_lines(targets: Sequence[Target], paper: Paper) -> list[str]:
     """Return the section; a word says how each stands, and what is not known says why."""
-    found = [f"{'AGAINST TARGETS':<26}{'should be':<32}{'is':>8}"]
+    is_narrow = paper.extra < -2
+    found = [f"{'AGAINST TARGETS':<26}{'' if is_narrow else f'{"should be":<32}'}{'is':>8}"]
     for one in targets:
         is_short = len(one.told) <= SHORT
-        figure = one.told if is_short else ""
-        found.append(f"  {one.name:<24}{one.bar:<32}{figure:>8}{one.standing or 'not known':>12}")
-        found += [] if is_short else paper.wrap(one.told, " " * 28)
+        bar = "" if is_narrow else f"{one.bar:<32}"
+        found.append(f"  {one.name:<24}{bar}{one.told if is_short else '':>8}{one.standing or 'not known':>12}")
+        found += paper.wrap(f"should be {one.bar}", " " * 6) if is_narrow else []
+        found += [] if is_short else paper.wrap(one.told, " " * (6 if is_narrow else 28))
     return [*found, *paper.wrap(SOURCE)]

@@ -73,4 +73,5 @@ def test_a_young_ledger_says_what_it_needs() -> None:
     found, text = read(fleet(extra_gpus=40.0, weeks=2))
     assert found.found == ()
     assert found.weeks_missing == 2
+    assert "Nothing can be called out of the ordinary yet." in text
     assert "2 more weeks" in text

@@ -216,9 +216,10 @@ def test_charges_stand_beside_the_cost_and_add_up(week: WeekReport) -> None:
     for column in ("cost", "charged", "left"):
         amounts = [int(getattr(line, column).replace(",", "")) for line in (*rows, total)]
         assert sum(amounts[:-1]) == amounts[-1]
-    text = week_text(replace(week, charged=charged), Paper())
-    assert "CHARGED  " in text
-    assert all(len(line) <= 80 for line in text.splitlines())
+    for width in (64, 80):
+        text = week_text(replace(week, charged=charged), Paper(width))
+        assert "CHARGED  " in text
+        assert all(len(line) <= width for line in text.splitlines())
     unpriced = replace(charged[0], charged_micros=None)
     assert charge_lines(replace(week, charged=(unpriced, *charged[1:]))) == ()
 
