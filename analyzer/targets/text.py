@@ -11,7 +11,8 @@ SHORT = 8  # a percentage stands in the line itself
 def target_lines(targets: Sequence[Target], paper: Paper) -> list[str]:
     """Return the section; a word says how each stands, and what is not known says why."""
     is_narrow = paper.extra < -2
-    found = [f"{'AGAINST TARGETS':<26}{'' if is_narrow else f'{"should be":<32}'}{'is':>8}"]
+    should = "" if is_narrow else f"{'should be':<32}"
+    found = [f"{'AGAINST TARGETS':<26}{should}{'is':>8}"]
     for one in targets:
         is_short = len(one.told) <= SHORT
         bar = "" if is_narrow else f"{one.bar:<32}"
