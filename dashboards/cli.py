@@ -8,9 +8,10 @@ import sys
 import threading
 from pathlib import Path
 
-from analyzer.config import Settings
+from analyzer.alarms.settings import AlarmSettings
+from analyzer.config import BESIDE, TABLES, Settings
 from analyzer.errors import ConfigError
-from analyzer.mail.settings import mail_of
+from analyzer.mail.settings import MailSettings
 from analyzer.report.paper import paint
 from collector.cli import add_settings, config_of
 from collector.opening import open_store
@@ -50,9 +51,11 @@ def serve(argv: list[str]) -> int:
     settings.price_book()  # what is wrong with them is said now, and not by the first analysis
     settings.team_book()
     settings.policy_book()
-    mail = mail_of(config.store, options.config)
+    beside = config.store.parent / BESIDE
+    file = options.config or (beside if beside.exists() else None)
+    mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None, mail=mail)
+        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
         app = create_server(server, store)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"
