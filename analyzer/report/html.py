@@ -13,7 +13,14 @@ from analyzer.report.table import lines
 from analyzer.report.team_table import team_lines
 from analyzer.report.templating import TEMPLATES, environment
 from analyzer.report.week import WeekReport
-from analyzer.report.week_text import CHECKED_SHOWN, WORTH_DOING_SHOWN, prices_words, silent_words, status_words
+from analyzer.report.week_text import (
+    CHECKED_SHOWN,
+    WORTH_DOING_SHOWN,
+    correction_words,
+    prices_words,
+    silent_words,
+    status_words,
+)
 from analyzer.report.words import (
     NO_BREAK,
     days,
@@ -53,6 +60,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "together": together,
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
         "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
+        "corrections": correction_words(report),
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],

@@ -167,9 +167,15 @@ def _corrections(report: WeekReport, paper: Paper) -> list[str]:
     if not report.corrections:
         return []
     found = ["CORRECTED SINCE IT CLOSED (not in the figures above)"]
+    return [*found, *(line for words in correction_words(report) for line in paper.labelled("", words, 4))]
+
+
+def correction_words(report: WeekReport) -> list[str]:
+    """Return what was moved after the period had closed, a state each."""
+    found = []
     for entry in report.corrections:
         cost = f", {money(entry.cost_micros, report.currency)}" if entry.cost_micros is not None else ""
-        found += paper.labelled("", f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}", 4)
+        found.append(f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}")
     return found
 
 

@@ -13,6 +13,7 @@ from analyzer.placement.recommendation import Range
 from analyzer.pricing.charging.sums import Charged
 from analyzer.report.by_team import TeamRow
 from analyzer.report.charged import charge_lines
+from analyzer.report.html import week_html
 from analyzer.report.paper import Paper, paint
 from analyzer.report.readings import Breakdown, Entry, Unpriced
 from analyzer.report.sentences import first_sentence
@@ -238,4 +239,8 @@ def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
     text = week_text(replace(week, corrections=moved), Paper())
     assert "working: -16.0 GPU-hours, -$41.60" in text
     assert "work lost: 16.0 GPU-hours, $41.60" in text
+    page = week_html(replace(week, corrections=moved))
+    assert "Corrected since it closed" in page
+    assert "<li>work lost: 16.0 GPU-hours, $41.60</li>" in page
+    assert "Corrected" not in week_html(week)
     assert "67,738" in text
