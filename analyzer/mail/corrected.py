@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.closing import CLOSES_AFTER
 from analyzer.report.readings import Counted, Entry, fold, known_sum
-from analyzer.report.words import gpu_hours, money
+from analyzer.report.words import gpu_hours, kind_of, money
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ class Corrections:
 
     @classmethod
     def read(cls, session: "Session", calendar: "Calendar", period: "Period", currency: str) -> "Corrections":
-        """Read what was recorded from when the week before `period` closed until `period` does."""
+        """Read what was recorded from when the week before `period` closed until `period` does; of a week alone."""
+        if kind_of(period) != "week":
+            return cls(currency)
         weeks = [calendar.before(period)]
         while len(weeks) < WEEKS_READ:
             weeks.append(calendar.before(weeks[-1]))

@@ -6,6 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from analyzer.report.coverage import hours
+from analyzer.report.words import kind_of
 from analyzer.statements import statements
 from analyzer.states import words_of
 
@@ -45,7 +46,9 @@ class Usual:
 
     @classmethod
     def read(cls, session: "Session", calendar: "Calendar", period: "Period") -> "Usual":
-        """Read the weeks before `period`."""
+        """Read the weeks before `period`; a period that is no week has none."""
+        if kind_of(period) != "week":
+            return cls()
         spans, span = [], period
         for _ in range(WEEKS):
             span = calendar.before(span)

@@ -81,6 +81,13 @@ def test_a_young_ledger_has_no_median(session: Session) -> None:
     assert Usual.read(session, UTC, week(3)).of(None) is None
 
 
+def test_a_trial_of_another_period_has_neither(session: Session) -> None:
+    """Four times seven days up to Wednesday are no four weeks."""
+    days = UTC.parse("7d", week(4).end)
+    assert Usual.read(session, UTC, days).of(None) is None
+    assert Corrections.read(session, UTC, days, "USD").lines(None) == ()
+
+
 def test_the_figures_stand_against_the_week_before_and_the_median(session: Session) -> None:
     """One bad week before makes any week look well."""
     report = week_report(session, week(4), UTC, "USD", [], [])
