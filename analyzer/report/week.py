@@ -10,6 +10,7 @@ from analyzer.period import Calendar, Period
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
 from analyzer.pricing.charging.sums import Charged
+from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
@@ -40,6 +41,7 @@ class WeekReport:
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
     charged: tuple[Charged, ...] = ()  # what teams are charged; empty where no [[charge]] says other than their cost
+    repriced: Repriced | None = None  # hours that the present prices have not reached
 
     @property
     def avoidable(self) -> Breakdown:
