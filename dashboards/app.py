@@ -17,6 +17,7 @@ from analyzer.config import Settings
 from analyzer.doctor.sight import Live
 from analyzer.fleet_metrics.snapshot import FleetPage
 from analyzer.judges import Judges
+from analyzer.mail.settings import MailSettings
 from analyzer.reading import Reader
 from collector.access.gate import Gate
 from collector.access.opening import access_of
@@ -54,7 +55,12 @@ class ServerConfig:
     analyze_seconds: float | None = ANALYZE_SECONDS
     collects: bool = True
     alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
-    url: str = ""
+    mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
+
+    @property
+    def url(self) -> str:
+        """Where readers reach the pages; empty where nobody has said so."""
+        return self.alarms.base_url or self.mail.base_url
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -90,7 +96,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
-    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
+    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail)
     return app
 
 

@@ -54,9 +54,8 @@ def serve(argv: list[str]) -> int:
     beside = config.store.parent / BESIDE
     file = options.config or (beside if beside.exists() else None)
     mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
-    url = alarms.base_url or mail.base_url
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, url)
+        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
         app = create_server(server, store)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"
