@@ -21,6 +21,8 @@ from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
+from analyzer.pricing.charging.reading import read_held
+from analyzer.pricing.charging.sums import Charged, charges
 from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
@@ -134,8 +136,17 @@ class Reader:
         found = self.findings(period)
         advice = self.advice(found, self.known(period))
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
-        stale = repriced(self.session, period, self.settings)
-        return replace(report, checked=checked(self.session, period), repriced=stale).named(self.settings.cluster)
+        told = replace(
+            report,
+            checked=checked(self.session, period),
+            charged=self._charged(period),
+            repriced=repriced(self.session, period, self.settings),
+        )
+        return told.named(self.settings.cluster)
+
+    def _charged(self, period: Period) -> tuple[Charged, ...]:
+        rates = self.settings.price_book().charges
+        return charges(read_held(self.session, period), rates) if rates else ()
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""
