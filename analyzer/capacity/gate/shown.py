@@ -36,7 +36,15 @@ def shown_of(decided: Decided) -> Shown:
         ),
         span=duration_words(request),
         fix=_fix(decided),
+        judged=_judged(decided),
     )
+
+
+def _judged(decided: Decided) -> str | None:
+    """Return which part of what the page shows was judged, where not all of it was."""
+    if decided.evidence is None or not decided.evidence.judged:
+        return None
+    return f"Judged by {decided.evidence.judged}."
 
 
 def _last_day(starts: str, hours: int) -> str:

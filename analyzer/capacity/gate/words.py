@@ -59,9 +59,9 @@ def offer_words(request: Request, offer: Offer | None) -> str:
     return f"{told}; {to_buy:,} of them to buy."
 
 
-def at_length(decided: Decided, waits_permille: int | None) -> str:
+def at_length(decided: Decided) -> str:
     """Return the page's paragraph: how much the work loses, what that is worth in GPUs, and the other offer."""
-    offer = decided.offer
+    offer, waits_permille = decided.offer, decided.waits_permille
     if offer is None:
         return headline(decided)
     parts = []

@@ -38,3 +38,4 @@ class Shown:
     gates: tuple[ShownGate, ...]
     span: str
     fix: str | None = None
+    judged: str | None = None  # which of the profile's runs count, where not all do

@@ -111,6 +111,7 @@ def profile(**changes: object) -> CapacityProfile:
         distributions=(),
         memory=(Memory(H100, 71 * 10**9, 80 * 10**9),),
         scaling=(Scale(8, 1, 8_400.0, "tokens", 1.0), Scale(16, 3, 15_400.0, "tokens", 0.9167)),
+        scaling_of="llama-sft",
         knee_gpus=16,
         data_path=None,
         communication=None,
