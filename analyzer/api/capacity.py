@@ -86,7 +86,7 @@ def _decided(reading: "Reading", request: Request, body: Posted) -> CapacityDocu
     read = None if body.profile is None else read_document(body.profile, policy.keys)
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
-    supply = supply_of(reading.whole.session, settings, registry, asked, policy, identity, teller.at)
+    supply = supply_of(reading.whole.session, settings, registry, asked, policy, identity, teller.at, _sees(reading))
     made = judge(asked, read, policy, supply, teller.at, identity)
     return _document(reading, keep(registry, made, teller))
 

@@ -15,10 +15,24 @@ from dashboards.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, Site, collector, settings
-from tests.capacity.gate.asking import SAID, profile
+from tests.capacity.gate.asking import SAID as DRAWN
+from tests.capacity.gate.asking import SOON, profile
 from tests.capacity.gate.signing import policy_file, signed_document, signed_text
 from tests.dashboards.serving import served
 
+SAID = DRAWN | {"starts": SOON}
+# Teams without any run yet.
+NEW_TEAMS = """
+[[rule]]
+team = "team-vision"
+account = "vision"
+from = 2020-01-01
+
+[[rule]]
+team = "team-nlp"
+account = "nlp"
+from = 2020-01-01
+"""
 PATH = "/v1/capacity-requests"
 
 
@@ -28,11 +42,14 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("capacity")
     bar = '[gates.age]\ndays = 100000\nsource = "these profiles are of one date"\nas_of = 2026-11-01\n'
     fleet, chosen = small_site(), replace(settings(folder), gates=policy_file(folder, bar))
+    assert chosen.teams is not None
+    chosen.teams.write_text(chosen.teams.read_text() + NEW_TEAMS)
     fleet.analyze(now=LATER, settings=chosen)
     app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
     registry = app.state.access.registry
     keys = {role: add_key(registry, role) for role in ("read", "owner", "approver", "admin")}
     keys["nlp"] = add_key(registry, "owner", teams=("team-nlp",))
+    keys["visio"] = add_key(registry, "owner", teams=("team-visio",))
     keys["vision"] = add_key(registry, "owner", teams=("team-vision",))
     keys["approver of vision"] = add_key(registry, "approver", teams=("team-vision",))
     with served(app) as client:
@@ -104,6 +121,20 @@ def test_a_team_sees_and_asks_for_its_own(own: Site) -> None:
     assert drop(own, one["id"], "approver of vision").status_code == 404
     assert ask(own, "vision").status_code == 403
     assert ask(own, "vision", team="team-vision").status_code == 409  # its profile is of another team
+
+
+def test_a_name_that_nobody_knows_is_refused(own: Site) -> None:
+    """Each team that is made up would have a pilot of its own; a key that sees no other teams is told of none."""
+    small = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None, "team": "team-visio"}
+    body = {"request": {key: value for key, value in (SAID | small).items() if value is not None}}
+    answer = own.client.post(PATH, json=body, headers=bearer(own.keys["owner"]))
+    assert (answer.status_code, "did you mean team-vision?" in answer.json()["detail"]) == (409, True)
+    answer = own.client.post(PATH, json=body, headers=bearer(own.keys["visio"]))
+    assert (answer.status_code, "team-vision" in answer.json()["detail"]) == (409, False)
+    for changes, says in (({"sku": "H100-80G"}, "did you mean H100-80GB?"), ({"starts": "2026-01-01"}, "is past")):
+        answer = ask(own, **changes)  # type: ignore[arg-type]
+        assert (answer.status_code, says in answer.json()["detail"]) == (409, True)
+    assert not [each for each in own.items(PATH, "owner") if each["team"] == "team-visio"]
 
 
 def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from analyzer.capacity.gate import choice_gates, evidence_gates, work_gates
 from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Waiver, verdict_of
 from analyzer.capacity.gate.fix import fix_of
+from analyzer.capacity.gate.known import check_known
 from analyzer.capacity.gate.looking import Looking
 from analyzer.capacity.gate.offer import Asked, asked_of, need_of, offer_of, price_of
 from analyzer.capacity.gate.options import Loss, options_of
@@ -53,8 +54,10 @@ def judge(
     `identity` is the id under which it is kept, where that is longer than its usual one.
 
     Raises:
-        ConfigError: there is no profile and no pilot is asked for, or the profile is of another team or other work.
+        ConfigError: there is no profile and no pilot is asked for, the profile is of another team or other work, or
+            the request names what nobody knows.
     """
+    check_known(request, read, known.names, now_us)
     if request.pilot and read is None:
         return _pilot(request, policy, known, now_us, identity or request_id(request, ""))
     if read is None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Rate
+from analyzer.capacity.gate.known import Names
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.report.rounding import nearest
 
@@ -40,13 +41,16 @@ class Supply:
     free: FreeGpus | None = None
     rate: Rate | None = None
     history: History | None = None
+    names: Names | None = None
 
 
 def completed(known: Supply, request: "Request", profile: CapacityProfile | None) -> Supply:
     """Return the site's price, else the profile's; the profile's free GPUs, which its page shows, else the site's."""
     if profile is None:
         return known
-    return Supply(_free(request, profile) or known.free, known.rate or _rate(request, profile), known.history)
+    return Supply(
+        _free(request, profile) or known.free, known.rate or _rate(request, profile), known.history, known.names
+    )
 
 
 def _free(request: "Request", profile: CapacityProfile) -> FreeGpus | None:

@@ -13,7 +13,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.errors import ConfigError, LedgerError
 from collector.registry import beside, open_registry
 from collector.store.database import Store
-from tests.capacity.gate.asking import profile
+from tests.capacity.gate.asking import SOON, profile
 from tests.capacity.gate.signing import policy_file, signed_text
 from tests.capacity.gate.test_request import TOML
 from tests.capacity.gate.test_verdict import good_booked
@@ -27,13 +27,18 @@ def recent(**changes: object) -> CapacityProfile:
     return replace(profile(**changes), until_us=now)
 
 
+def soon() -> str:
+    """Return the request's file with a first day that is not past."""
+    return TOML.replace("2026-12-01", SOON)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a request, two profiles and a policy; nothing else is around."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "request.toml").write_text(TOML)
+    (tmp_path / "request.toml").write_text(soon())
     (tmp_path / "pilot.toml").write_text(
-        TOML.replace("gpus = 32", "gpus = 8\npilot = true").replace("weeks = 8", "weeks = 2")
+        soon().replace("gpus = 32", "gpus = 8\npilot = true").replace("weeks = 8", "weeks = 2")
     )
     (tmp_path / "bad.json").write_text(signed_text(recent()))
     (tmp_path / "good.json").write_text(signed_text(recent(advice=(), booked=good_booked())))
@@ -43,10 +48,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(folder: Path) -> Path:
-    """An empty store."""
+    """An empty store of a site with one team."""
     path = folder / "site.duckdb"
     Store.open(path).close()
-    (folder / "gpuledger.toml").write_text('[analyzer]\ngates = "gates.toml"\n')
+    (folder / "gpuledger.toml").write_text('[analyzer]\ngates = "gates.toml"\nteams = "teams.toml"\n')
+    (folder / "teams.toml").write_text('[[rule]]\nteam = "team-nlp"\naccount = "nlp"\nfrom = 2025-01-01\n')
     return path
 
 
@@ -122,6 +128,18 @@ def test_a_pilot_takes_a_site_that_knows_the_team(store: Path, say: Callable[...
     (store.parent / "again.toml").write_text(text)
     code, out = say(gate, "again.toml", "--store", store)
     assert (code, "1 of 4 gates." in out) == (1, True)
+
+
+def test_a_team_that_the_site_does_not_know_is_refused(store: Path, say: Callable[..., Said]) -> None:
+    """With a store there is somebody to ask, and the nearest name is told; nothing is kept."""
+    for name, words in (("pilot", ()), ("request", ("--profile", "edited.json"))):
+        text = (store.parent / f"{name}.toml").read_text().replace("team-nlp", "team-nlpp")
+        (store.parent / "slip.toml").write_text(text)
+        edited = (store.parent / "good.json").read_text().replace("team-nlp", "team-nlpp")
+        (store.parent / "edited.json").write_text(edited)
+        with pytest.raises(ConfigError, match=r"did you mean team-nlp\?"):
+            gate(["slip.toml", "--store", str(store), *words])
+    assert say(list_, "--store", store)[1] == "no capacity request is kept here\n"
 
 
 @pytest.mark.parametrize(

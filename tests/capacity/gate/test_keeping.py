@@ -45,9 +45,9 @@ def test_the_same_again_adds_nothing(registry: Registry) -> None:
 
 def test_another_decision_begins_without_waivers(registry: Registry) -> None:
     """Whoever waived saw the gates of that day: a profile that has grown too old since is another matter."""
-    one = keep(registry, decided(), OWNER).decided
+    one = keep(registry, decided(starts="2027-03-01"), OWNER).decided
     waive(registry, one.request_id, "useful", "the release is in March", APPROVER)
-    later = judge(request(), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
+    later = judge(request(starts="2027-03-01"), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
     again = keep(registry, later, OWNER)
     assert again.decided.waivers == ()
     assert [event.kind for event in again.history] == ["decided", "waived", "decided"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
+from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.offer import Asked, asked_of, held_at_once
 from analyzer.capacity.gate.supply import FreeGpus, Supply
 from analyzer.capacity.gate.words import offer_words
@@ -141,7 +142,8 @@ def test_what_cannot_be_offered_is_said() -> None:
     assert one.offer is None
     assert any(text.startswith("how many A100-80GB this work holds today") for text in one.missing)
     assert (one.rate and one.rate.micros_per_gpu_hour) == 1_100_000
-    unknown = decided(sku="B200")
+    site = Names(frozenset({"team-nlp"}), frozenset(), frozenset({"B200"}), "UTC")
+    unknown = judge(request(sku="B200"), read(), policy(), Supply(names=site), NOW)
     assert (unknown.rate, unknown.micros) == (None, None)
     assert [text.partition(":")[0] for text in unknown.missing] == [
         "a price of B200",

@@ -13,8 +13,7 @@ from analyzer.capacity.gate.policy import NAMES
 from analyzer.capacity.gate.request import KEYS
 from analyzer.capacity.gate.request_file import read_request
 from tests.capacity.gate.signing import policy_file, signed_text
-from tests.capacity.gate.test_cli import recent
-from tests.capacity.gate.test_request import TOML
+from tests.capacity.gate.test_cli import recent, soon
 from tests.capacity.gate.test_verdict import good_booked
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +57,7 @@ def repository(folder: Path, *, profile: bool, good: bool) -> str:
     base = git(folder, "rev-parse", "HEAD")
     asked = capacity / "$(touch caught) llama"
     asked.mkdir()
-    (asked / "request.toml").write_text(TOML)
+    (asked / "request.toml").write_text(soon())
     if profile:
         one = recent(advice=(), booked=good_booked()) if good else recent()
         (asked / "profile.json").write_text(signed_text(one))
