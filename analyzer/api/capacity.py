@@ -13,7 +13,7 @@ from analyzer.api.capacity_body import Posted, body_schema, posted
 from analyzer.api.capacity_model import CapacityDocument, CapacityItem, CapacityListAsked, CapacityPage, WaiverAsked
 from analyzer.api.saying import Word, answered, documented
 from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Kept, Teller, identity_of, keep, kept, listed, waive
+from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, waive
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request import request_of
 from analyzer.capacity.gate.site import supply_of
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from analyzer.api.desk import Desk, Reading
+    from analyzer.capacity.gate.decided import Decided
+    from analyzer.capacity.gate.supply import History
     from collector.registry import Registry
 
 PATH = "/capacity-requests"
@@ -86,9 +88,13 @@ def _decided(reading: "Reading", request: Request, body: Posted) -> CapacityDocu
     read = None if body.profile is None else read_document(body.profile, policy.keys)
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
-    supply = supply_of(reading.whole.session, settings, registry, asked, policy, identity, teller.at, _sees(reading))
-    made = judge(asked, read, policy, supply, teller.at, identity)
-    return _document(reading, keep(registry, made, teller))
+
+    def judged() -> "tuple[Decided, History | None]":
+        session, sees = reading.whole.session, _sees(reading)
+        supply = supply_of(session, settings, registry, asked, policy, identity, teller.at, sees)
+        return judge(asked, read, policy, supply, teller.at, identity), supply.history
+
+    return _document(reading, decide(registry, judged, teller))
 
 
 def _page(reading: "Reading", request: Request, asked: CapacityListAsked) -> CapacityPage:

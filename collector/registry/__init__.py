@@ -4,7 +4,7 @@ The only importer of sqlalchemy and psycopg. One code path over SQLite (beside t
 """
 
 from collector.registry.audit import Entry
-from collector.registry.capacity import CapacityEvent, CapacityRequest
+from collector.registry.capacity import Bounds, CapacityEvent, CapacityRequest, PilotsSeen
 from collector.registry.collectors import Collector
 from collector.registry.joins import Join
 from collector.registry.keys import Key
@@ -13,6 +13,7 @@ from collector.registry.mails import Mails, Queued, Send, Subscription
 from collector.registry.registry import Registry, beside, open_registry
 
 __all__ = [
+    "Bounds",
     "CapacityEvent",
     "CapacityRequest",
     "Collector",
@@ -21,6 +22,7 @@ __all__ = [
     "Key",
     "Lease",
     "Mails",
+    "PilotsSeen",
     "Queued",
     "Registry",
     "Send",

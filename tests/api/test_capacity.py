@@ -132,7 +132,7 @@ def test_a_name_that_nobody_knows_is_refused(own: Site) -> None:
     answer = own.client.post(PATH, json=body, headers=bearer(own.keys["visio"]))
     assert (answer.status_code, "team-vision" in answer.json()["detail"]) == (409, False)
     for changes, says in (({"sku": "H100-80G"}, "did you mean H100-80GB?"), ({"starts": "2026-01-01"}, "is past")):
-        answer = ask(own, **changes)  # type: ignore[arg-type]
+        answer = ask(own, **changes)
         assert (answer.status_code, says in answer.json()["detail"]) == (409, True)
     assert not [each for each in own.items(PATH, "owner") if each["team"] == "team-visio"]
 

@@ -14,7 +14,7 @@ from analyzer.asking import asked_json
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Event, Kept, Teller, identity_of, keep, kept, listed
+from analyzer.capacity.gate.keeping import Event, Kept, Teller, decide, identity_of, kept, listed
 from analyzer.capacity.gate.keeping import waive as waive_one
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request_file import read_request
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
+    from analyzer.capacity.gate.supply import History
     from analyzer.capacity.profile.read import ReadProfile
     from analyzer.config import Settings
     from collector.registry import Registry
@@ -181,10 +182,14 @@ def _judged(
 
     with _registry(options) as registry, Store.open(options.store, read_only=True) as store, store.session() as session:
         identity = identity_of(registry, request, read.sha256 if read else "")
-        supply = supply_of(session, settings, registry, request, policy, identity, now)
-        told = _told(price, settings.currency)
-        decided = judge(request, read, policy, replace(supply, rate=told) if told else supply, now, identity)
-        return decided if options.dry_run else keep(registry, decided, _teller()).decided
+
+        def judged() -> "tuple[Decided, History | None]":
+            supply = supply_of(session, settings, registry, request, policy, identity, now)
+            told = _told(price, settings.currency)
+            supply = replace(supply, rate=told) if told else supply
+            return judge(request, read, policy, supply, now, identity), supply.history
+
+        return judged()[0] if options.dry_run else decide(registry, judged, _teller()).decided
 
 
 def _told(price: int | None, currency: str) -> Rate | None:

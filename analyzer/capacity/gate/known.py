@@ -63,7 +63,7 @@ def _is_vouched(team: str, read: ReadProfile | None) -> bool:
 
 def _skus(profile: CapacityProfile) -> frozenset[str]:
     told = (profile.runs, profile.memory, profile.alternatives, profile.holdings, profile.free)
-    return frozenset(each.sku for part in told for each in part if each.sku is not None)  # type: ignore[attr-defined]
+    return frozenset(each.sku for part in told for each in part if each.sku is not None)
 
 
 def _nearest(name: str, known: Collection[str]) -> str:

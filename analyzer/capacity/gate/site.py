@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
+from analyzer.errors import ConfigError
 from analyzer.period import micros
 
 if TYPE_CHECKING:
@@ -107,8 +108,17 @@ def rate_of(session: "Session", settings: "Settings", request: "Request") -> Rat
 def history_of(
     session: "Session", registry: "Registry | None", request: "Request", policy: "Policy", identity: str, now_us: int
 ) -> History:
-    """Return what the team held in the days that the policy looks back, and its earlier pilots."""
+    """Return what the team held in the days that the policy looks back, and its earlier pilots.
+
+    Raises:
+        ConfigError: the site forgets requests before the policy has done looking back for them.
+    """
+    if registry is not None and registry.capacity.bounds.days < policy.pilot.within_days:
+        raise ConfigError(
+            f"the policy looks back {policy.pilot.within_days} days for pilots, and requests are kept for "
+            f"{registry.capacity.bounds.days} (capacity_days): make that as many"
+        )
     since = now_us - policy.pilot.within_days * DAY_US
     (milliseconds,) = session.row(_HELD, [since, request.team])
     pilots = None if registry is None else registry.capacity.pilots(request.team, since, identity)
-    return History(milliseconds, pilots, f"the ledger, {policy.pilot.within_days} days")
+    return History(milliseconds, pilots, f"the ledger, {policy.pilot.within_days} days", since)

@@ -1,6 +1,6 @@
 """What the fleet has free of one kind, what an hour of it costs, and what the team had before: each with its source."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Rate
@@ -26,12 +26,13 @@ class FreeGpus:
 class History:
     """What a team did before: its GPU milliseconds in the days that the policy looks back, and its earlier pilots.
 
-    `pilots` None is not looked up: without a registry nobody knows.
+    `pilots` None is not looked up: without a registry nobody knows. They are counted from `since_us` on.
     """
 
     milliseconds: int
     pilots: int | None
     told: str
+    since_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,7 @@ def completed(known: Supply, request: "Request", profile: CapacityProfile | None
     """Return the site's price, else the profile's; the profile's free GPUs, which its page shows, else the site's."""
     if profile is None:
         return known
-    return Supply(
-        _free(request, profile) or known.free, known.rate or _rate(request, profile), known.history, known.names
-    )
+    return replace(known, free=_free(request, profile) or known.free, rate=known.rate or _rate(request, profile))
 
 
 def _free(request: "Request", profile: CapacityProfile) -> FreeGpus | None:
