@@ -1,6 +1,8 @@
 """Requests for more GPUs over HTTP: asked by owners, waived by approvers, seen by their own teams."""
 
+import asyncio
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from analyzer.api import capacity_body
+from analyzer.api.capacity_body import parsed
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.cli import gate, list_, show, waive
 from dashboards.app import ServerConfig, create_server
@@ -51,6 +55,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     keys["nlp"] = add_key(registry, "owner", teams=("team-nlp",))
     keys["visio"] = add_key(registry, "owner", teams=("team-visio",))
     keys["vision"] = add_key(registry, "owner", teams=("team-vision",))
+    keys["approver of nlp"] = add_key(registry, "approver", teams=("team-nlp",))
     keys["approver of vision"] = add_key(registry, "approver", teams=("team-vision",))
     with served(app) as client:
         yield Site(client, fleet, keys, registry)
@@ -63,9 +68,9 @@ def ask(to: Site, key: str = "nlp", profiled: Any = None, **changes: object) -> 
     return to.client.post(PATH, json=body, headers=bearer(to.keys[key]))
 
 
-def asked(to: Site, **changes: object) -> Any:
+def asked(to: Site, key: str = "owner", **changes: object) -> Any:
     """Ask for GPUs, which must be taken."""
-    answer = ask(to, **changes)  # type: ignore[arg-type]
+    answer = ask(to, key, **changes)
     assert answer.status_code == 200, answer.text
     return answer.json()["request"]
 
@@ -123,6 +128,60 @@ def test_a_team_sees_and_asks_for_its_own(own: Site) -> None:
     assert ask(own, "vision", team="team-vision").status_code == 409  # its profile is of another team
 
 
+def test_a_teams_key_is_told_nothing_of_what_the_fleet_has_free(own: Site) -> None:
+    """Who holds fewer is read off the free ones. Whoever sees all teams sees them, of the same request."""
+    whole = asked(own, "owner", why="free GPUs")
+    assert whole["decided"]["offer"]["free_gpus"] == 17
+    assert "the fleet has 16 free" in whole["decided"]["headline"]
+    seen = [
+        asked(own, "nlp", why="free GPUs"),
+        own.json(f"{PATH}/{whole['id']}", "nlp")["request"],
+        next(each for each in own.items(PATH, "nlp") if each["id"] == whole["id"]),
+        drop(own, whole["id"], "approver of nlp").json()["request"],
+    ]
+    for one in seen:
+        decided = one["decided"]
+        assert (decided["offer"]["free_gpus"], decided["offer"]["free_day"]) == (None, None)
+        assert {decided["offer"][name]["to_buy"] for name in ("likely", "careful")} == {None}
+        assert [option["to_buy"] for option in decided["options"]] == [None, None, None, 0]
+        assert "free" not in decided["headline"] + decided["at_length"]
+        assert any("keys of all teams see it" in text for text in decided["missing"])
+        assert (one["verdict"], decided["gates"]) == (whole["verdict"], whole["decided"]["gates"])
+
+
+def test_a_body_is_parsed_off_the_loop(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four megabytes take long enough that no agent would be answered meanwhile."""
+    loops = list[bool]()
+
+    def seen(content: bytes) -> Any:
+        loops.append(asyncio._get_running_loop() is not None)
+        return parsed(content)
+
+    monkeypatch.setattr(capacity_body, "parsed", seen)
+    asked(own, why="off the loop")
+    assert loops == [False]
+
+
+def slowly() -> Iterator[bytes]:
+    """Yield a body whose end does not come."""
+    yield b"{"
+    time.sleep(0.5)
+    yield b"}"
+
+
+def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them holds megabytes: who comes then comes again, and the server goes on."""
+    monkeypatch.setattr(capacity_body, "HELD_AT_ONCE", 0)
+    answer = ask(own, why="too many")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    monkeypatch.undo()
+    monkeypatch.setattr(capacity_body, "RECEIVED_SECONDS", 0.01)
+    begun = own.client.post(PATH, content=slowly(), headers=bearer(own.keys["owner"]))
+    assert (begun.status_code, "did not come within" in begun.json()["detail"]) == (503, True)
+    monkeypatch.undo()
+    assert ask(own, why="too many").status_code == 200
+
+
 def test_a_name_that_nobody_knows_is_refused(own: Site) -> None:
     """Each team that is made up would have a pilot of its own; a key that sees no other teams is told of none."""
     small = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None, "team": "team-visio"}
@@ -164,6 +223,7 @@ def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
         (json.dumps({"request": SAID, "profile": {}}), 409, "it has no 'profile'"),
         (json.dumps({"request": SAID | {"gpus": -1}, "profile": {}}), 422, "'gpus' must be a whole number"),
         (" " * 5_000_000, 413, "at most 4,259,840 bytes"),
+        (f'{{"request": [{"[]," * 400_000}1]}}', 413, "at most 300,000 values"),
     ],
 )
 def test_a_body_that_is_none_is_told(own: Site, body: str, status: int, says: str) -> None:
