@@ -2,9 +2,9 @@
 
 from datetime import date, timedelta
 
-from analyzer.capacity.gate.decided import Decided, Option, failed, not_evaluated
+from analyzer.capacity.gate.decided import Decided, Option, not_evaluated
 from analyzer.capacity.gate.text import day_words
-from analyzer.capacity.gate.words import duration_words, priced
+from analyzer.capacity.gate.words import duration_words, failed_words, priced
 from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
 from analyzer.report.words import UNKNOWN, counted, money, plain, plain_sentence
 
@@ -35,6 +35,7 @@ def shown_of(decided: Decided) -> Shown:
             for gate in decided.gates
         ),
         span=duration_words(request),
+        in_time=f"{plain(request.needed_for)}?" if request.needed_for else "in time?",
         fix=_fix(decided),
         judged=_judged(decided),
     )
@@ -54,7 +55,7 @@ def _last_day(starts: str, hours: int) -> str:
 
 def _verdict(decided: Decided) -> str:
     if decided.verdict == "FAIL":
-        return f"FAIL, {len(failed(decided))} of {len(decided.gates)} gates"
+        return f"FAIL, {failed_words(decided)}"
     if decided.verdict == "INCOMPLETE":
         return f"INCOMPLETE, {len(not_evaluated(decided))} of {len(decided.gates)} gates not evaluated"
     waived = f", {counted(len(decided.waivers), 'waiver')}" if decided.waivers else ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule
     from analyzer.capacity.profile.facts import Booked, Scale
 
-GIGA = 10**9
+GIBI = 2**30  # as GPUs are named: 80 GB of an H100-80GB are 80 GiB
 FULL_PERCENT = 100
 
 
@@ -57,7 +57,7 @@ def memory(rule: "Rule", look: "Looking") -> "Gate":
     if told is None or not told.total_bytes:
         why = f"no run of the profile was on {look.sku}" if told is None else f"how much {look.sku} has is not known"
         return gate(rule, label, "N/E", "not known", bar, why)
-    value = f"{decimal(nearest(told.peak_bytes, GIGA), 0)} of {decimal(nearest(told.total_bytes, GIGA), 0)} GB"
+    value = f"{decimal(nearest(told.peak_bytes, GIBI), 0)} of {decimal(nearest(told.total_bytes, GIBI), 0)} GiB"
     if told.peak_bytes * 1000 > rule.permille * told.total_bytes:
         return gate(rule, label, "PASS", value, bar)
     is_priced = any(each.micros_per_gpu_hour is not None for each in look.profile.alternatives if each.sku != sku)

@@ -37,5 +37,6 @@ class Shown:
     options: tuple[ShownOption, ...]
     gates: tuple[ShownGate, ...]
     span: str
+    in_time: str = "in time?"  # heads the column that says whether it comes in time
     fix: str | None = None
     judged: str | None = None  # which of the profile's runs count, where not all do

@@ -110,7 +110,7 @@ def profile(**changes: object) -> CapacityProfile:
         measured_ratio=0.99855,
         at_zero_ratio=0.004,
         distributions=(),
-        memory=(Memory(H100, 71 * 10**9, 80 * 10**9),),
+        memory=(Memory(H100, 71 * 2**30, 80 * 2**30),),
         scaling=(Scale(8, 1, 8_400.0, "tokens", 1.0), Scale(16, 3, 15_400.0, "tokens", 0.9167)),
         scaling_of="llama-sft",
         knee_gpus=16,

@@ -43,8 +43,8 @@ def other(sku: str, tried: bool, fits: bool | None, micros: int | None = 1_100_0
     return profile(alternatives=(Alternative(sku, "another kind", tried, fits, micros, ""),))
 
 
-GIGA = 10**9
-SMALL = (Memory(H100, 40 * GIGA, 80 * GIGA),)
+GIBI = 2**30
+SMALL = (Memory(H100, 40 * GIBI, 80 * GIBI),)
 CASES = [
     ("age", aged(30), "PASS", "30 days"),
     ("age", aged(31), "FAIL", "31 days"),
@@ -63,9 +63,9 @@ CASES = [
     ("useful", profile(milliseconds=0, booked=()), "N/E", "no GPU time"),
     ("waiting", of_shares(starved=150), "PASS", "15.0 %"),
     ("waiting", of_shares(starved=151), "FAIL", "15.1 %"),
-    ("memory", profile(memory=(Memory(H100, 40 * GIGA + 1, 80 * GIGA),)), "PASS", "40 of 80 GB"),
-    ("memory", profile(memory=SMALL), "PASS", "40 of 80 GB"),  # the A100 has a price
-    ("memory", profile(memory=SMALL, alternatives=()), "FAIL", "40 of 80 GB"),
+    ("memory", profile(memory=(Memory(H100, 40 * GIBI + 1, 80 * GIBI),)), "PASS", "40 of 80 GiB"),
+    ("memory", profile(memory=SMALL), "PASS", "40 of 80 GiB"),  # the A100 has a price
+    ("memory", profile(memory=SMALL, alternatives=()), "FAIL", "40 of 80 GiB"),
     ("memory", profile(memory=(Memory(A100, 1, 2),)), "N/E", "not known"),
     ("memory", profile(memory=(Memory(H100, 1, None),)), "N/E", "not known"),
     ("scaling", scaled(0.7), "PASS", "70 %"),
