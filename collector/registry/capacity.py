@@ -190,8 +190,9 @@ def _count(connection: "Connection", team: str) -> int:
 
 
 def _full(team: str, bounds: Bounds) -> str:
+    counted = f"{bounds.of_a_team:,} capacity request{'' if bounds.of_a_team == 1 else 's'}"
     return (
-        f"{team} has {bounds.of_a_team:,} capacity requests, as many as are kept of one team (capacity_requests); each "
+        f"{team} has {counted}, as many as are kept of one team (capacity_requests); each "
         f"goes {bounds.days:,} days after its last entry (capacity_days)"
     )
 

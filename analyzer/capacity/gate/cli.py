@@ -23,6 +23,7 @@ from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.read import read_profile
 from analyzer.casebook.by_command import where, who
 from analyzer.casebook.judgement import reason_of
+from analyzer.config import BESIDE
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.report.as_json import as_json
 from analyzer.report.paper import Paper, paint
@@ -247,7 +248,8 @@ def _registry(options: argparse.Namespace) -> "Registry":
     from collector.access.opening import registry_of
     from collector.config import load
 
-    config = load(options.config, os.environ)
+    beside = options.store.parent / BESIDE if options.store else None
+    config = load(options.config or (beside if beside and beside.exists() else None), os.environ)
     store: Path = options.store or config.store
     if not store.exists() and not config.lake.startswith("postgres:"):
         raise LedgerError(f"there is no store at {store}; name the site's with --store, or its server with --server")

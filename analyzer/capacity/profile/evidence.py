@@ -205,10 +205,8 @@ def _advice(profile: CapacityProfile) -> str:
 
 def _first_advice(profile: CapacityProfile) -> Iterator[Row]:
     span_ms = (profile.until_us - profile.since_us) // 1000
-    helpful = [
-        each for each in profile.advice if each.speedup_permille.p50 > PERMILLE or 10 * each.frees.p50 >= span_ms
-    ]
-    for each in helpful[:2]:
+    helps = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE or one.frees.p50 * 10 >= span_ms]
+    for each in helps[:2]:
         speed = f"{each.speedup_permille.p50 / PERMILLE:.2f}x"
         freed = gpus_words(each.frees.p50 / span_ms)
         yield (

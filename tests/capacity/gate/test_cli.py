@@ -130,6 +130,21 @@ def test_a_pilot_takes_a_site_that_knows_the_team(store: Path, say: Callable[...
     assert (code, "1 of 4 gates." in out) == (1, True)
 
 
+def test_the_bounds_are_those_of_the_settings_beside_the_store(store: Path, say: Callable[..., Said]) -> None:
+    """A command keeps as much as the server of the same site does."""
+    settings = store.parent / "gpuledger.toml"
+    settings.write_text(settings.read_text() + "[collector]\ncapacity_requests = 1\n")
+    words = ("--profile", "good.json", "--store", store)
+    assert say(gate, "request.toml", *words)[0] == 0
+    other = (store.parent / "request.toml").read_text().replace("gpus = 32", "gpus = 24")
+    (store.parent / "other.toml").write_text(other)
+    with pytest.raises(ConfigError, match="team-nlp has 1 capacity request, as many as"):
+        gate(["other.toml", *map(str, words)])
+    settings.write_text(settings.read_text().replace("capacity_requests = 1", "capacity_days = 90"))
+    with pytest.raises(ConfigError, match=r"looks back 180 days for pilots, and requests are kept for 90"):
+        gate(["other.toml", *map(str, words)])
+
+
 def test_a_team_that_the_site_does_not_know_is_refused(store: Path, say: Callable[..., Said]) -> None:
     """With a store there is somebody to ask, and the nearest name is told; nothing is kept."""
     for name, words in (("pilot", ()), ("request", ("--profile", "edited.json"))):
