@@ -198,11 +198,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         choices=KEY_ROLES,
         required=True,
         help="agent: batches of one host; writer: Prometheus' remote write, and batches of any host; read: money, "
-        "runs, pages; admin: read, replace the prices, have a backup made",
+        "runs, pages; owner: also judge findings, ask for capacity; approver: also waive a gate; admin: read, replace "
+        "the prices, have a backup made",
     )
     parser.add_argument("--name", required=True, help="who or what will hold it, like grafana")
     parser.add_argument(
-        "--team", action="append", metavar="TEAM", help="with --role read: this team alone; may be repeated"
+        "--team",
+        action="append",
+        metavar="TEAM",
+        help="with --role read, owner or approver: this team alone; may be repeated",
     )
     parser.add_argument("--node", metavar="HOST", help="with --role agent: the host whose rows it may write")
     parser.add_argument(

@@ -46,7 +46,7 @@ def check_known(request: Request, read: ReadProfile | None, names: Names | None,
     if skus and request.sku not in skus:
         raise ConfigError(
             f"'sku' is {plain(request.sku)}, and no GPU of the fleet, of the price file or of the profile is called "
-            f"so{_nearest(request.sku, skus)}. A kind that is yet to be bought needs its row in the price file"
+            f"so{_nearest(request.sku, skus)} (a kind that is yet to be bought needs its row in the price file)"
         )
     _check_start(request, _timezone(read, names), now_us)
 
