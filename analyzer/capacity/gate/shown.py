@@ -2,17 +2,18 @@
 
 from datetime import date, timedelta
 
-from analyzer.capacity.gate.decided import Decided, Option, not_evaluated
+from analyzer.capacity.gate.decided import Decided, Option, failed, not_evaluated
 from analyzer.capacity.gate.text import day_words
 from analyzer.capacity.gate.words import duration_words, failed_words, priced
+from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
 from analyzer.report.words import UNKNOWN, counted, money, plain, plain_sentence
 
 HOURS_A_DAY = 24
 
 
-def shown_of(decided: Decided) -> Shown:
-    """Return what page one says of a request."""
+def shown_of(decided: Decided, work: Work | None = None) -> Shown:
+    """Return what page one says of a request; `work` is the part of the profile that was judged."""
     request = decided.request
     waived = {waiver.gate for waiver in decided.waivers}
     asked = (
@@ -37,8 +38,20 @@ def shown_of(decided: Decided) -> Shown:
         span=duration_words(request),
         in_time=f"{plain(request.needed_for)}?" if request.needed_for else "in time?",
         fix=_fix(decided),
+        stopped=_stopped(decided),
         judged=_judged(decided),
+        booked=work.booked if work is not None and work.judged and work.is_own else (),
     )
+
+
+def _stopped(decided: Decided) -> str | None:
+    """Return the gates that stop the request: those that failed, and those that nobody could evaluate."""
+    parts = [
+        f"{what}: {', '.join(plain(gate.label) for gate in gates if gate.required)}."
+        for what, gates in (("Failed", failed(decided)), ("Not evaluated", not_evaluated(decided)))
+        if any(gate.required for gate in gates)
+    ]
+    return " ".join(parts) or None
 
 
 def _judged(decided: Decided) -> str | None:

@@ -63,7 +63,7 @@ def _team(run: Represented, profile: CapacityProfile) -> str | None:
 
 
 def _named(request: Request, profile: CapacityProfile) -> tuple[Represented, ...]:
-    """Return the runs that the request's words mean; a word that names no run may be a stage: "fine_tuning"."""
+    """Return the runs that the request's words mean; a word that names no run may be a stage: "fine-tuning"."""
     found: set[Represented] = set()
     for word in request.work:
         meant = [run for run in profile.runs if is_named(run, word)] or [

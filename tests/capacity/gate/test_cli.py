@@ -162,8 +162,8 @@ def test_a_team_that_the_site_does_not_know_is_refused(store: Path, say: Callabl
     [
         (("request.toml",), "a request needs the profile"),
         (("none.toml",), "cannot read none.toml"),
-        (("request.toml", "--profile", "none.json"), "cannot read none.json"),
-        (("request.toml", "--profile", "request.toml"), "not JSON"),
+        (("request.toml", "--profile", "none.json"), "^cannot read none.json"),
+        (("request.toml", "--profile", "request.toml"), "request.toml: it is not JSON"),
         (("request.toml", "--profile", "good.json", "--policy", "request.toml"), "unknown key"),
         (("request.toml", "--profile", "good.json", "--price", "-1"), "is no price"),
         (("request.toml", "--server", "http://127.0.0.1:9", "--price", "1"), "--price is for this machine"),

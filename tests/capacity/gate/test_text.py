@@ -118,6 +118,8 @@ def test_page_one_in_words() -> None:
     """A verdict with its count, a day that is the last one, and what the fix takes."""
     shown = shown_of(decided())
     assert (shown.verdict, shown.in_time) == ("FAIL, 3 of 12 gates", "March?")
+    assert shown.stopped == "Failed: useful, waiting for input, open recommendations."
+    assert shown_of(good()).stopped is None
     assert shown_of(decided(needed_for=None)).in_time == "in time?"
     assert shown_of(decided(profile(scaling=()))).verdict == "FAIL, 3 of 12 gates, 1 not evaluated"
     assert shown.asked[0] == "team-nlp asks for 32 more H100-80GB, 1 Dec to 25 Jan (8 weeks)"

@@ -1,15 +1,20 @@
 """Gates judge the work that is asked for, of the team that asks: what else a profile holds neither helps nor harms."""
 
+import json
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from analyzer.capacity.gate.cli import gate as gate_command
 from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.facts import Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
 from analyzer.report.paper import Paper
-from tests.capacity.gate.asking import HOUR_MS, decided, profile, run
+from tests.capacity.gate.asking import HOUR_MS, SAID, SOON, decided, profile, run
+from tests.capacity.gate.signing import signed_text
 
 
 def part(run_: Represented, team: str | None = None, **permille: int) -> Represented:
@@ -38,6 +43,7 @@ def of_runs(*runs: Represented, team: str | None = "team-nlp", **changes: object
         runs=runs,
         booked=tuple(Booked(*key, ms, None) for key, ms in together.items()),
         milliseconds=whole,
+        micros=None,
         measured_ratio=round(1 - silent / whole, 6),
         advice=(),
         **changes,
@@ -137,6 +143,22 @@ def test_all_that_is_named_must_be_there() -> None:
     """Else a request for two works passes by one of them."""
     with pytest.raises(ConfigError, match="the profile has no run of pretrain-7b: it has llama-sft"):
         decided(work=["llama-sft", "pretrain-7b"])
+
+
+def test_page_one_shows_where_the_time_of_the_judged_runs_went(tmp_path: Path) -> None:
+    """A sentence that says 40 % above a table that says 4 % would be taken for a mistake."""
+    one = of_runs(*(part(each, "team-nlp", starved=400) for each in OWN), part(other("90001", "x"), "b"), team=None)
+    one = replace(one, until_us=time.time_ns() // 1000)
+    (tmp_path / "p.json").write_text(signed_text(one))
+    (tmp_path / "r.json").write_text(json.dumps(SAID | {"starts": SOON}))
+    words = [str(tmp_path / "r.json"), "--profile", str(tmp_path / "p.json"), "--out", str(tmp_path / "page.html")]
+    assert gate_command(words) == 1
+    html = (tmp_path / "page.html").read_text("utf-8").replace("\u00a0", " ")
+    went = html.partition("<caption>Where the time of the judged runs went</caption>")[2].partition("</table>")[0]
+    assert "<td>waiting for input</td>" in went
+    assert '<td class="n">40.0</td>' in went
+    assert "Judged by 3 of the 4 runs of the profile, 960 of its 10,560 GPU-hours" in html
+    assert "measured: b, team-nlp;" in html
 
 
 def test_a_stage_is_work_too() -> None:
