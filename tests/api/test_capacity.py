@@ -15,6 +15,7 @@ from analyzer.api import capacity_body
 from analyzer.api.capacity_body import parsed
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.cli import gate, list_, show, waive
+from collector.errors import RegistryError
 from dashboards.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.analyzer.small_site import small_site
@@ -160,6 +161,18 @@ def test_a_body_is_parsed_off_the_loop(own: Site, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(capacity_body, "parsed", seen)
     asked(own, why="off the loop")
     assert loops == [False]
+
+
+def test_a_registry_that_does_not_answer_is_told(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is back in a moment, as a rule; what it said of its inside is for the log alone."""
+
+    def gone(*_: object, **__: object) -> None:
+        raise RegistryError("the registry at 10.0.0.7 failed")
+
+    for name in ("find", "listed"):
+        monkeypatch.setattr(own.registry.capacity, name, gone)
+    for answer in (own.get(PATH, "read"), ask(own, "owner", why="to a silent registry")):
+        assert (answer.status_code, answer.headers["retry-after"], "10.0.0.7" in answer.text) == (503, "5", False)
 
 
 def slowly() -> Iterator[bytes]:
