@@ -49,8 +49,10 @@ class Looking:
 
     @property
     def age_days(self) -> int:
-        """Whole days since the last that was measured; negative where that is of the future."""
-        return (self.now_us - self.profile.until_us) // DAY_US
+        """Whole days since the last that was measured of this work; negative where the profile is of the future."""
+        until = self.profile.until_us
+        ends = [until if run.ended_at is None else min(run.ended_at, until) for run in self.work.runs]
+        return (self.now_us - (until if until > self.now_us else max(ends))) // DAY_US
 
     @property
     def sizes(self) -> set[int]:

@@ -22,9 +22,14 @@ Said = tuple[int, str]
 
 
 def recent(**changes: object) -> CapacityProfile:
-    """Return the profile as if it had been measured until now."""
-    now = time.time_ns() // 1000
-    return replace(profile(**changes), until_us=now)
+    """Return the profile as if it had been measured until now, its last run too."""
+    one, now = profile(**changes), time.time_ns() // 1000
+    later = now - one.until_us
+    runs = tuple(
+        replace(run, started_at=run.started_at + later, ended_at=run.ended_at and run.ended_at + later)
+        for run in one.runs
+    )
+    return replace(one, until_us=now, runs=runs)
 
 
 def soon() -> str:

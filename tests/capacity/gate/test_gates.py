@@ -29,8 +29,9 @@ def of_shares(**permille: int) -> CapacityProfile:
 
 
 def aged(days: int, more_us: int = 0) -> CapacityProfile:
-    """Return a profile whose last measurement is so old."""
-    return profile(until_us=NOW - days * 24 * HOUR_US - more_us)
+    """Return a profile of a run that went on until it was made, so many days ago."""
+    running = replace(run("1", "2026-10-01T00:00", 4.0), ended_at=None)
+    return profile(until_us=NOW - days * 24 * HOUR_US - more_us, runs=(running,))
 
 
 def scaled(efficiency: float) -> CapacityProfile:
@@ -50,6 +51,8 @@ CASES = [
     ("age", aged(31), "FAIL", "31 days"),
     ("age", aged(0), "PASS", "0 days"),
     ("age", aged(0, -1), "FAIL", "not over yet"),
+    ("age", profile(until_us=NOW, runs=(run("1", "2026-10-01T00:00", 4.0),)), "FAIL", "51 days"),
+    ("age", profile(until_us=NOW), "PASS", "8 days"),
     ("measured", profile(measured_ratio=0.95), "PASS", "95.0 %"),
     ("measured", profile(measured_ratio=0.949999), "FAIL", "94.9999 %"),
     ("measured", profile(milliseconds=0, booked=()), "N/E", "no GPU time"),
