@@ -198,8 +198,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         choices=KEY_ROLES,
         required=True,
         help="agent: batches of one host; writer: Prometheus' remote write, and batches of any host; read: money, "
-        "runs, pages; owner: also judge findings, ask for capacity; approver: also waive a gate; admin: read, replace "
-        "the prices, have a backup made",
+        "runs, pages; admin: read, replace the prices, have a backup made",
     )
     parser.add_argument("--name", required=True, help="who or what will hold it, like grafana")
     parser.add_argument(
