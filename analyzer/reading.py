@@ -29,6 +29,7 @@ from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
 from analyzer.report.finding_view import Explained
 from analyzer.report.formatted import formatted
+from analyzer.report.groups import By, checked_by, groups
 from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
@@ -124,12 +125,14 @@ class Reader:
         )
         return period if first is None else replace(period, start=first, end=end)
 
-    def week(self, period: Period) -> WeekReport:
-        """Return the report of a period."""
+    def week(self, period: Period, by: By | None = None) -> WeekReport:
+        """Return the report of a period; `by` is what its second table is by, where not by team."""
         found = self.findings(period)
         advice = self.advice(found, self.known(period))
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
-        return replace(report, checked=checked(self.session, period)).named(self.settings.cluster)
+        grouped = None if by in (None, "team") else groups(self.session, period, by)
+        told = replace(report, checked=checked(self.session, period), grouped=grouped)
+        return told.named(self.settings.cluster)
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""
@@ -229,7 +232,7 @@ class Reader:
         return [*unjudged(self.session, period), *self.looked(period).unjudged]
 
     def _week(self, request: Request, paper: Paper) -> str:
-        report = self.week(self.period(request.since, request.until))
+        report = self.week(self.period(request.since, request.until), checked_by(request.by))
         if request.format == "json":
             return as_json("week", report)
         if request.format == "html":

@@ -46,6 +46,7 @@ class Request:
     unjudged: bool = False  # of findings: instead, the rules that lacked a signal
     other: str | None = None  # of compare: the second run
     at: str | None = None  # of compare: the moment, where the subject is a name
+    by: str | None = None  # of week and month: what the second table is by; without a word, by team
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -81,6 +82,7 @@ class Request:
             query.get("unjudged") == "True",
             query.get("other"),
             query.get("at"),
+            query.get("by"),
         )
 
 

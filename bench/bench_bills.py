@@ -20,7 +20,8 @@ from typing import get_args
 
 from analyzer.api.costs import Bearer
 from analyzer.api.grouping import grouped
-from analyzer.api.selection import Dimension, Selection
+from analyzer.api.selection import Selection
+from analyzer.dimensions import Dimension
 from analyzer.focus.columns import Version
 from analyzer.focus.export import Asked, export_focus
 from analyzer.focus.issuer import Issuer

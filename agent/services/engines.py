@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agent.services.exposition import Sample, samples
 from agent.services.histogram import Buckets, merged
 
+MODEL_CHARACTERS_MAX = 200
 Samples = Mapping[str, list[Sample]]
 Labels = Mapping[str, str]
 
@@ -45,6 +46,7 @@ class Engine:
     gauges: Mapping[str, tuple[Series, ...]]
     ratios: Mapping[str, tuple[Series, ...]]
     first_response: str | None  # a histogram of the seconds until the first token
+    model_label: str | None  # names the model on each of its series
 
     def names(self) -> set[str]:
         """Return the sample names that are read."""
@@ -61,6 +63,7 @@ class Page:
     counters: Mapping[str, float]
     now: Mapping[str, int | float]
     first_token: Buckets | None
+    model: str | None = None  # None where it serves several, or does not say
 
 
 _TOKENS = {
@@ -79,6 +82,7 @@ VLLM = Engine(
     },
     ratios={"kv_cache_ratio": _VLLM_CACHE},
     first_response="vllm:time_to_first_token_seconds",
+    model_label="model_name",
 )
 
 # Its tokens are known only where the backend is vLLM. nv_inference_first_response_histogram_ms is not taken: for a
@@ -105,6 +109,7 @@ TRITON = Engine(
         )
     },
     first_response="vllm:time_to_first_token_seconds",
+    model_label="model",
 )
 
 # It has no time to the first token, and says nothing of a counter before the first request.
@@ -122,6 +127,7 @@ TGI = Engine(
     },
     ratios={},
     first_response=None,
+    model_label=None,
 )
 
 ENGINES = (TRITON, VLLM, TGI)  # Triton first: with its vLLM backend it says both
@@ -141,7 +147,14 @@ def _page(engine: Engine, found: Samples) -> Page:
     queues = {column: round(value) for column, value in _columns(engine.gauges, found, sum).items()}
     ratios = _columns(engine.ratios, found, lambda values: sum(values) / len(values))
     first_token = merged(found.get(f"{engine.first_response}_bucket", ()))
-    return Page(engine.name, counters, {**queues, **ratios}, first_token)
+    return Page(engine.name, counters, {**queues, **ratios}, first_token, _model(engine, found))
+
+
+def _model(engine: Engine, found: Samples) -> str | None:
+    """Return the one model that all series are of, or None: which of several a GPU's time went to, no page says."""
+    label = engine.model_label or ""
+    said = {sample.labels[label] for series in found.values() for sample in series if sample.labels.get(label)}
+    return said.pop()[:MODEL_CHARACTERS_MAX] if len(said) == 1 else None
 
 
 def _columns(

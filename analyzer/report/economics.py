@@ -14,6 +14,7 @@ from analyzer.period import Period
 from analyzer.portfolio.reading import portfolio
 from analyzer.portfolio.text import portfolio_text
 from analyzer.report.coverage import fleet
+from analyzer.report.groups import checked_by
 from analyzer.report.month import month_of
 from analyzer.report.month_text import month_text
 from analyzer.report.paper import Paper
@@ -48,7 +49,7 @@ def units_of(reader: "Reader", period: Period) -> UnitReport:
 
 
 def _month(reader: "Reader", request: Request, paper: Paper) -> Told:
-    found = month_of(reader, request.since)
+    found = month_of(reader, request.since, checked_by(request.by))
     return found.week.period.label, month_text(found, paper, request.top), found
 
 

@@ -13,6 +13,7 @@ from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
+from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown, Entry, breakdown
 from collector.store.session import Session
 
@@ -37,11 +38,22 @@ class WeekReport:
     record: Record | None = None
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
+    grouped: Groups | None = None  # where the table of teams is to be one of models or the like
 
     @property
     def avoidable(self) -> Breakdown:
         """What may be called waste."""
         return self.breakdown.of("avoidable")
+
+    @property
+    def by_team(self) -> Groups:
+        """The teams."""
+        return Groups("team", tuple(GroupRow(row.team, row.held, row.breakdown) for row in self.teams))
+
+    @property
+    def table(self) -> Groups:
+        """What its second table is by."""
+        return self.by_team if self.grouped is None else self.grouped.shortened()
 
     def named(self, cluster: str) -> "WeekReport":
         """Return it with the name that the settings give the fleet; "fleet", the default, names nothing."""

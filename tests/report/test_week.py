@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.report.group_table import team_lines
 from analyzer.report.paper import Paper, paint
 from analyzer.report.readings import Breakdown, Entry, Unpriced
 from analyzer.report.sentences import first_sentence
 from analyzer.report.table import lines
-from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport, best_next_step, week_report
 from analyzer.report.week_text import week_text
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
