@@ -19,7 +19,7 @@ from analyzer.report.month import month_of
 from analyzer.report.month_text import month_text
 from analyzer.report.paper import Paper
 from analyzer.request import Request, What
-from analyzer.unit_cost.report import UnitReport, unit_report
+from analyzer.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.unit_cost.text import units_text
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def _budgets(reader: "Reader", request: Request, paper: Paper) -> Told:
 
 def _units(reader: "Reader", request: Request, paper: Paper) -> Told:
     found = units_of(reader, reader.period(request.since, request.until))
+    found = with_teams(reader.session, found, reader.calendar)
     return f"units {found.period.label}", units_text(found, paper, request.top), found
 
 

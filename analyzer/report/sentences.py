@@ -48,6 +48,7 @@ def _change(report: WeekReport) -> str:
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
         return ""
     what = "the week before" if "-W" in report.period.label else "the period before"
+    what = what if report.hours.complete else f"by this hour of {what}"
     if not report.breakdown.priced:
         difference = report.avoidable.milliseconds - before.milliseconds
         return f", {gpu_hours(abs(difference), 0)} GPU-hours {'less' if difference < 0 else 'more'} than {what}"

@@ -15,12 +15,13 @@ from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
 from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown, Entry, breakdown
+from analyzer.report.running import like_before
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class WeekReport:
-    """Where the GPU time of a period went. `previous` is None where the period before is not wholly known."""
+    """Where the GPU time of a period went. `previous` is of as many hours before; None where they are not all known."""
 
     period: Period
     currency: str
@@ -69,7 +70,7 @@ def week_report(
     recommendations: Sequence[Recommendation],
 ) -> WeekReport:
     """Read the ledger of a period."""
-    before = calendar.before(period)
+    before = like_before(session, period, calendar)
     comparable = coverage.hours(session, before).complete
     return WeekReport(
         period,

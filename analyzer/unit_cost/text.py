@@ -18,9 +18,12 @@ from analyzer.report.words import (
 )
 from analyzer.unit_cost.change import MOVED_LEAST, Changed
 from analyzer.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
+from analyzer.unit_cost.use_text import compute_lines, scaling_lines
+from analyzer.unit_cost.weeks import prices
 
 DIGITS = 3  # of a unit's price: 0.00373
 ROWS = 12
+TREND_WEEKS = 5
 US = 1_000_000
 
 
@@ -33,6 +36,8 @@ def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
         _first(report, paper),
         _units(report, paper, rows),
         _runs(report, paper, rows),
+        compute_lines(report, paper, rows),
+        scaling_lines(report.scaling, paper, rows),
         _waits(report.waits, paper, rows),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
@@ -61,8 +66,9 @@ def factor_words(line: UnitLine, change: Changed) -> str:
             moved.append(f"{name} fell to {one.ratio:.2f}x")
         else:
             still.append(name)
-    parts = [*moved, *([f"{' and '.join(still)} did not change"] if still else [])]
-    return f"{'; '.join(parts)}." if parts else "Why is not known."
+    unmoved = " and ".join([", ".join(still[:-1]), still[-1]] if len(still) > 1 else still)
+    told = "; ".join([*moved, *([f"{unmoved} did not change"] if still else [])])
+    return f"{told[0].upper()}{told[1:]}." if told else "Why is not known."
 
 
 def _first(report: UnitReport, paper: Paper) -> list[str]:
@@ -82,20 +88,35 @@ def _first(report: UnitReport, paper: Paper) -> list[str]:
 def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     if not report.units:
         return []
-    width = 20 + paper.extra
+    shown = report.units[:rows]
+    trends = [trend(line, paper) for line in shown]
+    drawn = max(len(each) for each in trends)
+    width = (22 - drawn if drawn else 24) + paper.extra
     sign = symbol(report.currency).strip()
-    head = (
-        f"{'A UNIT OF WORK':<{width}}{'a unit is':<22}{'done':>9}{'cost ' + sign:>10}{sign + ' a unit':>10}{'+/- %':>7}"
-    )
-    found = [head]
-    for line in report.units[:rows]:
+    head = f"{'A UNIT OF WORK':<{width}}{'a unit is':<17}{'done':>9}{'cost ' + sign:>10}"
+    found = [f"{head}{sign + ' a unit':>10}{'+/- %':>8}" + f"{'trend':>{drawn + 2}}" * bool(drawn)]
+    for line, drawing in zip(shown, trends, strict=True):
         cost = UNKNOWN if line.micros is None else amount(line.micros, money_decimals(line.micros))
         each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
         name = paper.cut(line.name, width - 3)
         change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"
-        found.append(f"  {name:<{width - 2}}{line.unit.words:<22}{short(line.units):>9}{cost:>10}{each:>10}{change:>7}")
+        text = f"  {name:<{width - 2}}{line.unit.short:<17}{short(line.units):>9}{cost:>10}{each:>10}{change:>8}"
+        found.append(f"{text}{drawing:>{drawn + 2}}" if drawn else text)
     more = len(report.units) - rows
-    return [*found, *([f"  and {more} more: --top {len(report.units)}"] if more > 0 else [])]
+    found += [f"  and {more} more: --top {len(report.units)}"] if more > 0 else []
+    if drawn:
+        found += [f"  trend: the price of a unit in the last {drawn} weeks, from nothing to the dearest"]
+    return found
+
+
+def trend(line: UnitLine, paper: Paper) -> str:
+    """Return a character for each of the last weeks, a blank where the price is not known; empty of fewer than two."""
+    told = prices(line.weeks)[-TREND_WEEKS:]
+    known = [price for price in told if price is not None]
+    if len(known) < 2:
+        return ""
+    most = max(known)
+    return "".join(" " if price is None else paper.spark([price / most]) for price in told)
 
 
 def _runs(report: UnitReport, paper: Paper, rows: int) -> list[str]:
