@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyzer.period import Calendar, Period
+from analyzer.period import HOUR, Calendar, Period
 from analyzer.unit_cost.counted import Hour
 from analyzer.unit_cost.unit import Unit
 
@@ -23,20 +23,22 @@ class Week:
 
 
 def weeks_between(start: int, end: int, calendar: Calendar) -> tuple[Period, ...]:
-    """Return the weeks that begin in [start, end), oldest first."""
+    """Return the weeks that begin in [start, end), oldest first; a change of the clock may move one an hour out."""
     found = []
     week = calendar.week_of(end - 1)
-    while week.start >= start:
+    while week.start >= start - HOUR:
         found.append(week)
         week = calendar.before(week)
     return tuple(reversed(found))
 
 
 def by_week(hours: Sequence[Hour], unit: Unit, weeks: Sequence[Period]) -> tuple[Week, ...]:
-    """Return a name's weeks; of one in which it said too little of what it did, the units are not known."""
-    found = []
+    """Return a name's weeks from the first in which it ran; where it said too little of what it did, units are None."""
+    found: list[Week] = []
     for week in weeks:
         own = [hour for hour in hours if week.start <= hour.start < week.end]
+        if not own and not found:
+            continue
         units = sum(hour.units(unit) or 0 for hour in own) if said_enough(own, unit) else None
         took = sum(hour.milliseconds for hour in own)
         found.append(Week(week.label, week.start, week.end, units or None, took, priced(own)))

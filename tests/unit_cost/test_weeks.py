@@ -60,6 +60,24 @@ def test_a_week_that_was_not_told_is_a_gap_and_no_0() -> None:
     assert trend(line, Paper(80)) == "██ ██"
 
 
+def test_a_name_has_no_weeks_before_it_ran() -> None:
+    """A service that is a fortnight old did not cost nothing before."""
+    written = Written()
+    written.know(MONDAY, MONDAY + 5 * WEEK)
+    written.run("slurm/a/1", "serve", "search")
+    hours = range(MONDAY + 3 * WEEK, MONDAY + 5 * WEEK, HOUR)
+    written.book("slurm/a/1", hours, lambda _: 1.0)
+    written.say("service_samples", "slurm/a/1", hours, requests=lambda _: 1000)
+    (line,) = read(written).units
+    assert [week.label for week in line.weeks] == ["2025-W49", "2025-W50"]
+
+
+def test_the_clock_takes_no_week_away() -> None:
+    """The week after the one in which summer time ends has four before it, like any other."""
+    week = BERLIN.week(2025, 44)
+    assert len(weeks_between(week.start - 4 * WEEK, week.end, BERLIN)) == 5
+
+
 def test_a_week_that_runs_is_told_as_far_as_it_went() -> None:
     """Its price is comparable: cost and work are of the same hours."""
     written = ranker()
@@ -77,7 +95,7 @@ def test_weeks_abut_and_begin_within_the_span(start: int, length: int) -> None:
     """Whatever the site's clock does: no hour is of two weeks, none between them is of none."""
     begin, end = MONDAY + start * HOUR, MONDAY + (start + length) * HOUR
     weeks = weeks_between(begin, end, BERLIN)
-    assert all(week.start >= begin for week in weeks)
+    assert all(week.start >= begin - HOUR for week in weeks)
     assert all(one.end == other.start for one, other in pairwise(weeks))
     assert not weeks or weeks[-1].start < end <= weeks[-1].end
 
