@@ -1,7 +1,7 @@
 """A period's GPU time by team, model or another word on its runs: how much was useful, how much avoidable."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from analyzer.dimensions import COLUMNS, ledger_source
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from analyzer.states import Class
     from collector.store.session import Session
 
-By = Literal["team", "user", "project", "model", "stage", "queue", "node-group"]
+By = Literal["team", "user", "project", "model", "stage", "queue", "node-group", "run"]
 SHOWN = 20  # in full; what is beyond is one line, so that the columns still sum
 
 # What people call runs of which it is not known.
@@ -25,6 +25,7 @@ _UNKNOWN: dict[By, str] = {
     "stage": "no stage",
     "queue": "no queue",
     "node-group": "no node group",
+    "run": "no run",
 }
 
 
@@ -39,16 +40,24 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All groups of a period, dearest first, then what has no name, then what nobody held."""
+    """All groups of a period, dearest first, then what has no name, then what nobody held.
+
+    `called` has the names of runs by their ids.
+    """
 
     by: By
     rows: tuple[GroupRow, ...]
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def words(self, row: GroupRow) -> str:
         """Return what people call a row."""
         if not row.held:
             return "nobody (not allocated)"
-        return row.name if row.name is not None else _UNKNOWN[self.by]
+        if row.name is None:
+            return _UNKNOWN[self.by]
+        if self.by != "run":
+            return row.name
+        return " ".join([*([self.called[row.name]] if row.name in self.called else []), row.name.rsplit("/", 1)[-1]])
 
     def shortened(self, most: int = SHOWN) -> "Groups":
         """Return the dearest groups, and in one line the others that have a name."""
@@ -56,9 +65,9 @@ class Groups:
         beyond = named[most - 1 :] if len(named) > most else []
         if not beyond:
             return self
-        rest = [row for row in self.rows if row not in named]
+        rest = [row for row in self.rows if not row.held or row.name is None]
         other = GroupRow(f"{len(beyond)} others", True, Breakdown(_merged(beyond)))
-        return Groups(self.by, (*named[: most - 1], other, *rest))
+        return Groups(self.by, (*named[: most - 1], other, *rest), self.called)
 
 
 def checked_by(word: str | None) -> By | None:
@@ -78,18 +87,20 @@ def checked_by(word: str | None) -> By | None:
 
 def groups(session: "Session", period: Period, by: By) -> Groups:
     """Return the groups of a period. A node group is of hosts, so that what nobody held is in it too."""
-    column, _ = COLUMNS[by.replace("-", "_")]
-    source = ledger_source(("l.hour >= $start", "l.hour < $end"), (by.replace("-", "_"),))
+    dimension = by.replace("-", "_")
+    source = ledger_source(("l.hour >= $start", "l.hour < $end"), (dimension,), ("r",))
     held = "true" if by == "node-group" else "l.run_id IS NOT NULL"
     rows = session.rows(
-        f"SELECT {column}, {held}, l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros) {source} GROUP BY ALL",
+        f"SELECT {COLUMNS[dimension][0]}, {held}, l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), "
+        f"min(r.name) {source} GROUP BY ALL",
         {"start": period.start, "end": period.end},
     )
     counted: dict[tuple[str | None, bool], list[Counted]] = {}
-    for name, is_held, *count in rows:
-        counted.setdefault((name, is_held), []).append((count[0], count[1], count[2], count[3]))
+    for name, is_held, state, cause, milliseconds, cost, _ in rows:
+        counted.setdefault((name, is_held), []).append((state, cause, milliseconds, cost))
     found = [GroupRow(name, is_held, Breakdown(fold(counts))) for (name, is_held), counts in counted.items()]
-    return Groups(by, tuple(sorted(found, key=_place)))
+    called = {name: row[-1] for name, *row in rows if by == "run" and name is not None and row[-1]}
+    return Groups(by, tuple(sorted(found, key=_place)), called)
 
 
 def _place(row: GroupRow) -> tuple[bool, bool, int, int, str]:

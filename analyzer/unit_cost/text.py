@@ -1,7 +1,5 @@
 """Unit economics as text: what changed first, then what units of work, whole runs and waiting came to."""
 
-from math import floor, log10
-
 from analyzer.report.paper import Paper
 from analyzer.report.words import (
     MICROS,
@@ -17,11 +15,11 @@ from analyzer.report.words import (
     symbol,
 )
 from analyzer.unit_cost.change import MOVED_LEAST, Changed
+from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
 from analyzer.unit_cost.use_text import compute_lines, scaling_lines
 from analyzer.unit_cost.weeks import prices
 
-DIGITS = 3  # of a unit's price: 0.00373
 ROWS = 12
 TREND_WEEKS = 5
 US = 1_000_000
@@ -93,7 +91,7 @@ def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     drawn = max(len(each) for each in trends)
     width = (22 - drawn if drawn else 24) + paper.extra
     sign = symbol(report.currency).strip()
-    head = f"{'A UNIT OF WORK':<{width}}{'a unit is':<17}{'done':>9}{'cost ' + sign:>10}"
+    head = f"{'UNIT OF WORK':<{width}}{'a unit is':<17}{'done':>9}{'cost ' + sign:>10}"
     found = [f"{head}{sign + ' a unit':>10}{'+/- %':>8}" + f"{'trend':>{drawn + 2}}" * bool(drawn)]
     for line, drawing in zip(shown, trends, strict=True):
         cost = UNKNOWN if line.micros is None else amount(line.micros, money_decimals(line.micros))
@@ -125,7 +123,7 @@ def _runs(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     width = 22 + paper.extra
     sign = symbol(report.currency).strip()
     found = [
-        f"{'A WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
+        f"{'WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
         *(_run_row(line, width, paper) for line in report.runs[:rows]),
         "  the middle one of those that completed; before: of the four weeks before",
     ]
@@ -157,23 +155,6 @@ def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
         name = paper.cut(wait.team or "unmapped", width - 3)
         found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
     return found
-
-
-def digits(value: float) -> str:
-    """Return an amount with three digits that count: 0.00373, 0.549, 734."""
-    if value <= 0:
-        return "0"
-    return f"{value:,.{max(0, DIGITS - 1 - floor(log10(value)))}f}"
-
-
-def short(count: int) -> str:
-    """Return a count of work in few characters: 792 M."""
-    value = float(count)
-    for unit in ("", " k", " M", " bn", " tn", " qn"):
-        if value < 1000 or unit == " qn":
-            return f"{value:.0f}{unit}" if value >= 100 or not unit else f"{value:.3g}{unit}"
-        value /= 1000
-    raise AssertionError("BUG: the loop ends with qn")
 
 
 def _each(value: float, change: Changed, currency: str) -> str:

@@ -3,9 +3,11 @@
 from analyzer.report.paper import Paper
 from analyzer.report.words import MICROS, UNKNOWN, counted, gpu_hours, percent, symbol
 from analyzer.unit_cost.compute import PERMILLE, Compute
+from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import UnitReport
 from analyzer.unit_cost.scaled import Scaled, ScalingReport
 
+WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
 NOTE = "useful: of the GPU time that was measured; active: of its SMs, where that is read, else with any kernel"
 
 
@@ -35,7 +37,7 @@ def scaling_lines(report: ScalingReport | None, paper: Paper, rows: int) -> list
     """Return the sizes of each model that was seen at several, the worst first."""
     if report is None or not (report.scaled or report.unsized):
         return []
-    width = 24 + paper.extra
+    width = 23 + paper.extra
     rate = "a second"
     found = [f"{'SCALING':<{width}}{'GPUs':>8}{'runs':>8}{rate:>16}{'speed-up':>11}{'efficiency':>12}"]
     for one in report.scaled[:rows]:
@@ -53,7 +55,8 @@ def _sizes(one: Scaled, paper: Paper, width: int) -> list[str]:
     found = []
     for place, size in enumerate(one.scaling.sizes):
         name = "" if place else paper.cut(one.model, width - 3)
-        rate = f"{size.per_second:,.3g} {one.scaling.unit}"
+        each = size.per_second
+        rate = f"{digits(each) if each < WHOLE_LEAST else short(round(each))} {one.scaling.unit}"
         share = percent(round(PERMILLE * size.efficiency), PERMILLE)
         found.append(f"  {name:<{width - 2}}{size.gpus:>8}{size.runs:>8}{rate:>16}{size.speed_up:>11.2f}{share:>12}")
     return found

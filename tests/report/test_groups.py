@@ -61,6 +61,17 @@ def test_runs_without_a_model_are_a_row_with_a_name(session: Session, week: Week
     assert "By model" in week_html(report)
 
 
+def test_runs_are_called_by_name_and_told_apart_by_number(session: Session, week: WeekReport) -> None:
+    """Of forty runs called eval one was dear: which, only its number says."""
+    found = groups(session, W46, "run")
+    first = found.rows[0]
+    assert first.name is not None
+    assert found.words(first) == f"{found.called[first.name]} {first.name.rsplit('/', 1)[-1]}"
+    text = week_text(replace(week, grouped=found), Paper())
+    assert "BY RUN" in text
+    assert " others" in text
+
+
 def test_a_word_that_groups_nothing_is_refused() -> None:
     """With the words that do."""
     assert checked_by("node_group") == "node-group"

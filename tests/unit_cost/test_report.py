@@ -4,8 +4,9 @@ import pytest
 
 from analyzer.period import Calendar
 from analyzer.report.paper import Paper
+from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import UnitReport, unit_report
-from analyzer.unit_cost.text import digits, short, units_text
+from analyzer.unit_cost.text import units_text
 from analyzer.unit_cost.unit import REQUESTS
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 
