@@ -14,7 +14,7 @@ from analyzer.api.scope import Scope
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.reading import Reader
 from analyzer.report.groups import By
-from analyzer.request import Format, What
+from analyzer.request import Format, Order, What
 from analyzer.request import Request as Reading
 from analyzer.states import Confidence
 from dashboards.pages import SECURITY
@@ -45,7 +45,7 @@ class ReadAsked(Spanned):
 
     what: What
     subject: Text | SkipJsonSchema[None] = Field(
-        None, description="Of run, explain, show, compare; of traffic and recommend a team."
+        None, description="Of run, explain, show, compare; of traffic and recommend a team; of top a host."
     )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
@@ -57,6 +57,7 @@ class ReadAsked(Spanned):
     unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
     other: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the second run.")
     at: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the moment, where the subject is a name.")
+    order: Order = Field("cost", description="Of top: which lines come first.")
     by: By | SkipJsonSchema[None] = Field(None, description="Of week and month: what the second table is by.")
 
 
