@@ -21,6 +21,7 @@ from analyzer.unit_cost.use_text import compute_lines, scaling_lines
 from analyzer.unit_cost.weeks import prices
 
 ROWS = 12
+WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
 TREND_WEEKS = 5
 US = 1_000_000
 
@@ -147,14 +148,14 @@ def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
         return []
     width = 24 + paper.extra
     found = [
-        f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'middle':>12}{'nine of ten':>14}"
+        f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'worked':>12}{'nine of ten':>14}"
     ]
     for wait in known[:rows]:
         spans = (wait.queued_us_p50, wait.first_work_us_p50, wait.first_work_us_p90)
         queued, middle, most = (UNKNOWN if span is None else duration(span // US) for span in spans)
         name = paper.cut(wait.team or "unmapped", width - 3)
         found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
-    return found
+    return [*found, *paper.wrap(WAITS)]
 
 
 def _each(value: float, change: Changed, currency: str) -> str:
