@@ -15,6 +15,7 @@ from analyzer.api.faults import BusyError, PeopleError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.hours import hour_routes
+from analyzer.api.invoices import invoice_routes
 from analyzer.api.ledger import ledger_routes
 from analyzer.api.notices import notice_routes
 from analyzer.api.openapi import document
@@ -81,7 +82,7 @@ def api_routes(desk: Desk) -> APIRouter:
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
         finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
-        hour_routes, capacity_routes, one_run_routes,
+        hour_routes, invoice_routes, capacity_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

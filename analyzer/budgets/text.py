@@ -9,9 +9,11 @@ from analyzer.report.paper import Paper
 from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like
 from analyzer.report.words import (
+    AT_LEAST,
     MICROS,
     UNKNOWN,
     amount,
+    at_least,
     counted,
     day,
     decimal,
@@ -148,7 +150,8 @@ def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str
     ):
         span = f"{amount(ending.low_micros, 0)} to {amount(ending.high_micros, 0)}"
     name = paper.cut("total" if line.name == FLEET else line.name, width - 4)
-    return f"  {name:<{width - 2}}{spent:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
+    told = at_least(spent, line.unpriced_milliseconds > 0)
+    return f"  {name:<{width - 2}}{told:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
 
 
 def _column(exact: Sequence[int], total: int) -> list[str]:
@@ -179,5 +182,7 @@ def _notes(report: MonthReport, paper: Paper) -> list[str]:
             found.append(f"Month-end: {ending.model}, which forecast this site's past best.")
     unpriced = sum(line.unpriced_milliseconds for line in report.lines)
     if unpriced:
-        found.append(f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure: gpuledger prices check.")
+        found.append(
+            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger prices check."
+        )
     return [line for note in found for line in paper.wrap(note)]

@@ -6,10 +6,11 @@ from analyzer.mail.actions import actions
 from analyzer.mail.content import ClassShare, Content, Extras, Figure, WentLine
 from analyzer.mail.sections import sections
 from analyzer.report.rounding import nearest
-from analyzer.report.sentences import first_sentence
+from analyzer.report.sentences import cost_words, first_sentence
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
+    at_least,
     counted,
     decimal,
     gpu_hours,
@@ -121,7 +122,7 @@ def _all_of_it(report: WeekReport) -> str:
     if cost is None:
         total = report.breakdown.milliseconds
         return f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
-    return money(cost, report.currency, money_decimals(cost))
+    return cost_words(report.breakdown, report.currency)
 
 
 def _owned(report: WeekReport, team: str | None) -> Figure:
@@ -142,7 +143,8 @@ def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
         is_priced = report.breakdown.cost_micros is not None
         value = f"{symbol(report.currency)}0" if is_priced else "0 GPU-hours"
     else:
-        value = f"{symbol(report.currency)}{line.money}" if line.money is not None else f"{line.hours} GPU-hours"
+        told = at_least(f"{symbol(report.currency)}{line.money}", line.is_part)
+        value = told if line.money is not None else f"{line.hours} GPU-hours"
     if report.previous is None or report.previous.priced != report.breakdown.priced:
         return Figure(value, "avoidable", "")
     before = report.previous.of("avoidable")
@@ -211,7 +213,7 @@ def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
 
 
 def _amount(line: Line) -> str:
-    return line.money if line.money is not None else line.hours
+    return line.paid if line.paid is not None else line.hours
 
 
 def _classes(table: tuple[Line, ...]) -> tuple[ClassShare, ...]:

@@ -86,7 +86,8 @@ def request_lines(asked: "Sequence[Decided]", team: str | None) -> tuple[str, ..
 
 
 def _month(line: Line) -> Month:
-    return Month(line.spent_micros, line.ending.expected_micros if line.ending is not None else None, line.is_over)
+    ends = line.ending.expected_micros if line.ending is not None else None
+    return Month(line.spent_micros, ends, line.is_over, line.unpriced_milliseconds > 0)
 
 
 def _own_month(month: MonthReport, team: str) -> list[str]:

@@ -4,6 +4,7 @@ from datetime import date
 
 from analyzer.mail.content import Extras, Month, Section, Table
 from analyzer.period import local
+from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.group_table import team_lines
 from analyzer.report.record_text import record_words
@@ -17,6 +18,7 @@ from analyzer.report.words import (
     MICROS,
     NO_BREAK,
     UNKNOWN,
+    at_least,
     counted,
     day,
     decimal,
@@ -98,12 +100,14 @@ def _name(key: tuple[str | None, bool]) -> str:
 
 def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns of the month, each summing to its last row; the end is left out where one is not known."""
-    so_far = _column([month.so_far_micros for month in months])
+    marks = [month.is_part for month in months]
+    exact = _column([month.so_far_micros for month in months])
+    so_far = [at_least(cell, is_part) for cell, is_part in zip(exact, [*marks, any(marks)], strict=True)]
     ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
     if len(ends) < len(months):
         return ("month so far",), [(cell,) for cell in so_far]
-    marks = [*(OVER if month.is_over else "" for month in months), ""]
-    expected = [cell + mark for cell, mark in zip(_column(ends), marks, strict=True)]
+    over = [*(OVER if month.is_over else "" for month in months), ""]
+    expected = [cell + mark for cell, mark in zip(_column(ends), over, strict=True)]
     return ("month so far", "month-end"), list(zip(so_far, expected, strict=True))
 
 
@@ -162,7 +166,8 @@ def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> li
         days = (report.period.last_day - oldest_price).days
         age = f", its oldest price of {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
     matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not yet matched with an invoice")
-    return [f"Prices: book {books}{age}; {matched}.", *words]
+    stale = [f"{one[0].upper()}{one[1:]}." for one in repriced_words(report.repriced)]
+    return [f"Prices: book {books}{age}; {matched}.", *stale, *words]
 
 
 def _not_judged(report: WeekReport) -> list[str]:

@@ -10,9 +10,14 @@ from analyzer.budgets.reading import read_month
 from analyzer.budgets.text import budgets_text
 from analyzer.demand.outlook import outlook
 from analyzer.demand.text import demand_text
+from analyzer.errors import ConfigError
 from analyzer.period import Period
 from analyzer.portfolio.reading import portfolio
 from analyzer.portfolio.text import portfolio_text
+from analyzer.pricing.beside.reading import read_costs
+from analyzer.pricing.beside.text import costs_data, costs_text
+from analyzer.pricing.charging.report import charges_report
+from analyzer.pricing.charging.text import charge_data, charge_text
 from analyzer.report.coverage import fleet
 from analyzer.report.groups import checked_by
 from analyzer.report.month import month_of
@@ -90,6 +95,24 @@ def _portfolio(reader: "Reader", request: Request, paper: Paper) -> Told:
     return f"portfolio {period.label}", portfolio_text(found, paper, request.top), found
 
 
+def _charges(reader: "Reader", request: Request, paper: Paper) -> Told:
+    if request.by not in (None, "team", "cost-centre"):
+        raise ConfigError(f"charges are by team or cost-centre, not by {request.by}")
+    found = charges_report(reader, reader.period(request.since, request.until), request.by or "team")
+    title = f"charges {found.period.label}"
+    if request.format == "csv":
+        from analyzer.pricing.charging.file import charge_csv  # loads what writes bills
+
+        return title, charge_csv(found), charge_data(found)
+    return title, charge_text(found, paper), charge_data(found)
+
+
+def _costs(reader: "Reader", request: Request, paper: Paper) -> Told:
+    period = reader.period(request.since, request.until)
+    found = read_costs(reader.session, period, reader.settings)
+    return f"costs {period.label}", costs_text(found, paper), costs_data(found)
+
+
 ECONOMICS: Mapping[What, Callable[["Reader", Request, Paper], Told]] = {
     "month": _month,
     "budgets": _budgets,
@@ -97,4 +120,6 @@ ECONOMICS: Mapping[What, Callable[["Reader", Request, Paper], Told]] = {
     "anomalies": _anomalies,
     "demand": _demand,
     "portfolio": _portfolio,
+    "charges": _charges,
+    "costs": _costs,
 }

@@ -92,7 +92,7 @@ def groups(session: "Session", period: Period, by: By) -> Groups:
     held = "true" if by == "node-group" else "l.run_id IS NOT NULL"
     rows = session.rows(
         f"SELECT {COLUMNS[dimension][0]}, {held}, l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), "
-        f"min(r.name) {source} GROUP BY ALL",
+        f"min(r.name) {source} GROUP BY 1, 2, 3, 4, l.cost_micros IS NULL",
         {"start": period.start, "end": period.end},
     )
     counted: dict[tuple[str | None, bool], list[Counted]] = {}
@@ -110,8 +110,14 @@ def _place(row: GroupRow) -> tuple[bool, bool, int, int, str]:
 
 def _merged(rows: Iterable[GroupRow]) -> tuple[Entry, ...]:
     """Return the entries of several groups as those of one; shown are their sums alone."""
-    sums: dict[tuple[Class, str], tuple[int, int | None]] = {}
+    sums: dict[tuple[Class, str], Entry] = {}
     for entry in (entry for row in rows for entry in row.breakdown.entries):
-        milliseconds, cost = sums.get((entry.klass, entry.label), (0, None))
-        sums[entry.klass, entry.label] = (milliseconds + entry.milliseconds, known_sum((cost, entry.cost_micros)))
-    return tuple(Entry(klass, label, *amounts) for (klass, label), amounts in sums.items())
+        before = sums.get((entry.klass, entry.label), Entry(entry.klass, entry.label, 0, None))
+        sums[entry.klass, entry.label] = Entry(
+            entry.klass,
+            entry.label,
+            before.milliseconds + entry.milliseconds,
+            known_sum((before.cost_micros, entry.cost_micros)),
+            before.unpriced_milliseconds + entry.unpriced_milliseconds,
+        )
+    return tuple(sums.values())

@@ -8,19 +8,18 @@ from analyzer.report.group_table import group_lines
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import bill_words, saving_column
 from analyzer.report.savings_text import checked_words
-from analyzer.report.sentences import first_sentence, fleet_words, judged_words
+from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
 from analyzer.report.templating import TEMPLATES, environment
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import CHECKED_SHOWN, WORTH_DOING_SHOWN, prices_words, silent_words, status_words
-from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
+from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, symbol
 
 __all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
 
 def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, object]:
     """Return everything that a template prints of a week, rounded and in words."""
-    cost = report.breakdown.cost_micros
     shown = report.recommendations[:top]
     savings, together = saving_column(shown, report.currency) if shown else ([], "")
     held, silent = report.measured.held, report.measured.silent
@@ -31,7 +30,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "status": status_words(report),
         "fleet": fleet_words(report.fleet) if report.fleet else "no GPU",
         "owned": gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds)),
-        "cost": money(cost, report.currency, money_decimals(cost)) if cost is not None else None,
+        "cost": cost_words(report.breakdown, report.currency) if report.breakdown.cost_micros is not None else None,
         "prices": prices_words(report),
         "sentence": first_sentence(report),
         "sign": symbol(report.currency).strip(),

@@ -9,9 +9,11 @@ from analyzer.report.rule_words import rule_words
 from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step
 from analyzer.report.words import (
+    AT_LEAST,
     MICROS,
     NO_BREAK,
     UNKNOWN,
+    at_least,
     counted,
     gpu_hours,
     money,
@@ -90,13 +92,21 @@ def short_sku(sku: str | None, among: set[str | None]) -> str:
     return short if sum(1 for other in among if other and other.split("-")[0] == short) == 1 else plain(sku)
 
 
+def cost_words(breakdown: Breakdown, currency: str) -> str:
+    """Return what all of it cost, marked where a part has no price; a dash where nothing has one."""
+    cost = breakdown.cost_micros
+    return at_least(money(cost, currency, money_decimals(cost)), breakdown.is_part)
+
+
 def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
-    """Return one sentence for each kind of GPU that has no price."""
-    return [
+    """Return one sentence for each kind of GPU that has no price, and what the mark of sums without them means."""
+    marked = [f"{AT_LEAST} marks sums without them"] if breakdown.is_part else []
+    found = [
         f"{symbol(currency).strip()} unknown: no price for {plain(part.sku or 'GPUs of unknown model')} "
         f"({gpu_hours(part.milliseconds)} GPU-hours)"
         for part in breakdown.unpriced
     ]
+    return found + marked
 
 
 def judged_words(rule: NotJudged) -> str:

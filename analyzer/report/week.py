@@ -9,6 +9,7 @@ from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
+from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
@@ -40,6 +41,7 @@ class WeekReport:
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
     grouped: Groups | None = None  # where the table of teams is to be one of models or the like
+    repriced: Repriced | None = None  # hours that the present prices have not reached
 
     @property
     def avoidable(self) -> Breakdown:

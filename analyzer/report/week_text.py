@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
+from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.coverage import Silent
 from analyzer.report.group_table import group_lines
@@ -11,7 +12,7 @@ from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import all_priced, bill_words, saving_column
 from analyzer.report.savings_text import checked_lines
-from analyzer.report.sentences import first_sentence, fleet_words, judged_words, unpriced_words
+from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
@@ -25,7 +26,6 @@ from analyzer.report.words import (
     gpu_hours,
     hours_decimals,
     money,
-    money_decimals,
     plain,
     symbol,
 )
@@ -72,8 +72,7 @@ def _head(report: WeekReport, paper: Paper) -> list[str]:
     head = _period(report, paper)
     name = f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
     owned = f"{gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds))} GPU-hours owned"
-    cost = report.breakdown.cost_micros
-    paid = f", {money(cost, report.currency, money_decimals(cost))}" if cost is not None else ""
+    paid = f", {cost_words(report.breakdown, report.currency)}" if report.breakdown.cost_micros is not None else ""
     head += paper.wrap(f"{fleet_words(report.fleet)}, {owned}{paid}", name.ljust(15) + " ", " " * 16)
     return head + paper.wrap(prices_words(report), "prices".ljust(16), " " * 16)
 
@@ -95,7 +94,8 @@ def prices_words(report: WeekReport) -> str:
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
     known = f"{bought or 'option unknown'}; price book {versions}" if versions else "none known"
     invoice = [match_words(report.invoice)] if versions else []
-    return "; ".join([known, *unpriced_words(report.breakdown, report.currency), *invoice])
+    stale = repriced_words(report.repriced)
+    return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
 
 
 def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:
@@ -113,7 +113,7 @@ def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str
         first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
         name = "" if line.level == "total" else paper.cut(line.label, label - 1)
         text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
-        text += f"{line.money:>10}" if with_money else ""
+        text += f"{line.paid:>10}" if with_money else ""
         text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
         found.append(text)
     return found

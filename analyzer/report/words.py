@@ -10,6 +10,7 @@ MS_PER_HOUR = 3_600_000
 MICROS = 1_000_000
 CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
 UNKNOWN = "-"
+AT_LEAST = "≥"
 NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -44,6 +45,11 @@ def money(micros: int | None, currency: str, decimals: int = 2) -> str:
 def amount(micros: int, decimals: int = 2) -> str:
     """Return an amount without its currency, for a column that names it."""
     return decimal(nearest(micros * 10**decimals, MICROS), decimals)
+
+
+def at_least(told: str, is_part: bool) -> str:
+    """Return an amount, marked where a part of the GPU time that it is of has no price: the same everywhere."""
+    return f"{AT_LEAST}{told}" if is_part and told != UNKNOWN else told
 
 
 def money_decimals(micros: int | None) -> int:
