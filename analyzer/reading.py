@@ -34,12 +34,14 @@ from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
 from analyzer.report.finding_view import Explained
 from analyzer.report.formatted import formatted
+from analyzer.report.groups import By, checked_by, groups
 from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
+from analyzer.report.running import known, like_before
 from analyzer.report.savings import checked, savings_report
 from analyzer.report.savings_text import savings_text
 from analyzer.report.unjudged_text import unjudged_text
@@ -111,8 +113,7 @@ class Reader:
         now = self.now()
         if since is None and until is None:
             week = self.calendar.last_complete_week(now)
-            known = hours(self.session, week).known
-            return week if known else self.calendar.week_of(now - 1)
+            return week if hours(self.session, week).known else self.calendar.week_of(now - 1)
         return self.calendar.span(since, until, now)
 
     def now(self) -> int:
@@ -123,23 +124,16 @@ class Reader:
         """
         return ledger_end(self.session)
 
-    def known(self, period: Period) -> Period:
-        """Return the part of a period that the ledger has: what is lost a week is scaled from that."""
-        first, end = self.session.row(
-            "SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours WHERE hour >= ? AND hour < ?",
-            [period.start, period.end],
-        )
-        return period if first is None else replace(period, start=first, end=end)
-
-    def week(self, period: Period) -> WeekReport:
-        """Return the report of a period."""
+    def week(self, period: Period, by: By | None = None) -> WeekReport:
+        """Return the report of a period; `by` is what its second table is by, where not by team."""
         found = self.findings(period)
-        advice = self.advice(found, self.known(period))
+        advice = self.advice(found, period)
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
         told = replace(
             report,
             checked=checked(self.session, period),
             charged=self._charged(period),
+            grouped=None if by in (None, "team") else groups(self.session, period, by),
             repriced=repriced(self.session, period, self.settings),
         )
         return told.named(self.settings.cluster)
@@ -183,7 +177,11 @@ class Reader:
         return Wanting(self.settings, self.kept)
 
     def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
-        """Return also what a guard holds back, and what is instead of a better one, each with its reason."""
+        """Return also what a guard holds back, and what is instead of a better one, each with its reason.
+
+        What is saved a week is scaled from the hours that are known of the period.
+        """
+        period = known(self.session, period)
         priced = by_saving(
             self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
         )
@@ -220,13 +218,13 @@ class Reader:
 
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of a period and how they moved since the one before."""
-        before = self.calendar.before(period)
-        known = hours(self.session, before).complete
+        before = like_before(self.session, period, self.calendar)
+        is_known = hours(self.session, before).complete
         return findings_report(
             period,
             self.settings.currency,
             self.findings(period),
-            self.findings(before) if known else None,
+            self.findings(before) if is_known else None,
             rules_in(self.unjudged(period)),
             self.looked(period).notices,
             everything=everything,
@@ -246,7 +244,7 @@ class Reader:
         return [*unjudged(self.session, period), *self.looked(period).unjudged]
 
     def _week(self, request: Request, paper: Paper) -> str:
-        report = self.week(self.period(request.since, request.until))
+        report = self.week(self.period(request.since, request.until), checked_by(request.by))
         if request.format == "json":
             return as_json("week", report)
         if request.format == "html":

@@ -50,6 +50,7 @@ def serve(argv: list[str]) -> int:
     settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
     settings.price_book()  # what is wrong with them is said now, and not by the first analysis
     settings.team_book()
+    settings.model_book()
     settings.policy_book()
     beside = config.store.parent / BESIDE
     file = options.config or (beside if beside.exists() else None)

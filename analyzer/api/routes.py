@@ -11,7 +11,7 @@ from analyzer.api.capacity import capacity_routes
 from analyzer.api.costs import cost_routes
 from analyzer.api.decisions import decision_routes
 from analyzer.api.desk import Desk
-from analyzer.api.faults import BusyError
+from analyzer.api.faults import BusyError, PeopleError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.hours import hour_routes
@@ -64,6 +64,7 @@ def add_api(
 
     answer_with_problems(app)
     app.add_exception_handler(ConfigError, sentences(400))
+    app.add_exception_handler(PeopleError, sentences(403))
     app.add_exception_handler(LedgerError, sentences(404))
     app.add_exception_handler(StoreError, _unreadable)
     app.add_exception_handler(RegistryError, _silent)

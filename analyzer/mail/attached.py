@@ -11,7 +11,6 @@ from analyzer.focus.write import safe_cell
 from analyzer.mail.content import Attachment
 from analyzer.period import local
 from analyzer.report.readings import Breakdown
-from analyzer.report.team_table import name_of
 from analyzer.report.week import WeekReport
 from analyzer.report.words import MICROS, MS_PER_HOUR, plain_sentence
 
@@ -28,7 +27,7 @@ FINDINGS = (
 def attachments(report: WeekReport, team: str | None) -> tuple[Attachment, ...]:
     """Return the files of the fleet's mail (None), or of one team's, whose report this is; an empty table is none."""
     week = report.period.label
-    rows = [(name_of(row), row.breakdown) for row in report.teams]
+    rows = [(report.by_team.words(row), row.breakdown) for row in report.by_team.rows]
     if team is not None and report.breakdown.entries:
         rows = [(team, report.breakdown)]
     found = [one for one in report.findings if not one.suspicion]

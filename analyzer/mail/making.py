@@ -17,6 +17,7 @@ from analyzer.mail.usual import Usual
 from analyzer.period import Calendar, Period, local
 from analyzer.reading import Reader
 from analyzer.report.coverage import hours
+from analyzer.report.running import like_before
 from collector.registry import Mails, Queued, Subscription
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def contents(
     """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
     price = oldest_price(reader, period)
-    facts = team_facts(reader.session, reader.calendar.before(period), period) if teams - {None} else None
+    before = like_before(reader.session, period, reader.calendar)
+    facts = team_facts(reader.session, before, period) if teams - {None} else None
     joined = Joined.read(reader, period, asked)
     usual = Usual.read(reader.session, reader.calendar, period)
     found: dict[str | None, Content] = {}

@@ -7,12 +7,12 @@ from analyzer.mail.corrected import moved_words
 from analyzer.period import local
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
+from analyzer.report.group_table import team_lines
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
 from analyzer.report.savings_text import came_words, predicted_words
 from analyzer.report.sentences import judged_words, unpriced_words
 from analyzer.report.table import column_like
-from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import silent_words, status_words
 from analyzer.report.words import (

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from analyzer.pricing.charging.sums import Charged
-from analyzer.report.by_team import TeamRow
+from analyzer.report.groups import GroupRow
 from analyzer.report.rounding import apportion, nearest
-from analyzer.report.team_table import name_of
 from analyzer.report.week import WeekReport
 from analyzer.report.words import MICROS, decimal, money_decimals
 
@@ -30,16 +29,17 @@ def charge_lines(report: WeekReport) -> tuple[ChargeLine, ...]:
     printed. Nothing is said while some of it has no price: `gpuledger prices charges` says of whom.
     """
     by_bearer = {(one.bearer, one.held): one for one in report.charged}
-    told = [by_bearer[row.team, row.held] for row in report.teams] if by_bearer else []
+    teams = report.by_team
+    told = [by_bearer[row.name, row.held] for row in teams.rows] if by_bearer else []
     if not any(one.held and one.difference_micros for one in told) or None in [one.difference_micros for one in told]:
         return ()
     decimals = money_decimals(report.breakdown.cost_micros)
     exact = [(one.cost_micros or 0) * 10**decimals for one in told]
     costs = apportion(nearest(sum(exact), MICROS), exact, MICROS)
     groups: dict[str, tuple[int, int]] = {}
-    for row, one, cost in sorted(zip(report.teams, told, costs, strict=True), key=_place):
+    for row, one, cost in sorted(zip(teams.rows, told, costs, strict=True), key=_place):
         own = bool(one.difference_micros)
-        name = name_of(row) if own or not one.held else OTHERS
+        name = teams.words(row) if own or not one.held else OTHERS
         paid = nearest((one.charged_micros or 0) * 10**decimals, MICROS) if own else cost
         before = groups.get(name, (0, 0))
         groups[name] = (before[0] + cost, before[1] + paid)
@@ -47,7 +47,7 @@ def charge_lines(report: WeekReport) -> tuple[ChargeLine, ...]:
     return (*(_line(name, *each, decimals) for name, each in groups.items()), _line("total", *total, decimals, "total"))
 
 
-def _place(each: tuple[TeamRow, Charged, int]) -> tuple[bool, bool]:
+def _place(each: tuple[GroupRow, Charged, int]) -> tuple[bool, bool]:
     """Return where it stands: teams with a rate of their own, then the others, and last what nobody held."""
     return not each[1].held, not each[1].difference_micros
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from analyzer.budgets.book import refuse_unbound
 from analyzer.budgets.text import over_check
@@ -19,6 +20,7 @@ from analyzer.report.compare import checked_kind
 from analyzer.report.economics import budgets_of
 from analyzer.report.finding_text import check_words
 from analyzer.report.formatted import formatted
+from analyzer.report.groups import By
 from analyzer.report.paper import Paper
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
@@ -61,6 +63,10 @@ def report(argv: list[str]) -> int:
         "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
     )
     run.add_argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from")
+    for kind in (week, money[0]):
+        kind.add_argument(
+            "--by", choices=get_args(By), default=None, help="what the second table is by (default: team)"
+        )
     recording = _kind(kinds.add_parser, "recording", "a recording of one command, without any store")
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
@@ -240,6 +246,7 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "unjudged", False),
         getattr(options, "other", None),
         getattr(options, "at", None),
+        by=getattr(options, "by", None),
     )
     check = getattr(options, "check", False)
     if options.server:

@@ -5,12 +5,12 @@ from analyzer.report.charged import charge_lines
 from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
+from analyzer.report.group_table import group_lines
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import bill_words, saving_column
 from analyzer.report.savings_text import checked_words
 from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
-from analyzer.report.team_table import team_lines
 from analyzer.report.templating import TEMPLATES, environment
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import (
@@ -43,7 +43,8 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "sentence": first_sentence(report),
         "sign": symbol(report.currency).strip(),
         "lines": lines(report.breakdown, report.previous) if report.breakdown.entries else (),
-        "teams": team_lines(report) if report.teams else (),
+        "by": report.table.by.replace("-", " "),
+        "teams": group_lines(report, report.table) if report.table.rows else (),
         "charged": charge_lines(report),
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,

@@ -53,6 +53,7 @@ def _change(report: WeekReport) -> str:
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
         return ""
     what = f"the {kind_of(report.period)} before"
+    what = what if report.hours.complete else f"by this hour of {what}"
     if not report.breakdown.priced:
         difference = report.avoidable.milliseconds - before.milliseconds
         return f", {gpu_hours(abs(difference), 0)} GPU-hours {'less' if difference < 0 else 'more'} than {what}"

@@ -15,14 +15,16 @@ from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
+from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown, Entry, breakdown
 from analyzer.report.recommendation_words import is_predicted
+from analyzer.report.running import like_before
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class WeekReport:
-    """Where the GPU time of a period went. `previous` is None where it or the one before is not wholly known."""
+    """Where the GPU time of a period went. `previous` is of as many hours before; None where they are not all known."""
 
     period: Period
     currency: str
@@ -41,12 +43,23 @@ class WeekReport:
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
     charged: tuple[Charged, ...] = ()  # what teams are charged; empty where no [[charge]] says other than their cost
+    grouped: Groups | None = None  # where the table of teams is to be one of models or the like
     repriced: Repriced | None = None  # hours that the present prices have not reached
 
     @property
     def avoidable(self) -> Breakdown:
         """What may be called waste."""
         return self.breakdown.of("avoidable")
+
+    @property
+    def by_team(self) -> Groups:
+        """The teams."""
+        return Groups("team", tuple(GroupRow(row.team, row.held, row.breakdown) for row in self.teams))
+
+    @property
+    def table(self) -> Groups:
+        """What its second table is by."""
+        return self.by_team if self.grouped is None else self.grouped.shortened()
 
     def named(self, cluster: str) -> "WeekReport":
         """Return it with the name that the settings give the fleet; "fleet", the default, names nothing."""
@@ -62,15 +75,14 @@ def week_report(
     recommendations: Sequence[Recommendation],
 ) -> WeekReport:
     """Read the ledger of a period."""
-    before = calendar.before(period)
-    known = coverage.hours(session, period)
-    comparable = known.complete and coverage.hours(session, before).complete
+    before = like_before(session, period, calendar)
+    comparable = coverage.hours(session, before).complete
     return WeekReport(
         period,
         currency,
         coverage.cluster(session, period),
         coverage.fleet(session, period),
-        known,
+        coverage.hours(session, period),
         breakdown(session, period),
         breakdown(session, before) if comparable else None,
         teams(session, period),

@@ -7,13 +7,13 @@ from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.charged import charge_lines
 from analyzer.report.coverage import Silent
+from analyzer.report.group_table import group_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import all_priced, bill_words, saving_column
 from analyzer.report.savings_text import checked_lines
 from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
-from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
     NO_BREAK,
@@ -50,7 +50,7 @@ def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> l
         _head(report, paper),
         paper.wrap(first_sentence(report)),
         went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
-        _teams(report, paper),
+        _groups(report, paper),
         _charged(report, paper),
         _worth_doing(report, paper, top or WORTH_DOING_SHOWN),
         checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
@@ -120,14 +120,14 @@ def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str
     return found
 
 
-def _teams(report: WeekReport, paper: Paper) -> list[str]:
-    table = team_lines(report)
+def _groups(report: WeekReport, paper: Paper) -> list[str]:
+    table = group_lines(report, report.table)
     sign = symbol(report.currency).strip()
     priced = table[0].money is not None
     head = f"{'GPU-hours':>12}" + (f"{sign:>10}" if priced else "") + f"{'useful':>9}"
     head += f"{'avoidable ' + (sign if priced else 'h'):>14}"
     width = 27 + max(-8, paper.extra)
-    found = ["BY TEAM".ljust(width) + head]
+    found = [f"BY {report.table.by.replace('-', ' ').upper()}".ljust(width) + head]
     for line in table:
         text = f"  {paper.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
         found.append(f"{text}{f'{line.money:>10}' if priced else ''}{line.useful:>9}{line.avoidable:>14}")

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.period import HOUR
 from analyzer.placement.recommendation import Range
 from analyzer.pricing.charging.sums import Charged
 from analyzer.report.by_team import TeamRow
 from analyzer.report.charged import charge_lines
+from analyzer.report.group_table import team_lines
 from analyzer.report.html import week_html
 from analyzer.report.paper import Paper, paint
 from analyzer.report.readings import Breakdown, Entry, Unpriced
 from analyzer.report.sentences import first_sentence
 from analyzer.report.table import lines
-from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport, best_next_step, week_report
 from analyzer.report.week_text import week_text
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
@@ -180,13 +179,6 @@ def test_without_prices_the_best_step_is_that_of_time() -> None:
     dear = [replace(one, cost_to_move_milliseconds=10**12) if one is most else one for one in bare]
     assert best_next_step(bare) == most
     assert best_next_step(dear) != dear[bare.index(most)]
-
-
-def test_a_period_that_runs_is_compared_with_nothing(session: Session) -> None:
-    """Half a month cost $12,762 less than the month before, said the report: so it did."""
-    half = replace(example_week.W46, end=example_week.W46.end + 24 * HOUR)
-    assert week_report(session, half, example_week.CALENDAR, "USD", [], []).previous is None
-    assert week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], []).previous is not None
 
 
 def test_what_can_only_be_tried_is_no_best_step_and_saves_nothing_that_is_known(week: WeekReport) -> None:
