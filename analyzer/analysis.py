@@ -98,7 +98,7 @@ def analyze(
         with session.transaction():  # of one catalogue too, which each statement by itself would ask anew
             up_to_batches = mark_arrivals(session, rules.limits)
             run_sql(session, "fleet.sql")
-            facts = write_runs(session, settings.team_book())
+            facts = write_runs(session, settings.team_book(), settings.model_book())
             services = find_services(session, policies)
             close_hours(session, settings, now_us, provisional=False)
             find_due(session, rules.versions, rules.limits)

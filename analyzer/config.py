@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from analyzer.budgets.book import BudgetBook
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
+from analyzer.models import ModelBook
 from analyzer.placement.advice_settings import DEFAULT as AS_ADVISED
 from analyzer.placement.advice_settings import Advising
 from analyzer.placement.guard_settings import TABLE, advising_of, guards_of
@@ -23,7 +24,7 @@ from analyzer.traffic.tariff import TariffBook
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
-PATHS = ("prices", "teams", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
+PATHS = ("prices", "teams", "models", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 OWN_TABLE = ("guards", "advising")  # what [placement] says
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -42,6 +43,9 @@ class Settings:
     currency: str = field(default="USD", metadata=_about("the ledger's one currency"))
     prices: Path | None = field(default=None, metadata=_about("the price file; without it every cost is unknown"))
     teams: Path | None = field(default=None, metadata=_about("the teams file; without it every run is unmapped"))
+    models: Path | None = field(
+        default=None, metadata=_about("the models file; without it a run's label or server names its model")
+    )
     tariffs: Path | None = field(default=None, metadata=_about("the tariffs file; without it no traffic is priced"))
     services: Path | None = field(
         default=None, metadata=_about("the services file; without it every reserve of a service is declared")
@@ -81,6 +85,10 @@ class Settings:
     def team_book(self) -> TeamBook:
         """Read the teams file; without one, nobody is mapped."""
         return TeamBook() if self.teams is None else TeamBook.read(self.teams)
+
+    def model_book(self) -> ModelBook:
+        """Read the models file; without one, labels and servers alone name models."""
+        return ModelBook() if self.models is None else ModelBook.read(self.models)
 
     def tariff_book(self) -> TariffBook:
         """Read the tariffs file; without one, no traffic has a price."""

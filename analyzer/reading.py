@@ -21,6 +21,8 @@ from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
+from analyzer.pricing.charging.reading import read_held
+from analyzer.pricing.charging.sums import Charged, charges
 from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
@@ -32,12 +34,14 @@ from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
 from analyzer.report.finding_view import Explained
 from analyzer.report.formatted import formatted
+from analyzer.report.groups import By, checked_by, groups
 from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
+from analyzer.report.running import known, like_before
 from analyzer.report.savings import checked, savings_report
 from analyzer.report.savings_text import savings_text
 from analyzer.report.unjudged_text import unjudged_text
@@ -109,8 +113,7 @@ class Reader:
         now = self.now()
         if since is None and until is None:
             week = self.calendar.last_complete_week(now)
-            known = hours(self.session, week).known
-            return week if known else self.calendar.week_of(now - 1)
+            return week if hours(self.session, week).known else self.calendar.week_of(now - 1)
         return self.calendar.span(since, until, now)
 
     def now(self) -> int:
@@ -121,21 +124,23 @@ class Reader:
         """
         return ledger_end(self.session)
 
-    def known(self, period: Period) -> Period:
-        """Return the part of a period that the ledger has: what is lost a week is scaled from that."""
-        first, end = self.session.row(
-            "SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours WHERE hour >= ? AND hour < ?",
-            [period.start, period.end],
-        )
-        return period if first is None else replace(period, start=first, end=end)
-
-    def week(self, period: Period) -> WeekReport:
-        """Return the report of a period."""
+    def week(self, period: Period, by: By | None = None) -> WeekReport:
+        """Return the report of a period; `by` is what its second table is by, where not by team."""
         found = self.findings(period)
-        advice = self.advice(found, self.known(period))
+        advice = self.advice(found, period)
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
-        stale = repriced(self.session, period, self.settings)
-        return replace(report, checked=checked(self.session, period), repriced=stale).named(self.settings.cluster)
+        told = replace(
+            report,
+            checked=checked(self.session, period),
+            charged=self._charged(period),
+            grouped=None if by in (None, "team") else groups(self.session, period, by),
+            repriced=repriced(self.session, period, self.settings),
+        )
+        return told.named(self.settings.cluster)
+
+    def _charged(self, period: Period) -> tuple[Charged, ...]:
+        rates = self.settings.price_book().charges
+        return charges(read_held(self.session, period), rates) if rates else ()
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""
@@ -172,7 +177,11 @@ class Reader:
         return Wanting(self.settings, self.kept)
 
     def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
-        """Return also what a guard holds back, and what is instead of a better one, each with its reason."""
+        """Return also what a guard holds back, and what is instead of a better one, each with its reason.
+
+        What is saved a week is scaled from the hours that are known of the period.
+        """
+        period = known(self.session, period)
         priced = by_saving(
             self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
         )
@@ -209,13 +218,13 @@ class Reader:
 
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of a period and how they moved since the one before."""
-        before = self.calendar.before(period)
-        known = hours(self.session, before).complete
+        before = like_before(self.session, period, self.calendar)
+        is_known = hours(self.session, before).complete
         return findings_report(
             period,
             self.settings.currency,
             self.findings(period),
-            self.findings(before) if known else None,
+            self.findings(before) if is_known else None,
             rules_in(self.unjudged(period)),
             self.looked(period).notices,
             everything=everything,
@@ -235,7 +244,7 @@ class Reader:
         return [*unjudged(self.session, period), *self.looked(period).unjudged]
 
     def _week(self, request: Request, paper: Paper) -> str:
-        report = self.week(self.period(request.since, request.until))
+        report = self.week(self.period(request.since, request.until), checked_by(request.by))
         if request.format == "json":
             return as_json("week", report)
         if request.format == "html":

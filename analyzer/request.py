@@ -29,7 +29,7 @@ What = Literal[
 ]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
 Order = Literal["cost", "avoidable", "gpus", "busy"]
-By = Literal["team", "cost-centre"]
+By = Literal["team", "cost-centre", "user", "project", "model", "stage", "queue", "node-group", "run"]
 # Forms that only some readings have.
 OF_SOME: Mapping[str, tuple[What, ...]] = {
     "csv": ("recommend", "charges"),
@@ -57,7 +57,7 @@ class Request:
     other: str | None = None  # of compare: the second run
     at: str | None = None  # of compare: the moment, where the subject is a name
     order: Order = "cost"  # of top: which lines come first
-    by: By | None = None  # of charges: who bears them
+    by: By | None = None  # of charges: who bears them; of week and month: what the second table is by
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from analyzer.models import ModelBook
 from analyzer.stages.book import write_stages
 from analyzer.stages.words import DEFAULT, RunNames, Stage, said
 from analyzer.statements import run as run_sql
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 
-def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:
+def write_runs(session: "Session", teams: TeamBook, models: ModelBook) -> dict[str, RunFacts]:
     """Fill the table `runs` and the temporary table `run_facts` from the allocations; return the facts by run id.
 
     A run's time is booked by the stage that its names say, and by nothing that it did: see analyzer/stages/stage.py.
@@ -21,14 +22,14 @@ def write_runs(session: "Session", teams: TeamBook) -> dict[str, RunFacts]:
     facts: dict[str, RunFacts] = {}
     rows = []
     for row in session.rows("SELECT * FROM run_summary ORDER BY run_id"):
-        run_id, rid, name, account, owner, project, queue, labels, started_us, serves, gpus, nodes, racks = row
+        run_id, rid, name, account, owner, project, queue, labels, started_us, serves, served, gpus, nodes, racks = row
         identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
         team = teams.team_of(identity)
         found = said(RunNames(name, queue, labels, serves))
         word = found.word if found else DEFAULT
         facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks)
         whose = (team.name, team.cost_centre) if team else (None, None)
-        rows.append((rid, word, *whose, *_words(found)))
+        rows.append((rid, word, *whose, models.model_of(identity, served), *_words(found)))
     _store(session, rows)
     return facts
 
@@ -41,11 +42,11 @@ def _store(session: "Session", rows: list[tuple[object, ...]]) -> None:
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE run_facts (
-            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, is_interactive BOOLEAN, is_service BOOLEAN,
-            said_stage VARCHAR, said_confidence VARCHAR, said_reason VARCHAR)
+            rid BIGINT, stage VARCHAR, team VARCHAR, cost_centre VARCHAR, model VARCHAR, is_interactive BOOLEAN,
+            is_service BOOLEAN, said_stage VARCHAR, said_confidence VARCHAR, said_reason VARCHAR)
         """
     )
-    columns = ("rid", "stage", "team", "cost_centre", "said_stage", "said_confidence", "said_reason")
+    columns = ("rid", "stage", "team", "cost_centre", "model", "said_stage", "said_confidence", "said_reason")
     session.load("run_facts", columns, rows)
     # A session of one GPU keeps it warm for its person; several GPUs that fall quiet are abandoned.
     session.execute(
@@ -58,8 +59,8 @@ def _store(session: "Session", rows: list[tuple[object, ...]]) -> None:
     session.execute(
         """
         INSERT INTO runs BY NAME
-        SELECT s.run_id, s.name, f.team, f.cost_centre, s.project, s.queue, f.stage, s.gpus, s.nodes, s.racks,
-            e.* EXCLUDE (run_id)
+        SELECT s.run_id, s.name, s.owner, f.team, f.cost_centre, f.model, s.project, s.queue, f.stage, s.gpus, s.nodes,
+            s.racks, e.* EXCLUDE (run_id)
         FROM run_summary s JOIN run_facts f USING (rid) JOIN run_ends e USING (run_id)
         """
     )

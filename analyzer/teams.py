@@ -52,20 +52,37 @@ class Team:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One dated rule: a run that fits every pattern is the team's."""
+class Terms:
+    """Which runs a dated rule is about: those of its time that fit every pattern."""
 
-    team: Team
     patterns: Mapping[str, str]
     labels: Mapping[str, str]
     starts_at: int
     ends_at: int | None
+
+    @classmethod
+    def of(cls, entry: Entry) -> "Terms":
+        """Read the conditions and dates of a rule.
+
+        Raises:
+            ConfigError: a date is missing or cannot be.
+        """
+        patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
+        return cls(patterns, entry.texts("labels"), *entry.period())
 
     def fits(self, run: RunIdentity) -> bool:
         """Say whether the rule was in force and every one of its patterns fits."""
         if run.at_us < self.starts_at or (self.ends_at is not None and run.at_us >= self.ends_at):
             return False
         return fits_all(run, self.patterns, self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: a run that fits its terms is the team's."""
+
+    team: Team
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +106,7 @@ class TeamBook:
 
     def team_of(self, run: RunIdentity) -> Team | None:
         """Return the team of the first rule that fits, or None: unmapped."""
-        return next((rule.team for rule in self.rules if rule.fits(run)), None)
+        return next((rule.team for rule in self.rules if rule.terms.fits(run)), None)
 
 
 def labels_of(text: str | None) -> dict[str, str]:
@@ -102,20 +119,18 @@ def labels_of(text: str | None) -> dict[str, str]:
 
 
 def _rule(entry: Entry) -> Rule:
-    patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
-    labels = entry.texts("labels")
-    if not patterns and not labels:
+    terms, team = Terms.of(entry), Team(entry.text("team"), entry.text_or_none("cost_centre"))
+    if not terms.patterns and not terms.labels:
         raise ConfigError(f"{entry.where}: a rule needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")
-    starts_at, ends_at = entry.period()
-    team = Team(entry.text("team"), entry.text_or_none("cost_centre"))
-    return Rule(team, patterns, labels, starts_at, ends_at)
+    return Rule(team, terms)
 
 
 def fits_all(run: RunIdentity, patterns: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """Say whether every pattern fits what the run says of itself, and every label's what it is labelled."""
-    own = all(_fits(getattr(run, key), pattern) for key, pattern in patterns.items())
-    return own and all(_fits(run.labels.get(key), pattern) for key, pattern in labels.items())
+    own = all(fits(getattr(run, key), pattern) for key, pattern in patterns.items())
+    return own and all(fits(run.labels.get(key), pattern) for key, pattern in labels.items())
 
 
-def _fits(value: str | None, pattern: str) -> bool:
+def fits(value: str | None, pattern: str) -> bool:
+    """Say whether what a run says fits a shell pattern; None fits none."""
     return value is not None and fnmatchcase(value, pattern)

@@ -20,7 +20,8 @@ from typing import get_args
 
 from analyzer.api.costs import Bearer
 from analyzer.api.grouping import grouped
-from analyzer.api.selection import Dimension, Selection
+from analyzer.api.selection import Selection
+from analyzer.dimensions import Dimension
 from analyzer.focus.columns import Version
 from analyzer.focus.export import Asked, export_focus
 from analyzer.focus.issuer import Issuer
@@ -29,6 +30,7 @@ from analyzer.pricing.charging.reading import read_held
 from analyzer.pricing.charging.rows import Charge
 from analyzer.pricing.charging.sums import charges
 from analyzer.report.by_team import teams
+from analyzer.report.groups import By, groups
 from analyzer.report.readings import breakdown
 from analyzer.states import BOOKINGS
 from bench.machine import keep, machine, told
@@ -39,6 +41,7 @@ from tests.focus.checker import rows_of
 MICROS = Decimal(1_000_000)
 SKUS, OPTIONS = ("H100-80GB", "A100-80GB"), ("owned", "reserved", "spot", "on_demand")
 TEAMS = ("team-a", "team-b", "=team", None)
+WORDS = ("one", "other", None)
 STORE_BILLS = 200  # bills of one store; then a new one, so that each query stays as quick as the first
 BEARERS: tuple[Dimension, ...] = tuple(each for each in get_args(Bearer) if each != "day")
 
@@ -79,7 +82,8 @@ def main() -> int:
 def _store(random: Random, tally: Tally, bills: range, folder: Path) -> None:
     books = Books()
     for number in range(6):
-        books.run(f"slurm/a/{number}", TEAMS[number % len(TEAMS)], f"name-{number % 3}")
+        words = {word: WORDS[(number + place) % len(WORDS)] for place, word in enumerate(("model", "owner", "project"))}
+        books.run(f"slurm/a/{number}", TEAMS[number % len(TEAMS)], f"name-{number % 3}", **words)
     days = {bill: NOVEMBER + (bill - bills.start) * DAY for bill in bills}
     for day in days.values():
         for hour, gpu in _hours(random):
@@ -123,10 +127,13 @@ def _ask(session: Session, tally: Tally, random: Random, bill: int, period: Peri
     tally.rows += rows
     tally.check("report", breakdown(session, period).cost_micros or 0, whole, bill)
     tally.check("teams", sum(row.breakdown.cost_micros or 0 for row in teams(session, period)), whole, bill)
+    for by in get_args(By):
+        told = groups(session, period, by).shortened(2)
+        tally.check(f"by {by}", sum(row.breakdown.cost_micros or 0 for row in told.rows), whole, bill)
     chosen = Selection(("l.hour >= $start", "l.hour < $end"), {"start": period.start, "end": period.end})
     for bearer in BEARERS:
-        groups = grouped(session, chosen, [bearer, "held"], "USD", 500, None, dearest_first=True).groups
-        tally.check(bearer, sum(group.amounts.cost_micros or 0 for group in groups), whole, bill)
+        found = grouped(session, chosen, [bearer, "held"], "USD", 500, None, dearest_first=True).groups
+        tally.check(bearer, sum(group.amounts.cost_micros or 0 for group in found), whole, bill)
     rates = [
         Charge(team, None, None, random.randint(1, 99_999_999), 0, None, "bench", date(2026, 11, 1))
         for team in TEAMS

@@ -18,6 +18,7 @@ from analyzer.config import Settings
 from analyzer.doctor.sight import Live
 from analyzer.fleet_metrics.snapshot import FleetPage
 from analyzer.judges import Judges
+from analyzer.mail.settings import MailSettings
 from analyzer.reading import Reader
 from collector.access.gate import Gate
 from collector.access.opening import access_of
@@ -52,13 +53,22 @@ ANALYZE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job."""
+    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job.
+
+    `url` is where people reach the pages: links of alerts and of Grafana lead there. Empty: where it listens.
+    """
 
     collector: CollectorConfig
     settings: Settings
     analyze_seconds: float | None = ANALYZE_SECONDS
     collects: bool = True
     alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
+    mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
+
+    @property
+    def url(self) -> str:
+        """Where readers reach the pages; empty where nobody has said so."""
+        return self.alarms.base_url or self.mail.base_url
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -84,14 +94,16 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
 
-    page = FleetPage(reader)
+    page = FleetPage(reader, config.url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(reading_routes(reader))
     desk = add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
-    doctor = Doctor(app.state.access, collector, config.settings, store, lambda: _live(app, job, booker.lease))
+    doctor = Doctor(
+        app.state.access, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail
+    )
     add_doctor(app, doctor)
     job.after = _add_pages(app, config, desk, doctor, lambda: job.last, reader).warm
     return app
@@ -108,7 +120,7 @@ def _add_pages(
     access = app.state.access
     frame = Frame(config.settings, last_pass, access)
     own, pages = Pages(reader, frame), ReadPages(desk, frame)
-    is_secure = config.collector.public_url.startswith("https://")
+    is_secure = any(url.startswith("https://") for url in (config.url or "", config.collector.public_url))
     for router in (
         assets(),
         Login(access, frame, is_secure=is_secure).router(),
@@ -121,6 +133,10 @@ def _add_pages(
     ):
         app.include_router(router, include_in_schema=False)
     return own
+
+
+def _listens_at(config: CollectorConfig) -> str:
+    return f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
 
 
 def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from analyzer.api.desk import Reading
 
 BEARERS: dict[Bearer, str] = {
-    "team": "team", "project": "project", "stage": "stage", "queue": "queue", "node_group": "node group",
-    "sku": "GPU type",
+    "team": "team", "project": "project", "model": "model", "stage": "stage", "queue": "queue",
+    "node_group": "node group", "sku": "GPU type",
 }  # fmt: skip
 SHOWN = 30
 NOBODY = "nobody (not allocated)"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.api.asking import refusals
 from analyzer.doctor.examination import Examination, examination, looked_at
 from analyzer.doctor.page import document
-from analyzer.doctor.sight import Live, Sight
+from analyzer.doctor.sight import Live, MailSight, Sight
 from collector.errors import RegistryError
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from analyzer.config import Settings
     from analyzer.doctor.line import Section
+    from analyzer.mail.settings import MailSettings
     from collector.access.access import Access
     from collector.config import CollectorConfig
-    from collector.registry import Key
+    from collector.registry import Key, Send
     from collector.store.database import Store
     from collector.store.session import Session
 
@@ -33,12 +34,14 @@ class Doctor:
         settings: "Settings",
         store: "Store",
         live: "Callable[[], Live]",
+        mail: "MailSettings",
     ) -> None:
         self._access = access
         self._config = config
         self._settings = settings
         self._store = store
         self._live = live
+        self._mail = mail
         self.last: Examination | None = None  # with the ledger: that is read whole, and not for every reader of a page
 
     def examined(self) -> Examination:
@@ -57,12 +60,13 @@ class Doctor:
             return looked_at(self._sight(session))
 
     def _sight(self, session: "Session") -> Sight:
-        now, keys = time.time_ns() // 1000, _keys(self._access)
-        return Sight(self._store, session, self._settings, self._config, now, keys, self._live())
+        keys, sends = _registered(self._access)
+        now, mail = time.time_ns() // 1000, MailSight(self._mail, sends)
+        return Sight(self._store, session, self._settings, self._config, now, keys, self._live(), mail)
 
 
 def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
-    """Add the route."""
+    """Add the route. Readers may ask, so nobody is called on for them."""
 
     @app.get("/v1/doctor", responses=refusals(401, 403, 429, 500, 503))
     def doctor() -> dict[str, Any]:
@@ -70,8 +74,8 @@ def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
         return document(examiner.examined())
 
 
-def _keys(access: "Access") -> "tuple[Key, ...] | None":
+def _registered(access: "Access") -> "tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]":
     try:
-        return tuple(access.registry.keys.listed())
+        return tuple(access.registry.keys.listed()), tuple(access.registry.mails.sends())
     except RegistryError:
-        return None
+        return None, None

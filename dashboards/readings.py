@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.model import iso
+from analyzer.api.scope import Scope
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.reading import Reader
 from analyzer.request import By, Format, Order, What
@@ -56,7 +57,9 @@ class ReadAsked(Spanned):
     other: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the second run.")
     at: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the moment, where the subject is a name.")
     order: Order = Field("cost", description="Of top: which lines come first.")
-    by: By | SkipJsonSchema[None] = Field(None, description="Of charges: who bears them; without it, the team.")
+    by: By | SkipJsonSchema[None] = Field(
+        None, description="Of charges: who bears them; of week and month: what the second table is by. Else the team."
+    )
 
 
 def reading_routes(read: Callable[[], Reader]) -> APIRouter:
@@ -64,8 +67,9 @@ def reading_routes(read: Callable[[], Reader]) -> APIRouter:
     router = APIRouter()
 
     @router.get("/v1/read", response_class=Response, responses=_ANSWERS, tags=["reports"])
-    def report(asked: Annotated[ReadAsked, Query()]) -> Response:
+    def report(request: Request, asked: Annotated[ReadAsked, Query()]) -> Response:
         """A report as the command line prints it."""
+        Scope.of(request.scope).check((asked.by,) if asked.by else ())
         opened = read()
         with opened.session:
             answer = _answer(opened, asked)

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.api.capacity import FOR_EVER
+from analyzer.api.capacity import FOR_EVER, seen_of
 from analyzer.api.scope import Scope
 from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.keeping import Kept, Teller, kept, listed, waive
@@ -106,7 +106,7 @@ def _list(reading: "Reading", registry: "Registry", before: str | None) -> dict[
     shown, zone = found[:SHOWN], reading.reader.settings.timezone
     last = shown[-1] if len(found) > SHOWN else None
     return {
-        "lines": [_line(one, zone) for one in shown],
+        "lines": [_line(seen_of(reading, one), zone) for one in shown],
         "sentence": _sentence(shown, is_all=last is None and before is None),
         "next": f"{last.asked_at}-{last.decided.request_id}" if last else None,
         "json_link": "/v1/capacity-requests",
@@ -122,16 +122,15 @@ def _place(before: str | None) -> tuple[int, str] | None:
 def _sentence(shown: list[Kept], *, is_all: bool) -> str:
     if not shown:
         return "Nobody has asked for more GPUs: gpuledger gate REQUEST --server asks."
-    counts = [
-        f"{sum(one.decided.verdict == word for one in shown):,} {word}" for word in ("PASS", "FAIL", "INCOMPLETE")
-    ]
+    verdicts = [one.decided.verdict for one in shown]
+    counts = [f"{verdicts.count(word):,} {word}" for word in ("PASS", "FAIL", "INCOMPLETE") if word in verdicts]
     requests = f"{len(shown):,} request{'' if len(shown) == 1 else 's'}"
     return f"{requests}{'' if is_all else ' on this page'}: {', '.join(counts)}."
 
 
 def _line(one: Kept, zone: str) -> RequestLine:
     decided = one.decided
-    told = line(decided).partition(": ")[2]
+    told = line(decided).partition(": ")[2].removeprefix(decided.verdict).lstrip(", ")
     asked = asked_words(decided.request, plain(decided.request.sku))
     return RequestLine(
         decided.request_id, plain(decided.request.team), asked, decided.verdict, told, moment(one.asked_at, zone)
@@ -144,7 +143,8 @@ def request_view(reading: "Reading", registry: "Registry", request_id: str, requ
     Raises:
         LedgerError: there is none that may be seen.
     """
-    told, zone = kept(registry, request_id, _sees(reading.scope)), reading.reader.settings.timezone
+    told = seen_of(reading, kept(registry, request_id, _sees(reading.scope)))
+    zone = reading.reader.settings.timezone
     decided, principal = told.decided, request.scope["principal"]
     offer = decided.offer
     return {
@@ -155,6 +155,7 @@ def request_view(reading: "Reading", registry: "Registry", request_id: str, requ
         "headline": headline(decided),
         "priced": priced(decided),
         "profile": profile_words(decided.evidence),
+        "judged": decided.evidence.judged if decided.evidence else "",
         "gates": [_gate(gate, decided, may_waive=principal.may(Right.APPROVE)) for gate in decided.gates],
         "remedies": decided.remedies if decided.verdict != "PASS" else (),
         "offer": offer_rows(decided, offer) if offer is not None and decided.verdict != "PASS" else (),

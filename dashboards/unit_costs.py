@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from analyzer.period import Period, day_starts
 from analyzer.report.words import MICROS, UNKNOWN, amount, gpu_hours, money_decimals, plain
 from analyzer.unit_cost.counted import Hour, counted
+from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import BACK_US, RunLine, UnitLine, UnitReport, unit_report
-from analyzer.unit_cost.text import change_words, digits, short
+from analyzer.unit_cost.text import change_words
 from analyzer.unit_cost.unit import Unit
 from dashboards.read_pages import Sheet
 

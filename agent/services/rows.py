@@ -12,7 +12,8 @@ def row(run_id: str, before: Page | None, now: Page, slo_seconds: float | None) 
     They are unknown, all of them, where any counter fell too: the service was started again, and what it had done
     until then is not known.
     """
-    said: dict[str, Value] = {"run_id": run_id, "engine": now.engine, "slo_seconds": slo_seconds, **now.now}
+    said: dict[str, Value] = {"run_id": run_id, "engine": now.engine, "model": now.model, "slo_seconds": slo_seconds}
+    said |= now.now
     if before is None or before.engine != now.engine:
         return said
     # A counter that was not there yet stood at 0: some clients show it from the first event on.

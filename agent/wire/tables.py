@@ -493,6 +493,13 @@ SERVICE_SAMPLES = Table(
         _gauge("first_token_seconds_p99", "seconds", "Time to the first token, 99th percentile.", "vLLM"),
         _gauge("slo_seconds", "seconds", "What the service promises for the latter.", "declared"),
         _fact("engine", "vllm, triton or tgi: whose word this is.", since=2),
+        _fact(
+            "model",
+            "The one model that it serves, as its server calls it; none where it serves several.",
+            source="vLLM, Triton",
+            sensitivity="identity",  # often a path, and in it a home
+            since=3,
+        ),
     ),
     family="service",
     labels=("run_id",),

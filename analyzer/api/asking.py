@@ -52,6 +52,7 @@ class Selected(Spanned):
 
     team: Texts = Field([])
     project: Texts = Field([])
+    model: Texts = Field([])
     queue: Texts = Field([])
     stage: Texts = Field([])
     node_group: Texts = Field([])

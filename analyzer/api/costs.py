@@ -13,12 +13,13 @@ from analyzer.api.desk import Desk, Reading
 from analyzer.api.grouping import Group, grouped
 from analyzer.api.ledger import values_of
 from analyzer.api.model import Amounts, Coverage, Listing, Model, Span
-from analyzer.api.selection import COLUMNS, Dimension, days_of, selection
+from analyzer.api.selection import days_of, selection
+from analyzer.dimensions import COLUMNS, Dimension
 from analyzer.period import Calendar, Period
 from analyzer.report.coverage import hours
 from analyzer.states import CLASSES
 
-Bearer = Literal["run", "team", "project", "stage", "queue", "node_group", "sku", "day"]
+Bearer = Literal["run", "team", "user", "project", "model", "stage", "queue", "node_group", "sku", "day"]
 
 
 class CostsAsked(Selected, Paged):
@@ -43,7 +44,9 @@ class Cost(Amounts):
     team: str | None = None
     held: bool
     run_id: str | None = None
+    user: str | None = Field(None, description="Who asked for the run; for owners and admins.")
     project: str | None = None
+    model: str | None = None
     stage: str | None = None
     queue: str | None = None
     node_group: str | None = None
@@ -75,7 +78,7 @@ def cost_routes(desk: Desk) -> APIRouter:
 
 
 def cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
-    """Return one page of costs."""
+    """Return one page of costs. Raises as costs_of()."""
     by: list[Dimension] = [asked.by, "held"]
     place = reading.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -83,8 +86,13 @@ def cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
 
 
 def costs_of(reading: Reading, asked: CostsAsked, period: Period, after: Key | None = None) -> CostPage:
-    """Return the costs of a period that follow after this key; what is asked of when is not looked at."""
+    """Return the costs of a period that follow after this key; what is asked of when is not looked at.
+
+    Raises:
+        PeopleError: it would name people to who may not know them.
+    """
     by: list[Dimension] = [asked.by, "held"]
+    reading.scope.check(by)
     chosen = selection(reading.session, asked, period)
     days = days_of(reading.session, reading.reader.calendar, period) if asked.by == "day" else ()
     found = grouped(reading.session, chosen, by, reading.currency, asked.limit, after, dearest_first=True, days=days)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyzer.api.amounts import Rounding, Triple
 from analyzer.api.model import Amounts
-from analyzer.api.selection import COLUMNS, Selection
+from analyzer.api.selection import Selection
+from analyzer.dimensions import COLUMNS
 from analyzer.states import CLASSES
 
 if TYPE_CHECKING:

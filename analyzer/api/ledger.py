@@ -10,7 +10,8 @@ from analyzer.api.asking import READS, Paged, Selected
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.grouping import Group, grouped
 from analyzer.api.model import Amounts, Class, Coverage, Iso, Listing, Micros, Span, iso
-from analyzer.api.selection import COLUMNS, Dimension, days_of, selection
+from analyzer.api.selection import days_of, selection
+from analyzer.dimensions import COLUMNS, Dimension
 from analyzer.period import Calendar, local
 from analyzer.report.coverage import hours
 from analyzer.states import booking
@@ -30,7 +31,9 @@ class Row(Amounts):
     """One group: the values that it was asked to be grouped by, and its amounts. null is none, or not known."""
 
     team: str | None = None
+    user: str | None = Field(None, description="Who asked for the run; for owners and admins.")
     project: str | None = None
+    model: str | None = None
     stage: str | None = None
     queue: str | None = None
     node_group: str | None = None
@@ -72,8 +75,13 @@ def ledger_routes(desk: Desk) -> APIRouter:
 
 
 def ledger_page(reading: Reading, asked: LedgerAsked) -> LedgerPage:
-    """Return one page of the ledger."""
+    """Return one page of the ledger.
+
+    Raises:
+        PeopleError: it would name people to who may not know them.
+    """
     by = list(dict.fromkeys(asked.by))
+    reading.scope.check(by)
     place = reading.place(asked.cursor, tuple(COLUMNS[name][1] for name in by))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
     chosen = selection(reading.session, asked, period)

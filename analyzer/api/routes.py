@@ -11,7 +11,7 @@ from analyzer.api.capacity import capacity_routes
 from analyzer.api.costs import cost_routes
 from analyzer.api.decisions import decision_routes
 from analyzer.api.desk import Desk
-from analyzer.api.faults import BusyError
+from analyzer.api.faults import BusyError, PeopleError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.hours import hour_routes
@@ -26,7 +26,7 @@ from analyzer.api.savings import savings_routes
 from analyzer.api.series import series_routes
 from analyzer.api.traffic import traffic_routes
 from analyzer.errors import ConfigError, LedgerError
-from collector.errors import StoreError
+from collector.errors import RegistryError, StoreError
 from collector.problem import answer_with_problems, problem_response, sentences
 
 if TYPE_CHECKING:
@@ -64,8 +64,10 @@ def add_api(
 
     answer_with_problems(app)
     app.add_exception_handler(ConfigError, sentences(400))
+    app.add_exception_handler(PeopleError, sentences(403))
     app.add_exception_handler(LedgerError, sentences(404))
     app.add_exception_handler(StoreError, _unreadable)
+    app.add_exception_handler(RegistryError, _silent)
     app.add_exception_handler(BusyError, _busy)
     return desk
 
@@ -74,6 +76,12 @@ def _unreadable(request: Request, error: Exception) -> Response:
     """Say that the store cannot be read; what it said of its inside is for the log alone."""
     LOG.error("%s could not be read: %s", request.url.path, error)
     return problem_response(503, "the store cannot be read now; the server's log says why", {"Retry-After": "5"})
+
+
+def _silent(request: Request, error: Exception) -> Response:
+    """Say that the registry cannot be asked; what it said of its inside is for the log alone."""
+    LOG.error("%s could not ask the registry: %s", request.url.path, error)
+    return problem_response(503, "the registry does not answer now; the server's log says why", {"Retry-After": "5"})
 
 
 def _busy(_: Request, error: Exception) -> Response:

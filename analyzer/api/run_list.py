@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _COLUMNS = (
-    "run_id, name, team, cost_centre, project, queue, stage, stage_confidence, stage_reason, exit_status, "
+    "run_id, name, team, cost_centre, project, model, queue, stage, stage_confidence, stage_reason, exit_status, "
     "submitted_at, started_at, ended_at, gpus, nodes, racks, sku, attempts"
 )
 
@@ -24,6 +24,7 @@ class Run(Model):
     team: str | None
     cost_centre: str | None
     project: str | None
+    model: str | None = Field(description="By a rule, else its label, else its server; null: no model is named.")
     queue: str | None
     stage: str | None = Field(description="By its names first; where they say nothing, by what it did.")
     stage_confidence: str | None = Field(description="high: a label or its own service; medium: a name; else low.")

@@ -32,6 +32,7 @@ class RunsAsked(Spanned, Paged):
 
     team: Texts = Field([])
     project: Texts = Field([])
+    model: Texts = Field([])
     queue: Texts = Field([])
     stage: Texts = Field([])
     exit_status: Texts = Field([])
@@ -105,7 +106,7 @@ def run_page(reading: Reading, asked: RunsAsked) -> RunPage:
 def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dict[str, object]]:
     values: dict[str, object] = {
         name: list(accepted)
-        for name in ("team", "project", "queue", "stage", "exit_status", "name")
+        for name in ("team", "project", "model", "queue", "stage", "exit_status", "name")
         if (accepted := getattr(asked, name))
     }
     conditions = [f"list_contains(${name}, {name})" for name in values]

@@ -4,10 +4,13 @@ A confined session has temporary views that stand before the tables of the same 
 reading sees nothing but those teams' runs. What may not be seen is thereby not summed either.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from analyzer.api.faults import PeopleError
+from analyzer.dimensions import PEOPLE
+from collector.access.roles import Right
 from collector.store.literal import literal
 
 if TYPE_CHECKING:
@@ -24,16 +27,27 @@ _RUN_COLUMNS = {"not_evaluated": "subject"}  # others name their run `run_id`, o
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The teams that may be seen; None is all of them, and what nobody held."""
+    """The teams that may be seen; None is all of them, and what nobody held. `people`: whether by name."""
 
     teams: tuple[str, ...] | None = None
+    people: bool = True
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> "Scope":
         """Return the scope of an ASGI request, which the gate has written there; without a gate it is all."""
         principal = scope.get("principal")
-        teams = getattr(principal, "teams", None)
-        return cls() if teams is None else cls(tuple(sorted(teams)))
+        if principal is None:
+            return cls()
+        return cls(None if principal.teams is None else tuple(sorted(principal.teams)), principal.may(Right.JUDGE))
+
+    def check(self, dimensions: Iterable[str]) -> None:
+        """See that none of these dimensions names people to who may not know them.
+
+        Raises:
+            PeopleError: one does.
+        """
+        if not self.people and PEOPLE & set(dimensions):
+            raise PeopleError("who spent it is shown to keys of the roles owner and admin; ask by team")
 
     def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:
         """Return whether a finding, notice or recommendation may be shown; what has no team is the site's alone."""

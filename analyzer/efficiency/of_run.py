@@ -101,7 +101,7 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     found = readings.peers(session, run.run_id, run.name, labels.get(MODEL_LABEL), run.sku)
     alike = [(run_id, gpus) for run_id, name, gpus, theirs in found if signature(name, theirs, run.sku) == own]
     said = readings.told(session, [run_id for run_id, _ in alike])
-    peers = [peer for run_id, gpus in alike if (peer := _peer(gpus, said.get(run_id))) is not None]
+    peers = [peer for run_id, gpus in alike if (peer := peer_of(gpus, said.get(run_id))) is not None]
     if own.batch is not None:
         told = {peer.run_id for peer in peers}
         rest = [(run_id, gpus) for run_id, gpus in alike if run_id not in told]
@@ -109,7 +109,8 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     return scaling(peers, is_batch_known=own.batch is not None)
 
 
-def _peer(gpus: int, said: Told | None) -> Peer | None:
+def peer_of(gpus: int, said: Told | None) -> Peer | None:
+    """Return what a run of so many GPUs says that it did; None where nobody knows whose count is the run's."""
     if said is None or said.is_chorus or not said.working_us:
         return None
     amounts: dict[Unit, int] = {}

@@ -3,15 +3,16 @@
 from datetime import date
 
 from analyzer.mail.content import Extras, Month, Section, Table
+from analyzer.mail.corrected import moved_words
 from analyzer.period import local
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
+from analyzer.report.group_table import team_lines
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
 from analyzer.report.savings_text import came_words, predicted_words
 from analyzer.report.sentences import judged_words, unpriced_words
 from analyzer.report.table import column_like
-from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
 from analyzer.report.week_text import silent_words, status_words
 from analyzer.report.words import (
@@ -22,8 +23,6 @@ from analyzer.report.words import (
     counted,
     day,
     decimal,
-    gpu_hours,
-    money,
     plain,
     symbol,
 )
@@ -42,7 +41,7 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
         _teams(report, extras),
         extras.anomalies,
         extras.requests,
-        _corrections(report),
+        _corrections(report, extras),
         extras.energy,
         _how_sure(report, extras, oldest_price),
     )
@@ -83,7 +82,7 @@ def _teams(report: WeekReport, extras: Extras) -> Section | None:
     more, columns = _months([extras.months.get(key, Month(0, 0)) for key in keys])
     shown = [*(rows.get(key, (_name(key), "0", UNKNOWN, UNKNOWN)) for key in keys), total]
     table = [(*row, *column) for row, column in zip(shown, columns, strict=True)]
-    return Section("teams", extras.over_budget, Table(head + more, tuple(_folded(table))))
+    return Section("teams", extras.of_months, Table(head + more, tuple(_folded(table))))
 
 
 def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:
@@ -124,13 +123,11 @@ def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [*rows[:TEAMS_SHOWN], (f"and {left:,} more", *[""] * (len(rows[0]) - 1)), rows[-1]]
 
 
-def _corrections(report: WeekReport) -> Section:
-    said = []
-    for entry in report.corrections:
-        cost = f", {money(entry.cost_micros, report.currency)}" if entry.cost_micros is not None else ""
-        said.append(f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}")
-    words = f"Since {report.period.label} closed, and not in the figures above: {'; '.join(said)}." if said else ""
-    return Section("corrections", (words,) if words else ())
+def _corrections(report: WeekReport, extras: Extras) -> Section:
+    """Return what was learned of this week and of earlier ones after they had closed: lines, no figure is rewritten."""
+    own = moved_words(report.corrections, report.currency) if report.corrections else ""
+    words = [f"Since {report.period.label} closed, and not in the figures above: {own}."] if own else []
+    return Section("corrections", (*words, *extras.corrections))
 
 
 def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> Section:

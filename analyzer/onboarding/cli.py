@@ -21,6 +21,7 @@ from collector.config import CollectorConfig, load
 from collector.importing.cli import add_slurm, opened
 from collector.importing.span import Span, span, zone
 from collector.prometheus.client import Client, Server
+from collector.prometheus.labels import Clusters
 from collector.prometheus.looking import Found, look
 from collector.prometheus.pull import Progress, Pulled, pull
 from collector.schedulers.kubernetes.rows import Labels
@@ -32,7 +33,7 @@ OK = 0
 COLUMNS = 80
 DAY_US = 86_400_000_000
 SOURCES = ("slurm", "kube-state-metrics", "labels")
-TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples")
+TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Prometheus:
 
     client: Client
     step_seconds: float | None = None
+    cluster: str = "default"  # what pods and jobs are of, as the runs are called
 
     def look(self, since: int, until: int) -> Found:
         """Return what it has."""
@@ -49,7 +51,15 @@ class Prometheus:
     def pull(self, store: "Store", since: int, until: int, found: Found, progress: Progress) -> Pulled:
         """Bring it."""
         return pull(
-            self.client, store, since, until, progress, found=found, step_seconds=self.step_seconds, tables=TABLES
+            self.client,
+            store,
+            since,
+            until,
+            progress,
+            found=found,
+            step_seconds=self.step_seconds,
+            tables=TABLES,
+            clusters=Clusters(self.cluster, self.cluster),
         )
 
 
@@ -73,7 +83,7 @@ def import_prometheus(argv: list[str]) -> int:
         runs = _runs(source, client, options, config, asked)
         with opened(config, options.store, dry_run=options.dry_run) as store:
             act = preview if options.dry_run else onboard
-            act(asked, Prometheus(client, options.step), runs, store)
+            act(asked, Prometheus(client, options.step, runs.cluster), runs, store)
     if not options.dry_run:
         where = "" if options.store is None else f" --store {options.store}"
         print(f"next: gpuledger report week{where}      gpuledger findings{where}")

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
+from analyzer.budgets.book import refuse_unbound
 from analyzer.budgets.text import over_check
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
@@ -18,6 +20,7 @@ from analyzer.report.compare import checked_kind
 from analyzer.report.economics import budgets_of
 from analyzer.report.finding_text import check_words
 from analyzer.report.formatted import formatted
+from analyzer.report.groups import By
 from analyzer.report.paper import Paper
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
@@ -60,6 +63,10 @@ def report(argv: list[str]) -> int:
         "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
     )
     run.add_argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from")
+    for kind in (week, money[0]):
+        kind.add_argument(
+            "--by", choices=get_args(By), default=None, help="what the second table is by (default: team)"
+        )
     recording = _kind(kinds.add_parser, "recording", "a recording of one command, without any store")
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
@@ -151,7 +158,11 @@ def budgets(argv: list[str]) -> int:
     """Who may spend how much in a month, what is spent, and where the month will end."""
     parser = _parser("budgets", budgets.__doc__)
     parser.add_argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)")
-    parser.add_argument("--check", action="store_true", help="exit 1 where somebody is over budget, or likely to be")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit 1 where somebody is over budget, or likely to be; 2 without any budget",
+    )
     add_paper(parser)
     add_ledger(parser, spans=False)
     return _read("budgets", parser.parse_args(argv))
@@ -235,6 +246,7 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "unjudged", False),
         getattr(options, "other", None),
         getattr(options, "at", None),
+        by=getattr(options, "by", None),
     )
     check = getattr(options, "check", False)
     if options.server:
@@ -247,14 +259,20 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
 
 def _alarms(reader: Reader, request: Request) -> Sequence[str]:
     if request.what == "budgets":
-        return budgets_of(reader, request.since).over
+        month = budgets_of(reader, request.since)
+        refuse_unbound(month.period.label, month.currency, [line.budget for line in month.every])
+        return month.over
     return reader.list_findings(reader.period(request.since, request.until)).alarming
 
 
 def _told(server: str, request: Request) -> list[str]:
     """Ask what there is to be alarmed about, by the names that the documents give it."""
     report = json.loads(ask(server, replace(request, format="json", top=None)))["report"]
-    return list(report["over" if request.what == "budgets" else "alarming"])
+    if request.what != "budgets":
+        return list(report["alarming"])
+    every = (*report["lines"], *report["projects"], report["fleet"])
+    refuse_unbound(report["period"]["label"], report["currency"], [line["budget"] for line in every])
+    return list(report["over"])
 
 
 def _checked(what: What, alarms: Sequence[str]) -> int:

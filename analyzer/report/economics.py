@@ -10,6 +10,7 @@ from analyzer.budgets.reading import read_month
 from analyzer.budgets.text import budgets_text
 from analyzer.demand.outlook import outlook
 from analyzer.demand.text import demand_text
+from analyzer.errors import ConfigError
 from analyzer.period import Period
 from analyzer.portfolio.reading import portfolio
 from analyzer.portfolio.text import portfolio_text
@@ -18,11 +19,12 @@ from analyzer.pricing.beside.text import costs_data, costs_text
 from analyzer.pricing.charging.report import charges_report
 from analyzer.pricing.charging.text import charge_data, charge_text
 from analyzer.report.coverage import fleet
+from analyzer.report.groups import checked_by
 from analyzer.report.month import month_of
 from analyzer.report.month_text import month_text
 from analyzer.report.paper import Paper
 from analyzer.request import Request, What
-from analyzer.unit_cost.report import UnitReport, unit_report
+from analyzer.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.unit_cost.text import units_text
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def units_of(reader: "Reader", period: Period) -> UnitReport:
 
 
 def _month(reader: "Reader", request: Request, paper: Paper) -> Told:
-    found = month_of(reader, request.since)
+    found = month_of(reader, request.since, checked_by(request.by))
     return found.week.period.label, month_text(found, paper, request.top), found
 
 
@@ -63,6 +65,7 @@ def _budgets(reader: "Reader", request: Request, paper: Paper) -> Told:
 
 def _units(reader: "Reader", request: Request, paper: Paper) -> Told:
     found = units_of(reader, reader.period(request.since, request.until))
+    found = with_teams(reader.session, found, reader.calendar)
     return f"units {found.period.label}", units_text(found, paper, request.top), found
 
 
@@ -93,6 +96,8 @@ def _portfolio(reader: "Reader", request: Request, paper: Paper) -> Told:
 
 
 def _charges(reader: "Reader", request: Request, paper: Paper) -> Told:
+    if request.by not in (None, "team", "cost-centre"):
+        raise ConfigError(f"charges are by team or cost-centre, not by {request.by}")
     found = charges_report(reader, reader.period(request.since, request.until), request.by or "team")
     title = f"charges {found.period.label}"
     if request.format == "csv":

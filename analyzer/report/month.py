@@ -8,6 +8,7 @@ from analyzer.budgets.reading import read_month
 from analyzer.errors import ConfigError
 from analyzer.period import local
 from analyzer.report.coverage import hours
+from analyzer.report.groups import By
 from analyzer.report.week import WeekReport
 from analyzer.targets.reading import targets
 from analyzer.targets.targets import Target
@@ -27,7 +28,7 @@ class MonthPage:
     budgets: MonthReport
 
 
-def month_of(reader: "Reader", month: str | None) -> MonthPage:
+def month_of(reader: "Reader", month: str | None, by: By | None = None) -> MonthPage:
     """Return a month's report; without a word, the last month that is over, or the one that runs where none is.
 
     Raises:
@@ -39,7 +40,7 @@ def month_of(reader: "Reader", month: str | None) -> MonthPage:
         raise ConfigError(f"{month} is no month: write one such as {local(period.start, period.timezone):%Y-%m}")
     budgets = read_month(reader.session, reader.calendar, reader.settings, period.label)
     units = unit_report(reader.session, period, reader.calendar, reader.settings.currency)
-    return MonthPage(reader.week(period), targets(reader.session, period, units), budgets)
+    return MonthPage(reader.week(period, by), targets(reader.session, period, units), budgets)
 
 
 def _last(reader: "Reader") -> "Period":

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import NotJudged, Sku
 from analyzer.report.readings import Breakdown
+from analyzer.report.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.table import lines
@@ -16,6 +18,7 @@ from analyzer.report.words import (
     at_least,
     counted,
     gpu_hours,
+    kind_of,
     money,
     money_decimals,
     plain,
@@ -49,7 +52,8 @@ def _change(report: WeekReport) -> str:
     before = report.previous.of("avoidable") if report.previous else None
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
         return ""
-    what = "the week before" if "-W" in report.period.label else "the period before"
+    what = f"the {kind_of(report.period)} before"
+    what = what if report.hours.complete else f"by this hour of {what}"
     if not report.breakdown.priced:
         difference = report.avoidable.milliseconds - before.milliseconds
         return f", {gpu_hours(abs(difference), 0)} GPU-hours {'less' if difference < 0 else 'more'} than {what}"
@@ -68,7 +72,19 @@ def next_step(report: WeekReport) -> str:
         if best.saves_micros
         else f"about {gpu_hours(best.saves_milliseconds.p50)} GPU-hours"
     )
-    return f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} a week."
+    step = f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} a week"
+    return f"{step}{_why_first(best, report)}."
+
+
+def _why_first(best: Recommendation, report: WeekReport) -> str:
+    """Return why it is not what saves most, where another is: the list is by saving, the best step net of moving."""
+    most = report.recommendations[0]
+    if most.id == best.id:
+        return ""
+    cost, costs_more = cost_short(best, report.currency), cost_short(most, report.currency)
+    free = " and costs nothing to try" if cost == FREE else ""
+    moving = "what moving costs is not known" if costs_more == NOT_PRICED else costs_more
+    return f"{free}; {most.id} saves more, but {moving}"
 
 
 def fleet_words(fleet: Sequence[Sku]) -> str:

@@ -9,18 +9,22 @@ from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
+from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
+from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown, Entry, breakdown
+from analyzer.report.recommendation_words import is_predicted
+from analyzer.report.running import like_before
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class WeekReport:
-    """Where the GPU time of a period went. `previous` is None where the period before is not wholly known."""
+    """Where the GPU time of a period went. `previous` is of as many hours before; None where they are not all known."""
 
     period: Period
     currency: str
@@ -38,12 +42,24 @@ class WeekReport:
     record: Record | None = None
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
+    charged: tuple[Charged, ...] = ()  # what teams are charged; empty where no [[charge]] says other than their cost
+    grouped: Groups | None = None  # where the table of teams is to be one of models or the like
     repriced: Repriced | None = None  # hours that the present prices have not reached
 
     @property
     def avoidable(self) -> Breakdown:
         """What may be called waste."""
         return self.breakdown.of("avoidable")
+
+    @property
+    def by_team(self) -> Groups:
+        """The teams."""
+        return Groups("team", tuple(GroupRow(row.team, row.held, row.breakdown) for row in self.teams))
+
+    @property
+    def table(self) -> Groups:
+        """What its second table is by."""
+        return self.by_team if self.grouped is None else self.grouped.shortened()
 
     def named(self, cluster: str) -> "WeekReport":
         """Return it with the name that the settings give the fleet; "fleet", the default, names nothing."""
@@ -59,7 +75,7 @@ def week_report(
     recommendations: Sequence[Recommendation],
 ) -> WeekReport:
     """Read the ledger of a period."""
-    before = calendar.before(period)
+    before = like_before(session, period, calendar)
     comparable = coverage.hours(session, before).complete
     return WeekReport(
         period,
@@ -82,7 +98,7 @@ def week_report(
 
 def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
     """Return recommendations, those that save most first: money where all of them are priced, else time."""
-    priced = all(recommendation.saves_micros is not None for recommendation in recommendations)
+    priced = _are_priced(recommendations)
 
     def saving(recommendation: Recommendation) -> int:
         saves = recommendation.saves_micros if priced else recommendation.saves_milliseconds
@@ -92,11 +108,22 @@ def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation
 
 
 def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation | None:
-    """Return what to do first: most saved a week after the price of moving; a price nobody knows comes last."""
+    """Return what to do first: most saved a week after moving is paid for; a price nobody knows comes last.
+
+    It is money where all of them are priced, else time; what can only be tried is none.
+    """
+    recommendations = [one for one in recommendations if is_predicted(one)]
+    priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:
-        saves = recommendation.saves_micros.p50 if recommendation.saves_micros else 0
+        time = recommendation.saves_milliseconds.p50
+        if not priced or recommendation.saves_micros is None:
+            return True, time - recommendation.cost_to_move_milliseconds, 0
         cost = recommendation.cost_to_move_micros
-        return cost is not None, saves - (cost or 0), recommendation.saves_milliseconds.p50
+        return cost is not None, recommendation.saves_micros.p50 - (cost or 0), time
 
     return max(recommendations, key=net, default=None)
+
+
+def _are_priced(recommendations: Sequence[Recommendation]) -> bool:
+    return all(recommendation.saves_micros is not None for recommendation in recommendations)

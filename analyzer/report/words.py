@@ -1,5 +1,6 @@
 """How amounts, times and names are written wherever a person reads; one spelling for terminal, page and e-mail."""
 
+import re
 import unicodedata
 from datetime import datetime
 
@@ -118,6 +119,13 @@ def span_words(start: int, end: int, timezone: str) -> str:
         closing = local(end - 1, timezone)
         return f"{moment(start, timezone)} - {'' if first.date() == closing.date() else f'{day(closing)} '}24:00"
     return f"{moment(start, timezone)} - {moment(end, timezone)}"
+
+
+def kind_of(period: Period) -> str:
+    """Return what a period is called: a week, a month, or just a period."""
+    if "-W" in period.label:
+        return "week"
+    return "month" if re.fullmatch(r"\d{4}-\d{2}", period.label) else "period"
 
 
 def days(period: Period) -> str:

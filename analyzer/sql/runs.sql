@@ -2,11 +2,14 @@
 
 CREATE OR REPLACE TEMP TABLE run_summary AS
 WITH serving AS (
-    SELECT n.rid FROM (SELECT * FROM services_sighted UNION ALL SELECT * FROM services_seen UNION ALL SELECT * FROM newly_serving) s
+    SELECT n.rid, CASE WHEN min(s.model_first) = max(s.model_last) THEN min(s.model_first) END AS model
+    FROM (SELECT * FROM services_sighted UNION ALL BY NAME SELECT * FROM services_seen UNION ALL BY NAME SELECT * FROM newly_serving) s
     JOIN run_names n ON n.run_id = s.run_id AND s.last_at > n.from_us AND s.first_at < n.until_us
+    GROUP BY n.rid
 )
 SELECT a.run_id, k.rid, min(a.name) AS name, min(a.account) AS account, min(a.owner) AS owner, min(a.project) AS project,
     min(a.queue) AS queue, min(a.labels) AS labels, min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
+    (SELECT s.model FROM serving s WHERE s.rid = k.rid) AS served,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
     CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks
 FROM allocation_now a JOIN run_keys k USING (run_id) LEFT JOIN nodes n USING (node)

@@ -19,6 +19,6 @@ SELECT gpu_uuid, min(node) AS node, max(parent_uuid) AS parent_uuid, min(first_a
 FROM newly_sampled GROUP BY gpu_uuid;
 
 CREATE OR REPLACE TEMP TABLE newly_serving AS
-SELECT s.run_id, min(s.started_at) AS first_at, max(s.ended_at) AS last_at
+SELECT s.run_id, min(s.started_at) AS first_at, max(s.ended_at) AS last_at, min(s.model) AS model_first, max(s.model) AS model_last
 FROM service_samples s JOIN marks m ON m.collector = s.batch & 255 AND s.batch > m.batch
 WHERE s.batch > $batch GROUP BY s.run_id

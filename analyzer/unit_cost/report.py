@@ -1,20 +1,25 @@
 """Unit economics of a period: what units of work, whole runs and waiting came to, against the time before."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.period import Calendar, Period
+from analyzer.report.coverage import hours as hours_of
+from analyzer.report.running import known, like_before
 from analyzer.statements import statements
 from analyzer.unit_cost.change import Changed, changed
+from analyzer.unit_cost.compute import Compute, compute_by_team
 from analyzer.unit_cost.counted import Hour, Whose, counted
+from analyzer.unit_cost.scaled import ScalingReport, scaling_report
 from analyzer.unit_cost.unit import UNITS, Unit
+from analyzer.unit_cost.weeks import Week, by_week, priced, said_enough, weeks_between
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 BACK_US = 28 * 86_400_000_000  # four weeks before the period: what changes of level are seen against
-TOLD_LEAST = 0.5  # of the GPU time of a name must lie in hours in which it said what it did
+AT_ONCE_US = 24 * 3_600_000_000  # changes of one name that lie no further apart are one change
 COMPLETED_LEAST = 2  # runs of a name and size: one has no like
 
 
@@ -35,6 +40,7 @@ class UnitLine:
     milliseconds_before: int | None
     micros_before: int | None
     change: Changed | None
+    weeks: tuple[Week, ...] = ()
 
     @property
     def ratio(self) -> float | None:
@@ -83,27 +89,51 @@ class UnitReport:
     units: tuple[UnitLine, ...]
     runs: tuple[RunLine, ...]
     waits: tuple[Wait, ...]
+    compute: tuple[Compute, ...] = ()
+    scaling: ScalingReport | None = None
 
     @property
     def changes(self) -> tuple[tuple[UnitLine, Changed], ...]:
-        """Changes of level, those that cost most a week first."""
-        found = [(line, line.change) for line in self.units if line.change is not None]
+        """Changes of level, those that cost most a week first: one for a name at a time, of the unit that comes first.
+
+        Where traffic goes, requests and tokens are dearer at once, and it is one loss.
+        """
+        told: dict[Whose, list[tuple[UnitLine, Changed]]] = {}
+        for line in sorted(self.units, key=lambda each: UNITS.index(each.unit)):
+            own = told.setdefault((line.name, line.team), [])
+            if line.change is not None and all(abs(line.change.at - one.at) > AT_ONCE_US for _, one in own):
+                own.append((line, line.change))
+        found = [pair for own in told.values() for pair in own]
         return tuple(sorted(found, key=lambda pair: -abs(pair[1].a_week)))
 
 
 def unit_report(session: "Session", period: Period, calendar: Calendar, currency: str) -> UnitReport:
     """Read the unit economics of a period."""
     hours = counted(session, period.start - BACK_US, period.end)
+    weeks = weeks_between(period.start - BACK_US, known(session, period).end, calendar)
     return UnitReport(
         period,
         currency,
-        unit_lines(hours, period, calendar.before(period)),
+        unit_lines(hours, period, like_before(session, period, calendar), weeks),
         _runs(session, period),
         _waits(session, period),
     )
 
 
-def unit_lines(hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Period) -> tuple[UnitLine, ...]:
+def with_teams(session: "Session", report: UnitReport, calendar: Calendar) -> UnitReport:
+    """Return unit economics with how well teams used what they held, and how what trained scaled."""
+    period = report.period
+    before = like_before(session, period, calendar)
+    return replace(
+        report,
+        compute=compute_by_team(session, period, before if hours_of(session, before).complete else None),
+        scaling=scaling_report(session, period, period.start - BACK_US),
+    )
+
+
+def unit_lines(
+    hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Period, weeks: Sequence[Period] = ()
+) -> tuple[UnitLine, ...]:
     """Return the lines of what each name counts, of names that said enough of what they did."""
     found = []
     for (name, team), every in hours.items():
@@ -111,9 +141,9 @@ def unit_lines(hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Pe
         then = [hour for hour in every if before.start <= hour.start < before.end]
         for unit in UNITS:
             units = sum(hour.units(unit) or 0 for hour in now)
-            if not units or not _said(now, unit):
+            if not units or not said_enough(now, unit):
                 continue
-            known = bool(sum(hour.units(unit) or 0 for hour in then)) and _said(then, unit)
+            is_known = bool(sum(hour.units(unit) or 0 for hour in then)) and said_enough(then, unit)
             found.append(
                 UnitLine(
                     name,
@@ -121,24 +151,15 @@ def unit_lines(hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Pe
                     unit,
                     units,
                     sum(hour.milliseconds for hour in now),
-                    _priced(now),
-                    sum(hour.units(unit) or 0 for hour in then) if known else None,
-                    sum(hour.milliseconds for hour in then) if known else None,
-                    _priced(then) if known else None,
+                    priced(now),
+                    sum(hour.units(unit) or 0 for hour in then) if is_known else None,
+                    sum(hour.milliseconds for hour in then) if is_known else None,
+                    priced(then) if is_known else None,
                     changed(every, unit, period),
+                    by_week(every, unit, weeks),
                 )
             )
     return tuple(sorted(found, key=lambda line: (-(line.micros or 0), -line.milliseconds, line.name)))
-
-
-def _said(hours: Sequence[Hour], unit: Unit) -> bool:
-    whole = sum(hour.milliseconds for hour in hours)
-    return sum(hour.milliseconds for hour in hours if hour.units(unit)) >= TOLD_LEAST * whole
-
-
-def _priced(hours: Sequence[Hour]) -> int | None:
-    costs = [hour.micros for hour in hours]
-    return None if None in costs else sum(cost or 0 for cost in costs)
 
 
 def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:

@@ -1,7 +1,5 @@
 """Unit economics as text: what changed first, then what units of work, whole runs and waiting came to."""
 
-from math import floor, log10
-
 from analyzer.report.paper import Paper
 from analyzer.report.words import (
     MICROS,
@@ -17,10 +15,14 @@ from analyzer.report.words import (
     symbol,
 )
 from analyzer.unit_cost.change import MOVED_LEAST, Changed
+from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
+from analyzer.unit_cost.use_text import compute_lines, scaling_lines
+from analyzer.unit_cost.weeks import prices
 
-DIGITS = 3  # of a unit's price: 0.00373
 ROWS = 12
+WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
+TREND_WEEKS = 5
 US = 1_000_000
 
 
@@ -33,6 +35,8 @@ def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
         _first(report, paper),
         _units(report, paper, rows),
         _runs(report, paper, rows),
+        compute_lines(report, paper, rows),
+        scaling_lines(report.scaling, paper, rows),
         _waits(report.waits, paper, rows),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
@@ -61,8 +65,9 @@ def factor_words(line: UnitLine, change: Changed) -> str:
             moved.append(f"{name} fell to {one.ratio:.2f}x")
         else:
             still.append(name)
-    parts = [*moved, *([f"{' and '.join(still)} did not change"] if still else [])]
-    return f"{'; '.join(parts)}." if parts else "Why is not known."
+    unmoved = " and ".join([", ".join(still[:-1]), still[-1]] if len(still) > 1 else still)
+    told = "; ".join([*moved, *([f"{unmoved} did not change"] if still else [])])
+    return f"{told[0].upper()}{told[1:]}." if told else "Why is not known."
 
 
 def _first(report: UnitReport, paper: Paper) -> list[str]:
@@ -82,20 +87,36 @@ def _first(report: UnitReport, paper: Paper) -> list[str]:
 def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     if not report.units:
         return []
-    width = 20 + paper.extra
+    shown = report.units[:rows]
+    trends = [trend(line, paper) for line in shown]
+    drawn = max(len(each) for each in trends)
+    width = (22 - drawn if drawn else 24) + paper.extra
     sign = symbol(report.currency).strip()
-    head = (
-        f"{'A UNIT OF WORK':<{width}}{'a unit is':<22}{'done':>9}{'cost ' + sign:>10}{sign + ' a unit':>10}{'+/- %':>7}"
-    )
-    found = [head]
-    for line in report.units[:rows]:
-        cost = UNKNOWN if line.micros is None else amount(line.micros, money_decimals(line.micros))
+    head = f"{'A UNIT OF WORK':<{width}}{'a unit is':<17}{'done':>9}{'cost ' + sign:>10}"
+    found = [f"{head}{sign + ' a unit':>10}{'+/- %':>8}" + f"{'trend':>{drawn + 2}}" * bool(drawn)]
+    decimals = money_decimals(max((line.micros or 0 for line in shown), default=0))
+    for line, drawing in zip(shown, trends, strict=True):
+        cost = UNKNOWN if line.micros is None else amount(line.micros, decimals)
         each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
         name = paper.cut(line.name, width - 3)
         change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"
-        found.append(f"  {name:<{width - 2}}{line.unit.words:<22}{short(line.units):>9}{cost:>10}{each:>10}{change:>7}")
+        text = f"  {name:<{width - 2}}{line.unit.short:<17}{short(line.units):>9}{cost:>10}{each:>10}{change:>8}"
+        found.append(f"{text}{drawing:>{drawn + 2}}" if drawn else text)
     more = len(report.units) - rows
-    return [*found, *([f"  and {more} more: --top {len(report.units)}"] if more > 0 else [])]
+    found += [f"  and {more} more: --top {len(report.units)}"] if more > 0 else []
+    if drawn:
+        found += [f"  trend: the price of a unit in the last {drawn} weeks, from nothing to the dearest"]
+    return found
+
+
+def trend(line: UnitLine, paper: Paper) -> str:
+    """Return a character for each of the last weeks, a blank where the price is not known; empty of fewer than two."""
+    told = prices(line.weeks)[-TREND_WEEKS:]
+    known = [price for price in told if price is not None]
+    if len(known) < 2:
+        return ""
+    most = max(known)
+    return "".join(" " if price is None else paper.spark([price / most]) for price in told)
 
 
 def _runs(report: UnitReport, paper: Paper, rows: int) -> list[str]:
@@ -104,7 +125,7 @@ def _runs(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     width = 22 + paper.extra
     sign = symbol(report.currency).strip()
     found = [
-        f"{'A WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
+        f"{'WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
         *(_run_row(line, width, paper) for line in report.runs[:rows]),
         "  the middle one of those that completed; before: of the four weeks before",
     ]
@@ -128,31 +149,14 @@ def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
         return []
     width = 24 + paper.extra
     found = [
-        f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'middle':>12}{'nine of ten':>14}"
+        f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'worked':>12}{'nine of ten':>14}"
     ]
     for wait in known[:rows]:
         spans = (wait.queued_us_p50, wait.first_work_us_p50, wait.first_work_us_p90)
         queued, middle, most = (UNKNOWN if span is None else duration(span // US) for span in spans)
         name = paper.cut(wait.team or "unmapped", width - 3)
         found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
-    return found
-
-
-def digits(value: float) -> str:
-    """Return an amount with three digits that count: 0.00373, 0.549, 734."""
-    if value <= 0:
-        return "0"
-    return f"{value:,.{max(0, DIGITS - 1 - floor(log10(value)))}f}"
-
-
-def short(count: int) -> str:
-    """Return a count of work in few characters: 792 M."""
-    value = float(count)
-    for unit in ("", " k", " M", " bn", " tn", " qn"):
-        if value < 1000 or unit == " qn":
-            return f"{value:.0f}{unit}" if value >= 100 or not unit else f"{value:.3g}{unit}"
-        value /= 1000
-    raise AssertionError("BUG: the loop ends with qn")
+    return [*found, *paper.wrap(WAITS)]
 
 
 def _each(value: float, change: Changed, currency: str) -> str:

@@ -11,13 +11,14 @@ class Unit:
     per: int
     words: str  # after "per": "1,000 requests"
     noun: str
+    short: str  # the same in a narrow column
 
 
-REQUESTS = Unit("requests", 1_000, "1,000 requests", "requests")
-TOKENS_SERVED = Unit("tokens_out", 1_000_000, "million tokens served", "tokens served")
-TOKENS = Unit("tokens", 1_000_000_000, "billion tokens", "tokens")
-SAMPLES = Unit("samples", 1_000_000, "million samples", "samples")
-STEPS = Unit("steps", 1_000, "1,000 steps", "steps")
+REQUESTS = Unit("requests", 1_000, "1,000 requests", "requests", "1k requests")
+TOKENS_SERVED = Unit("tokens_out", 1_000_000, "million tokens served", "tokens served", "1M tokens served")
+TOKENS = Unit("tokens", 1_000_000_000, "billion tokens", "tokens", "1bn tokens")
+SAMPLES = Unit("samples", 1_000_000, "million samples", "samples", "1M samples")
+STEPS = Unit("steps", 1_000, "1,000 steps", "steps", "1k steps")
 
 # In the order in which they are preferred: a request of more tokens is more work, and so is a step of a larger batch;
 # but what a service is asked for, and what a budget is made of, are requests and tokens.

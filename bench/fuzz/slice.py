@@ -27,9 +27,9 @@ from collector.decoding.batch import Batch, decode
 from collector.errors import BatchError, CollectorError, FileRefusedError
 from collector.importing.importer import import_file
 from collector.landing import Landing
+from collector.prometheus.labels import Clusters
 from collector.prometheus.receiver import Limits, Receiver
 from collector.prometheus.request import unpacked
-from collector.prometheus.telling import Clusters
 from collector.sealing.mark import Mark
 from collector.sealing.seal import seal
 from collector.store.database import Store

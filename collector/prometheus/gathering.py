@@ -1,7 +1,7 @@
 """Answers of one window put together: which series is of which subject, and the rows that follow."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,18 @@ from collector.decoding.arrow_messages import arrow_schema
 from collector.decoding.plausible import Array, pc
 from collector.prometheus.answer import Answer
 from collector.prometheus.derived import finish, memory_bytes
-from collector.prometheus.labels import GpuFacts, Subject, gpu_facts, subject
+from collector.prometheus.labels import (
+    DEFAULT,
+    Clusters,
+    GpuFacts,
+    Subject,
+    gpu_facts,
+    holder,
+    model_of,
+    one_model,
+    part_of,
+    subject,
+)
 from collector.prometheus.names import RANK, Metric, Slot
 from collector.prometheus.pivot import Pivoted, Samples, pivot, rows
 
@@ -41,9 +52,17 @@ class Gathered:
 class Gathering:
     """Takes the answers about many metrics over one window. Exporters of a better rank are to be added first."""
 
-    def __init__(self, nodes: frozenset[str] = frozenset(), names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: frozenset[str] = frozenset(),
+        names: Mapping[str, str] | None = None,
+        clusters: Clusters = DEFAULT,
+    ) -> None:
         """`nodes` are the hosts with GPUs: of others nothing is taken. `names` has hosts by their instance label."""
         self.strangers: set[str] = set()
+        self.nameless: set[str] = set()  # addresses of services whose run no label names
+        self._clusters = clusters
+        self._models: dict[Subject, set[str]] = defaultdict(set)
         self._nodes = nodes
         self._names = names or {}
         self._numbers: dict[str, dict[Subject, int]] = defaultdict(dict)
@@ -58,7 +77,7 @@ class Gathering:
             subjects = [self._number(metric, slot, labels) for labels in answer.labels]
             if slot.column == "known" or all(number < 0 for number in subjects):
                 continue
-            parts = [self._part(labels.get(slot.parts, "")) if slot.parts else 0 for labels in answer.labels]
+            parts = [self._part(part_of(slot, labels)) if slot.parts else 0 for labels in answer.labels]
             whose = spread(subjects, answer.lengths)
             which = spread(parts, answer.lengths) if slot.parts else pa.repeat(ZERO, len(answer.times))
             found = Samples(whose, which, answer.times, answer.values)
@@ -77,7 +96,7 @@ class Gathering:
             pivoted = pivot(joined, None if step is None else dict.fromkeys(numbers.values(), step))
             if pivoted is not None:
                 pivoted.columns.update(self._finished(name, pivoted))
-                gathered.tables[name] = rows(TABLES[name], pivoted, _constants(numbers), since, until)
+                gathered.tables[name] = rows(TABLES[name], pivoted, self._constants(name), since, until)
                 gathered.implausible += pivoted.implausible
         return gathered
 
@@ -85,7 +104,9 @@ class Gathering:
         """Return the number of a series' subject in its table, or -1 where it is not read."""
         if metric.exporter == "node_exporter" and labels.get("instance") in self._names:
             labels = {"node": self._names[labels["instance"]], **labels}
-        found = subject(metric, slot, labels)
+        found = subject(metric, slot, labels, self._clusters)
+        if metric.exporter == "serving":
+            self._note_service(found, slot, labels)
         if found is None:
             return -1
         if metric.exporter == "node_exporter" and found.node not in self._nodes:
@@ -95,6 +116,17 @@ class Gathering:
             return -1
         numbers = self._numbers[slot.table]
         return numbers.setdefault(found, len(numbers))
+
+    def _note_service(self, found: Subject | None, slot: Slot, labels: Mapping[str, str]) -> None:
+        if found is None:
+            if not labels.get("run_id") and holder(labels) is None:
+                self.nameless.add(labels.get("instance", ""))
+        elif model := model_of(slot, labels):
+            self._models[found].add(model)
+
+    def _constants(self, table: str) -> dict[str, Array]:
+        """Return the columns that say of what a row is, by the subject's number."""
+        return constants(self._numbers[table], self._models)
 
     def _is_believed(self, metric: Metric, found: Subject, labels: Mapping[str, str]) -> bool:
         """Whether the GPU's best exporter says this; if so, what its labels say is kept."""
@@ -180,8 +212,10 @@ def _joined(found: list[Samples]) -> Samples:
     )
 
 
-def _constants(numbers: Mapping[Subject, int]) -> dict[str, Array]:
+def constants(numbers: Mapping[Subject, int], models: Mapping[Subject, Collection[str]]) -> dict[str, Array]:
     """Return the columns that say of what a row is, by the subject's number."""
-    columns = {"node", *(name for found in numbers for name, _ in found.keys)}
-    told = {name: pa.array([found.key(name) for found in numbers], pa.string()) for name in columns if name != "node"}
+    columns = {name for found in numbers for name, _ in found.keys}
+    told = {name: pa.array([found.key(name) for found in numbers], pa.string()) for name in columns}
+    if models:
+        told["model"] = pa.array([one_model(models.get(found, ())) for found in numbers], pa.string())
     return told | {"node": pa.array([found.node for found in numbers], pa.string())}

@@ -5,13 +5,14 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agent.wire.contract import Table
+from agent.wire.serving import ENGINES, TRITON, VLLM
 from agent.wire.sku import sku
 from agent.wire.tables import TABLES
-from collector.prometheus.names import OF_INSTANCES, Metric, Slot
+from collector.prometheus.names import EVERY, OF_INSTANCES, Metric, Slot
 
 Labels = Mapping[str, str]
 LONGEST_NAME = 200  # characters of what becomes a key
@@ -19,6 +20,7 @@ LONGEST_NAME = 200  # characters of what becomes a key
 # The first that is there names the host. `node` and its like are put on by service discovery, and so the scheduler's.
 NODE_LABELS = ("node", "kubernetes_node", "nodename", "Hostname", "hostname", "exported_node", "exported_hostname")
 
+_MODEL_LABELS = {engine.name: engine.model_label for engine in ENGINES}
 _SLICES = re.compile(r"(?:\d+c\.)?(\d+)g\.")
 _QUARTERED = ("A30", "RTX PRO 6000")  # MIG User Guide: four slices, where other chips have seven
 _WHOLE_DISK = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")  # as agent/disk.py: what lies on them shows it again
@@ -35,6 +37,7 @@ class Subject:
     table: str
     node: str
     keys: tuple[tuple[str, str], ...] = ()
+    address: str = ""  # of a service: two replicas of one run on one host are told apart by nothing else
 
     def key(self, column: str) -> str | None:
         """Return one of the columns; None where it has none of that name."""
@@ -70,11 +73,35 @@ class Holder:
     hpc_job: str | None
 
 
-def subject(metric: Metric, slot: Slot, labels: Labels) -> Subject | None:
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The names of the clusters that pods and Slurm jobs are of, as their schedulers' rows bear them."""
+
+    kubernetes: str = "default"
+    slurm: str = "default"
+
+
+DEFAULT = Clusters()
+
+
+def run_of(holder: Holder, clusters: Clusters) -> tuple[str, str, str | None]:
+    """Return a holder's run, which kind of witness says so, and the member. A pod comes before a job."""
+    if not holder.pod:
+        return f"slurm/{clusters.slurm}/{holder.hpc_job}", "cgroup", None
+    name = f"{holder.namespace or 'default'}.{holder.pod}"
+    member = "/".join(part for part in (holder.namespace or "default", holder.pod, holder.container) if part)
+    return f"kubernetes/{clusters.kubernetes}/{name}", "kubernetes", member
+
+
+def subject(metric: Metric, slot: Slot, labels: Labels, clusters: Clusters = DEFAULT) -> Subject | None:
     """Return what a series is of for this slot, or None where it is not read: it is of no GPU or disk that counts."""
     node = host(labels)
     if node is None or (slot.only and labels.get(slot.only[0]) != slot.only[1]):
         return None
+    if slot.unless and labels.get(slot.unless[0]) in slot.unless[1]:
+        return None
+    if metric.exporter == "serving":
+        return _service(metric, slot, node, labels, clusters)
     if metric.exporter == "gpuledger":
         return _ours(TABLES[slot.table], node, labels)
     name_keys = _KEYS.get(slot.table)
@@ -121,6 +148,40 @@ def holder(labels: Labels) -> Holder | None:
         namespace = pod = container = None
     job = _short(labels.get("hpc_job"))
     return Holder(namespace, pod, container, job) if pod or job else None
+
+
+def part_of(slot: Slot, labels: Labels) -> str:
+    """Return which part of its column a series is."""
+    if slot.parts != EVERY:
+        return labels.get(slot.parts, "") if slot.parts else ""
+    return "\0".join(f"{name}={labels[name]}" for name in sorted(labels) if name != "__name__")
+
+
+def model_of(slot: Slot, labels: Labels) -> str | None:
+    """Return the model that a series of a serving stack is of; None where it does not say."""
+    label = _MODEL_LABELS.get(slot.engine)
+    return _short(labels.get(label)) if label else None
+
+
+def one_model(models: Collection[str]) -> str | None:
+    """Return the one model of a service; which of several a GPU's time went to, nobody says."""
+    return next(iter(models)) if len(models) == 1 else None
+
+
+def _service(metric: Metric, slot: Slot, node: str, labels: Labels, clusters: Clusters) -> Subject | None:
+    """Return the replica that a series is of, by its label `run_id` or by its pod; None where neither names a run."""
+    if metric.name.startswith("vllm:") and (slot.engine == TRITON.name) != _is_backend(labels):
+        return None
+    named, held = labels.get("run_id", ""), holder(labels)
+    run_id = named if named.count("/") >= 2 else run_of(held, clusters)[0] if held else ""
+    if not run_id or len(run_id) > LONGEST_NAME:
+        return None
+    return Subject(slot.table, node, (("run_id", run_id), ("engine", slot.engine)), labels.get("instance", ""))
+
+
+def _is_backend(labels: Labels) -> bool:
+    """Whether a metric of vLLM is told by Triton's backend of that name, whose label of the model is Triton's."""
+    return VLLM.model_label not in labels and TRITON.model_label in labels
 
 
 def _short(said: str | None) -> str | None:

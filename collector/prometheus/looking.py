@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
 LOOK_MILLISECONDS = 600_000
 MILLISECOND = 1000  # microseconds
-ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+"}'
+ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+|vllm:.+|nv_.+|tgi_.+"}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,25 +4,29 @@ The names are declared elsewhere, once: our own by the contract, those of dcgm-e
 agent/wire/dcgm.py. Here stand what only others export, and what a column makes of a sample.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
 from agent.wire.contract import Column, Table, metric_name
 from agent.wire.dcgm import COUNT, MEGAHERTZ, NANOSECONDS, WATTS, Field, Unit, fields
+from agent.wire.serving import ENGINES, Series
 from agent.wire.tables import GPU_SAMPLES, TABLES
 
-Exporter = Literal["gpuledger", "dcgm-exporter", "dcgm-exporter 4.9", "nvidia_gpu_exporter", "node_exporter"]
+Exporter = Literal["gpuledger", "dcgm-exporter", "dcgm-exporter 4.9", "nvidia_gpu_exporter", "node_exporter", "serving"]
 
 # value: as it is. growth: a counter, how far it moved. rate: a gauge a second, what it comes to over the interval.
 # share: a counter of seconds, as a share of the interval. news: the number of the newest event, which changed or not.
-Reading = Literal["value", "growth", "rate", "share", "news"]
+# mean: as it is, and of parts their mean.
+Reading = Literal["value", "growth", "rate", "share", "news", "mean"]
+EVERY = "*"  # as `parts` of a slot: series that differ in any label
 
 # Who is believed where several watch one GPU, the least first: rows of two would interleave, each with half of the
 # columns. One dcgm-exporter may serve the names of both kinds.
 RANK: dict[Exporter, int] = {
-    "gpuledger": 0, "dcgm-exporter": 1, "dcgm-exporter 4.9": 1, "nvidia_gpu_exporter": 2, "node_exporter": 3
+    "gpuledger": 0, "dcgm-exporter": 1, "dcgm-exporter 4.9": 1, "nvidia_gpu_exporter": 2, "node_exporter": 3,
+    "serving": 3,
 }  # fmt: skip
 
 
@@ -31,8 +35,9 @@ class Slot:
     """Where the samples of a metric go. `column` is one of `table`, or a step to one (collector/prometheus/derived.py).
 
     A sample is raw * by / times in the column's unit. Series that differ in the label `parts`, and slots that differ
-    in `part`, are parts of one column: amounts are added up, shares are averaged. Of the series only those count
-    that have `only` (label, value).
+    in `part`, are parts of one column: amounts are added up, shares are averaged; of several `choice`s the first that
+    is there counts. Of the series only those count that have `only` (label, value), and none of `unless` (label,
+    values). `engine` is the serving stack whose word it is.
     """
 
     table: str
@@ -43,6 +48,9 @@ class Slot:
     parts: str = ""
     part: str = ""
     only: tuple[str, str] | None = None
+    unless: tuple[str, tuple[str, ...]] | None = None
+    choice: int = 0
+    engine: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -63,7 +71,7 @@ class Metric:
 def catalogue() -> dict[str, Metric]:
     """Return every metric that is read, by name."""
     found: dict[str, Metric] = {}
-    for metric in (*_own(), *_dcgm(), *_nvidia_smi(), *_node()):
+    for metric in (*_own(), *_dcgm(), *_nvidia_smi(), *_node(), *_serving()):
         if metric.name in found:
             raise AssertionError(f"BUG: {metric.name} is declared twice")
         found[metric.name] = metric
@@ -195,6 +203,24 @@ def _node() -> Iterator[Metric]:
         yield one(f"infiniband_port_{name}_bytes_total", Slot("network_samples", f"{way}_bytes", "growth"))
     for name in ("symbol_error", "port_receive_errors", "port_discards_transmitted"):
         yield one(f"infiniband_{name}_total", Slot("network_samples", "errors", "growth", part=name))
+
+
+def _serving() -> Iterator[Metric]:
+    """Yield what is read of vLLM, Triton and TGI. A name may be of two of them: Triton's vLLM backend keeps vLLM's."""
+    slots: dict[str, list[Slot]] = {}
+    for engine in ENGINES:
+        kinds: tuple[tuple[Reading, Mapping[str, tuple[Series, ...]]], ...] = (
+            ("growth", engine.counters),
+            ("value", engine.gauges),
+            ("mean", engine.ratios),
+        )
+        for reading, columns in kinds:
+            for column, names in columns.items():
+                for choice, series in enumerate(names):
+                    slot = Slot("service_samples", column, reading, parts=EVERY, only=series.only, unless=series.unless)
+                    slots.setdefault(series.name, []).append(replace(slot, choice=choice, engine=engine.name))
+    for name, found in slots.items():
+        yield Metric(name, "serving", tuple(found))
 
 
 def column_of(slot: Slot) -> Column | None:

@@ -93,6 +93,13 @@ def rows(table: Table, pivoted: Pivoted, constants: Mapping[str, Array], since: 
 
     `constants` has columns by subject, to be taken by its number.
     """
+    return rows_and_subjects(table, pivoted, constants, since, until)[0]
+
+
+def rows_and_subjects(
+    table: Table, pivoted: Pivoted, constants: Mapping[str, Array], since: int, until: int
+) -> tuple[pa.Table, Array]:
+    """Return the same, and of each row the number of its subject."""
     grid = pivoted.grid
     ours = pc.and_(pc.greater(grid.times, since), pc.less_equal(grid.times, until))
     ours = pc.and_(ours, pc.is_valid(grid.befores))
@@ -103,7 +110,8 @@ def rows(table: Table, pivoted: Pivoted, constants: Mapping[str, Array], since: 
     arrays = [told[field.name] if field.name in told else pa.nulls(len(grid.keys), field.type) for field in schema]
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     found = pa.table([_whole(array) for array in arrays], schema=nullable).filter(ours)
-    return found.cast(schema)  # what is required is there: rows without a scrape before are gone
+    # What is required is there: rows without a scrape before are gone.
+    return found.cast(schema), grid.subjects.filter(ours)
 
 
 def believed(column: Column, values: Array) -> tuple[Array, int]:
@@ -184,7 +192,9 @@ def shifted(array: Array) -> Array:
 def _together(grid: Grid, slots: Sequence[tuple[Slot, Samples]]) -> Array:
     """Return one column of the grid from all slots that fill it: parts are put together, else the first that speaks."""
     if any(slot.part or slot.parts for slot, _ in slots):
-        return _of_parts(grid, slots)
+        choices = sorted({slot.choice for slot, _ in slots})
+        told = [_of_parts(grid, [each for each in slots if each[0].choice == choice]) for choice in choices]
+        return told[0] if len(told) == 1 else pc.coalesce(*told)
     columns = []
     for slot, found in slots:
         values = _on(grid.keys, *_once(_keys(found, grid.base), _scaled(slot, found.values)))
@@ -218,7 +228,7 @@ def _of_parts(grid: Grid, slots: Sequence[tuple[Slot, Samples]]) -> Array:
     summed = by_key.aggregate([("read", "sum"), ("read", "count"), ([], "count_all")])
     known = pc.equal(summed["read_count"], summed["count_all"])
     total = _whole(summed["read_sum"])
-    if reading == "share":
+    if reading in ("share", "mean"):
         total = pc.divide(total, pc.cast(_whole(summed["count_all"]), pa.float64()))
     kept = pc.if_else(_whole(known), total, pa.scalar(None, pa.float64()))
     return kept.take(pc.index_in(grid.keys, value_set=_whole(summed["key"])))
@@ -252,7 +262,7 @@ def _on(wanted: Array, keys: Array, values: Array) -> Array:
 
 def _read(slot: Slot, now: Array, before: Array, follows: Array, seconds: Array) -> Array:
     """Return what a column makes of values and those of the scrape before, which count where `follows`."""
-    if slot.reading == "value":
+    if slot.reading in ("value", "mean"):
         return now
     if slot.reading == "rate":
         return pc.multiply(now, seconds)

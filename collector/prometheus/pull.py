@@ -24,6 +24,7 @@ from collector.prometheus.answer import Answer
 from collector.prometheus.client import Client
 from collector.prometheus.gathering import Gathered, Gathering, Known, inventory
 from collector.prometheus.holders import Holders
+from collector.prometheus.labels import DEFAULT, Clusters
 from collector.prometheus.looking import Found, host_names, look, primaries
 from collector.prometheus.names import catalogue
 from collector.prometheus.pivot import MILLISECOND
@@ -100,19 +101,20 @@ def pull(
     found: Found | None = None,
     step_seconds: float | None = None,
     tables: Sequence[str] = ("gpu_samples",),
+    clusters: Clusters = DEFAULT,
 ) -> Pulled:
     """Bring what the server has between two times (microseconds UTC) into the store; without one nothing is written.
 
     Memory is bounded: some answers and one window of rows at a time. With `step_seconds` one row stands for so much
     time instead of one scrape: the mean of its gauges, its counters' growth. `tables` are those that are wanted;
-    `found` is what `look` returned, where it was asked before.
+    `found` is what `look` returned, where it was asked before; `clusters` are what pods and jobs that serve are of.
 
     Raises:
         ServerError: the server failed for longer than the client is patient; days that are done stay.
         StoreError: the store refused a day; days that are done stay.
     """
     found = found or look(client, since, until)
-    puller = _Puller(client, store, found, step_seconds, tables)
+    puller = _Puller(client, store, found, step_seconds, tables, clusters)
     spans = days(since, until, covered(store, puller.source) if store is not None else ())
     done: list[Day] = []
     progress = progress or _quietly
@@ -135,7 +137,13 @@ class _Puller:
     """Brings one span after another."""
 
     def __init__(
-        self, client: Client, store: "Store | None", found: Found, step_seconds: float | None, tables: Sequence[str]
+        self,
+        client: Client,
+        store: "Store | None",
+        found: Found,
+        step_seconds: float | None,
+        tables: Sequence[str],
+        clusters: Clusters,
     ) -> None:
         self.source = source_of(client.server.url)
         self.columns: dict[str, set[str]] = {}
@@ -149,7 +157,9 @@ class _Puller:
         self._steps = table_steps(self._questions)
         self._primary = {metric.name for metric in primaries(known)}
         self._names: dict[str, str] = {}
+        self._clusters = clusters
         self._strangers: set[str] = set()
+        self._nameless: set[str] = set()
         self._clients = [client, *(client.another() for _ in range(QUESTIONS - 1))]
         self._asking = ThreadPoolExecutor(QUESTIONS, thread_name_prefix="prometheus")
 
@@ -164,6 +174,11 @@ class _Puller:
             told.append(
                 f"{len(self._strangers)} hosts of node_exporter have no GPU, or another name than the GPUs' exporter "
                 f"gives them (such as {theirs} beside {ours}): left out"
+            )
+        if self._nameless:
+            told.append(
+                f"{len(self._nameless)} servers of vLLM, Triton or TGI name neither a pod nor a run_id "
+                f"(such as {min(self._nameless)}): left out"
             )
         return tuple(told)
 
@@ -221,7 +236,7 @@ class _Puller:
         length = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, int(WINDOW_ROWS / rows_a_second * 1e6)))
         self._names |= host_names(self._clients[0], span.since // MILLISECOND, span.until // MILLISECOND, self._steps)
         asked = ((part, question) for part in windows(span, length) for question in self._questions)
-        gathering = Gathering(self._found.nodes, self._names)
+        gathering = Gathering(self._found.nodes, self._names, self._clusters)
         left = len(self._questions)
         for (since, until), question, answer in self._answers(asked):
             gathering.add(question.metric, answer)
@@ -231,7 +246,9 @@ class _Puller:
             if not left:
                 yield gathering.rows(since // MILLISECOND, until // MILLISECOND, self._steps)
                 self._strangers |= gathering.strangers
-                gathering, left = Gathering(self._found.nodes, self._names), len(self._questions)
+                self._nameless |= gathering.nameless
+                gathering = Gathering(self._found.nodes, self._names, self._clusters)
+                left = len(self._questions)
 
     def _answers(self, asked: Iterator[tuple[Window, Question]]) -> Iterator[tuple[Window, Question, Answer]]:
         """Yield the answers in the order of the questions, with so many on their way at a time as there are clients."""

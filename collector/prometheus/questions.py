@@ -45,7 +45,7 @@ def questions(metrics: Sequence[Metric], tables: Sequence[str], usual: int, step
     asked: list[Question] = []
     ours = {slot.table for metric in metrics if metric.exporter == "gpuledger" for slot in metric.slots}
     for metric in metrics:
-        taken = ours if metric.exporter == "node_exporter" else frozenset[str]()
+        taken = ours if metric.exporter in ("node_exporter", "serving") else frozenset[str]()
         slots = tuple(slot for slot in metric.slots if slot.table in tables and slot.table not in taken)
         if slots:
             asked += _of_metric(replace(metric, slots=slots), usual, step)

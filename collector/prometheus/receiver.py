@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 
 from collector.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.errors import BatchError
+from collector.prometheus.labels import Clusters
 from collector.prometheus.pending import Pending, Written, temporary
 from collector.prometheus.pivot import MILLISECOND
 from collector.prometheus.request import Sent, sent
 from collector.prometheus.scrapes import Scrapes, batch_of
 from collector.prometheus.targets import Bucket, Meaning, Settling, Target, Targets, meaning
-from collector.prometheus.telling import Clusters, Told
+from collector.prometheus.telling import Told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +84,7 @@ class Receiver:
         self._meanings: OrderedDict[bytes, Meaning | None] = OrderedDict()
         self._targets = Targets(limits.series, {})
         self._open: dict[str, Target] = {}  # with scrapes that wait
+        self._clusters = clusters
         self._told = Told(clusters)
         self._held = 0
         self._held_bytes = 0
@@ -249,7 +251,7 @@ class Receiver:
     def _meaning(self, series: Sent) -> Meaning | None:
         if series.key in self._meanings:
             return self._meanings[series.key]
-        found = self._meanings[series.key] = meaning(series.labels.texts())
+        found = self._meanings[series.key] = meaning(series.labels.texts(), self._clusters)
         if len(self._meanings) > 2 * self._limits.series:
             self._meanings.popitem(last=False)
         return found

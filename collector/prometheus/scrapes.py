@@ -12,9 +12,10 @@ from collector.decoding.batch import Batch
 from collector.decoding.plausible import Array
 from collector.packing import packed
 from collector.prometheus.derived import finish
+from collector.prometheus.gathering import constants
 from collector.prometheus.labels import Subject
 from collector.prometheus.names import Slot
-from collector.prometheus.pivot import Samples, pivot, rows
+from collector.prometheus.pivot import Samples, pivot, rows_and_subjects
 from collector.prometheus.targets import Bucket, Component, Target
 
 FOREVER = 2**53  # milliseconds
@@ -49,6 +50,7 @@ class Scrapes:
         self._numbers: dict[str, dict[Subject, int]] = defaultdict(dict)
         self._whose: dict[str, list[Target]] = defaultdict(list)  # by table, the target of each number
         self._parts: dict[str, int] = {}
+        self._models: dict[Subject, set[str]] = defaultdict(set)
         self.implausible = 0
 
     def add(self, target: Target, buckets: Sequence[Bucket]) -> None:
@@ -75,8 +77,9 @@ class Scrapes:
                 continue
             self.implausible += pivoted.implausible
             pivoted.columns.update(finish(name, pivoted.columns, len(pivoted.grid.keys)))
-            told = rows(TABLES[name], pivoted, self._constants(name), -1, FOREVER)
-            for place, which in self._places(name, told).items():
+            columns = constants(self._numbers[name], self._models)
+            told, subjects = rows_and_subjects(TABLES[name], pivoted, columns, -1, FOREVER)
+            for place, which in self._places(name, told, subjects).items():
                 found[place][name] = told.take(pa.array(which, pa.int64()))
         return found
 
@@ -86,6 +89,8 @@ class Scrapes:
             if slot.column != "known":
                 number = self._number(target, component.subject)
                 part = self._parts.setdefault(component.part, len(self._parts))
+                if component.model:
+                    self._models[component.subject].add(component.model)
                 self._slots[slot.table][slot].add(number, part, time, value)
 
     def _resume(self, target: Target, bucket: Bucket) -> None:
@@ -103,23 +108,14 @@ class Scrapes:
             self._whose[subject.table].append(target)
         return number
 
-    def _constants(self, table: str) -> dict[str, Array]:
-        numbers = self._numbers[table]
-        columns = {name for found in numbers for name, _ in found.keys}
-        told = {name: pa.array([found.key(name) for found in numbers], pa.string()) for name in columns}
-        return told | {"node": pa.array([found.node for found in numbers], pa.string())}
-
-    def _places(self, table: str, told: pa.Table) -> dict[Place, list[int]]:
+    def _places(self, table: str, told: pa.Table, subjects: Array) -> dict[Place, list[int]]:
         """Return which rows are of which target and time."""
-        names = ["node", *sorted({name for found in self._numbers[table] for name, _ in found.keys})]
-        by_key = {
-            (found.node, *(found.key(name) for name in names[1:])): self._whose[table][number].stream
-            for found, number in self._numbers[table].items()
-        }
+        whose = self._whose[table]
         places: dict[Place, list[int]] = defaultdict(list)
-        columns = [told[name].to_pylist() for name in names]
-        for row, (*key, ended_at) in enumerate(zip(*columns, told["ended_at"].to_pylist(), strict=True)):
-            places[by_key[tuple(key)], ended_at // 1000].append(row)
+        numbers: list[int] = subjects.to_pylist()
+        ends: list[int] = told["ended_at"].to_pylist()  # type: ignore[assignment]
+        for row, (number, ended_at) in enumerate(zip(numbers, ends, strict=True)):
+            places[whose[number].stream, ended_at // 1000].append(row)
         return places
 
 

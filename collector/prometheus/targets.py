@@ -9,7 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from collector.prometheus.labels import GpuFacts, Holder, Labels, Subject, gpu_facts, holder, subject
+from collector.prometheus.labels import (
+    Clusters,
+    GpuFacts,
+    Holder,
+    Labels,
+    Subject,
+    gpu_facts,
+    holder,
+    model_of,
+    part_of,
+    subject,
+)
 from collector.prometheus.names import RANK, Slot, catalogue
 from collector.prometheus.pivot import plausible_step
 
@@ -31,12 +42,13 @@ class Component:
     A plain class, since its hash is asked for with every sample and is worth keeping.
     """
 
-    __slots__ = ("_hash", "part", "slot", "subject")
+    __slots__ = ("_hash", "model", "part", "slot", "subject")
 
-    def __init__(self, slot: Slot, subject: Subject, part: str) -> None:
+    def __init__(self, slot: Slot, subject: Subject, part: str, model: str | None = None) -> None:
         self.slot = slot
         self.subject = subject
         self.part = part
+        self.model = model  # of a service; the part has it too
         self._hash = hash((slot, subject, part))
 
     def __hash__(self) -> int:
@@ -60,16 +72,16 @@ class Meaning:
     holder: Holder | None
 
 
-def meaning(labels: Labels) -> Meaning | None:
+def meaning(labels: Labels, clusters: Clusters) -> Meaning | None:
     """Return what a series means, or None where the contract has no word for it."""
     metric = catalogue().get(labels.get("__name__", ""))
     if metric is None:
         return None
     found = []
     for slot in metric.slots:
-        whose = subject(metric, slot, labels)
+        whose = subject(metric, slot, labels, clusters)
         if whose is not None:
-            found.append(Component(slot, whose, labels.get(slot.parts, "") if slot.parts else ""))
+            found.append(Component(slot, whose, part_of(slot, labels), model_of(slot, labels)))
     if not found:
         return None
     of_gpu = found[0].slot.table == "gpu_samples"

@@ -14,21 +14,13 @@ import pyarrow as pa
 from agent.wire.tables import TABLES
 from collector.decoding.arrow_messages import arrow_schema
 from collector.prometheus.derived import MOST_BYTES
-from collector.prometheus.labels import Holder, Subject
+from collector.prometheus.labels import Clusters, Holder, Subject, run_of
 from collector.prometheus.pivot import MILLISECOND
 from collector.prometheus.targets import Bucket, Target
 
 AGAIN = 300_000  # milliseconds between two words on who holds a GPU
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Clusters:
-    """The names of the clusters that pods and Slurm jobs are of, as their schedulers' rows bear them."""
-
-    kubernetes: str = "default"
-    slurm: str = "default"
 
 
 @dataclass(slots=True)
@@ -42,15 +34,6 @@ class _Spell:
 class _OfGpu:
     facts: tuple[object, ...] = ()
     spells: dict[Holder, _Spell] = field(default_factory=dict)
-
-
-def run_of(holder: Holder, clusters: Clusters) -> tuple[str, str, str | None]:
-    """Return a holder's run, which kind of witness says so, and the member. A pod comes before a job."""
-    if not holder.pod:
-        return f"slurm/{clusters.slurm}/{holder.hpc_job}", "cgroup", None
-    name = f"{holder.namespace or 'default'}.{holder.pod}"
-    member = "/".join(part for part in (holder.namespace or "default", holder.pod, holder.container) if part)
-    return f"kubernetes/{clusters.kubernetes}/{name}", "kubernetes", member
 
 
 class Told:

@@ -15,12 +15,12 @@ from collector.body import Arriving
 from collector.errors import BatchError
 from collector.limits import spread
 from collector.problem import PROBLEM_TYPE, problem
+from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1, V2
 from collector.prometheus.pending import Written
 from collector.prometheus.receiver import Counts, Limits, Receiver
 from collector.prometheus.request import unpacked
 from collector.prometheus.resuming import last_scrapes
-from collector.prometheus.telling import Clusters
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -23,7 +23,13 @@ EXPIRED: dict[str, tuple[str, ...]] = {
         "recorded_at BIGINT",
     ),
     "gpus_seen": ("gpu_uuid VARCHAR", "node VARCHAR", "parent_uuid VARCHAR", "first_at BIGINT", "last_at BIGINT"),
-    "services_seen": ("run_id VARCHAR", "first_at BIGINT", "last_at BIGINT"),
+    "services_seen": (
+        "run_id VARCHAR",
+        "first_at BIGINT",
+        "last_at BIGINT",
+        "model_first VARCHAR",
+        "model_last VARCHAR",
+    ),
 }
 # Up to which batch of each collector it is known what hours its rows touch, and the newest hour that is rolled up; the
 # hours that wait to be; what each job did last, and when it is due.

@@ -35,8 +35,10 @@ _MEMORIES = {
     ),
     "service_samples": (
         "services_seen",
-        "SELECT run_id, min(started_at), max(ended_at) FROM service_samples WHERE started_at < {cut} GROUP BY run_id",
-        "SELECT run_id, min(first_at) AS first_at, max(last_at) AS last_at",
+        "SELECT run_id, min(started_at), max(ended_at), min(model), max(model) "
+        "FROM service_samples WHERE started_at < {cut} GROUP BY run_id",
+        "SELECT run_id, min(first_at) AS first_at, max(last_at) AS last_at, min(model_first) AS model_first, "
+        "max(model_last) AS model_last",
     ),
 }
 

@@ -59,6 +59,6 @@ def test_no_recommendation_saves_more_than_is_at_stake(small: Site) -> None:
     """A week's saving of a week's loss; with luck a twentieth more, as what never begins spares its starting."""
     at_stake = {finding["id"]: finding["milliseconds"] for finding in small.items("/v1/findings")}
     for one in small.items("/v1/recommendations"):
-        lost = sum(at_stake[each] for each in one["finding_ids"])
+        lost = sum(at_stake[each] for each in one["finding_ids"]) * 168 // 2  # two hours of the week are known
         assert one["saves_milliseconds"]["p50"] <= lost
         assert one["saves_milliseconds"]["p95"] * 20 <= lost * 21

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from analyzer.api.costs import Bearer
-from analyzer.api.selection import Dimension
+from analyzer.dimensions import PEOPLE, Dimension
 from analyzer.report.words import MS_PER_HOUR
 from analyzer.states import BOOKINGS, CLASSES
 from tests.api.sites import Site
@@ -20,6 +20,11 @@ def units(text: str) -> int:
     return int(text.replace("$", "").replace(",", "").replace(".", ""))
 
 
+def whose(by: str) -> str | None:
+    """Return the key that may ask by this: names of people are not for everybody."""
+    return "admin" if by in PEOPLE else None
+
+
 def sums(items: list[Any], name: str) -> int:
     """Return the sum of an amount; what is unknown is not counted."""
     return sum(item[name] or 0 for item in items)
@@ -28,7 +33,7 @@ def sums(items: list[Any], name: str) -> int:
 @pytest.mark.parametrize("by", get_args(Dimension))
 def test_every_way_of_grouping_sums_to_the_whole(small: Site, by: str) -> None:
     """Two questions about the same time must not get two answers; what is shown adds up too."""
-    page = small.json(f"/v1/ledger?by={by}&limit=1000")
+    page = small.json(f"/v1/ledger?by={by}&limit=1000", whose(by))
     for name in AMOUNTS:
         assert sums(page["items"], name) == page["total"][name]
     for name in ("gpu_hours", "cost"):
@@ -48,7 +53,7 @@ def test_pages_are_the_listing_in_pieces(small: Site, by: tuple[str, ...]) -> No
 @pytest.mark.parametrize("by", get_args(Bearer))
 def test_costs_are_told_by_class_and_sum(small: Site, by: str) -> None:
     """The five classes are the bearer's cost, the bearers' costs the site's: exactly, and as shown."""
-    page = small.json(f"/v1/costs?by={by}&limit=1000")
+    page = small.json(f"/v1/costs?by={by}&limit=1000", whose(by))
     for item in page["items"]:
         assert list(item["classes"]) == list(CLASSES)
         parts = list(item["classes"].values())
@@ -60,7 +65,16 @@ def test_costs_are_told_by_class_and_sum(small: Site, by: str) -> None:
     assert sums(page["items"], "cost_micros") == page["total"]["cost_micros"] == WHOLE * 2_600_000 // MS_PER_HOUR
     costs = [item["cost_micros"] for item in page["items"]]
     assert costs == sorted(costs, reverse=True)
-    assert small.items(f"/v1/costs?by={by}&limit=2") == page["items"]
+    assert small.items(f"/v1/costs?by={by}&limit=2", whose(by)) == page["items"]
+
+
+@pytest.mark.parametrize("path", ["/v1/costs?by=user", "/v1/ledger?by=user&by=state", "/v1/read?what=week&by=user"])
+def test_people_are_named_to_owners_and_admins_alone(small: Site, path: str) -> None:
+    """A board in a corridor shows money by team; whose name stands beside it is for who answers for them."""
+    answer = small.get(path, "workers" if "read?" not in path else None)
+    assert answer.status_code == 403
+    assert small.get(path).status_code == 403
+    assert small.get(path, "admin").status_code == 200
 
 
 def test_a_part_is_a_part(small: Site) -> None:

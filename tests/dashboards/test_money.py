@@ -62,7 +62,7 @@ def test_teams_cost_what_the_report_and_the_api_say(client: httpx.Client) -> Non
     assert costs["total"]["display"]["cost"] == "$67,738"
 
 
-@pytest.mark.parametrize("by", ["team", "project", "stage", "queue", "node_group", "sku"])
+@pytest.mark.parametrize("by", ["team", "project", "model", "stage", "queue", "node_group", "sku"])
 def test_every_grouping_adds_up_as_printed(client: httpx.Client, by: str) -> None:
     """Hours, money, and what was avoidable of it: the lines are the total."""
     rows = cells(client.get(f"/money?week=2026-W46&by={by}").text, "costs")[1:]

@@ -86,6 +86,19 @@ def test_a_team_s_key_sees_its_own_requests(own: Site, browser: httpx.Client) ->
     assert browser.get(f"/requests/{one['id']}").status_code == 404
 
 
+def test_a_team_s_key_is_told_nothing_of_what_the_fleet_has_free(own: Site, browser: httpx.Client) -> None:
+    """As by the API: who holds fewer GPUs could be read off it."""
+    address = f"/requests/{asked(own, why='seen by its own team')['id']}"
+    log_in(browser, own.keys["nlp"], address)
+    page = browser.get(address).text
+    assert "The other offer" in page
+    assert "free on the lowest day" not in page
+    assert "stand free in the fleet: keys of all teams see it" in page
+    with httpx.Client(base_url=own.client.base_url, headers=HTML, timeout=30) as other:
+        log_in(other, own.keys["read"], address)
+        assert "free on the lowest day" in other.get(address).text
+
+
 def test_nobody_has_asked_is_an_answer(client: httpx.Client) -> None:
     """A new site's page says how one asks."""
     assert "Nobody has asked for more GPUs" in client.get("/requests").text

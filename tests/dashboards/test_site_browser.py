@@ -7,10 +7,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboards.demo import DemoConfig, demo
+from tests.api.sites import Site
+from tests.api.test_capacity import asked, own
 from tests.dashboards.keys import Guarded, guarded
 from tests.dashboards.test_browser import Visit, browser, pytestmark
 
-__all__ = ["browser", "pytestmark"]  # one browser for this file, where there is one
+__all__ = ["browser", "own", "pytestmark"]  # one browser for this file, where there is one; a site with requests
 
 PAGES = (
     "/money", "/money?by=stage", "/placement", "/placement?view=traffic", "/placement?view=changes", "/requests",
@@ -160,6 +162,23 @@ def test_a_person_logs_in_looks_and_leaves(browser: Browser, site: Guarded, widt
     refused = [one for one in visit.complaints if not re.search("status of 401", one)]  # of the mistyped key
     assert (refused, visit.elsewhere) == ([], [])
     page.context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (768, "light"), (390, "dark")])
+def test_a_request_fits_and_is_waived_by_hand(browser: Browser, own: Site, width: int, scheme: str) -> None:
+    """Every gate on a phone too, and the form of an approver at the end."""
+    one = asked(own, why=f"looked at {width} wide")
+    visit = Visit(browser, f"{str(own.client.base_url).rstrip('/')}/requests", width, scheme)
+    entered(visit.page, own.keys["approver"])
+    visit.page.click(f'text="{one["id"]}"')
+    expect(visit.page.locator("h1")).to_contain_text(one["id"])
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert visit.page.evaluate(FAULTS) == []
+    visit.page.get_by_label("Reason").fill("the release is in March")
+    visit.page.get_by_role("button", name="Waive it").click()
+    expect(visit.page.locator("main")).to_contain_text("useful: the release is in March")
+    assert (visit.complaints, visit.elsewhere) == ([], [])
+    visit.page.context.close()
 
 
 def test_a_team_s_key_finds_its_pages_and_is_told_of_the_others(browser: Browser, site: Guarded) -> None:

@@ -59,11 +59,11 @@ class Books:
             with self.session() as session:
                 session.load("ledger_hours", columns, [(hour, "closed", "test", "test")])
 
-    def run(self, run_id: str, team: str | None = "team-a", name: str | None = "train") -> None:
-        """Say whose a run is."""
-        columns = ("run_id", "name", "team", "gpus", "nodes", "attempts")
+    def run(self, run_id: str, team: str | None = "team-a", name: str | None = "train", **more: str | None) -> None:
+        """Say whose a run is, and what else is known of it."""
+        row = {"run_id": run_id, "name": name, "team": team, "gpus": 1, "nodes": 1, "attempts": 1, **more}
         with self.session() as session:
-            session.load("runs", columns, [(run_id, name, team, 1, 1, 1)])
+            session.load("runs", list(row), [list(row.values())])
 
     def adjust(self, hour: int, recorded_at: int, state: str, cause: str, ms: int, cost: int | None) -> None:
         """Write an adjustment of an hour that had closed."""

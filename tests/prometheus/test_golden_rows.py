@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
+from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1
 from collector.prometheus.receiver import Limits, Receiver
-from collector.prometheus.telling import Clusters
 from collector.store.database import Store
 from collector.writer import Writer
 from tests.conftest import GOLDEN

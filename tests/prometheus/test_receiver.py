@@ -14,10 +14,10 @@ from collector.config import CollectorConfig
 from collector.decoding.plausible import Clock, faults
 from collector.errors import BatchError, ServerError, StoreError
 from collector.prometheus.answer import lines, matrix
+from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1
 from collector.prometheus.pending import Written
 from collector.prometheus.receiver import Limits, Receiver
-from collector.prometheus.telling import Clusters
 from collector.store.database import Store
 from collector.writer import Writer
 from tests.prometheus.hostile import answers, requests

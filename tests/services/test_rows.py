@@ -21,6 +21,7 @@ def test_amounts_are_those_of_the_interval() -> None:
     assert said == {
         "run_id": "slurm/alpha/7",
         "engine": "vllm",
+        "model": None,
         "slo_seconds": 0.5,
         "running": 2,
         "requests": 3,
@@ -32,7 +33,13 @@ def test_amounts_are_those_of_the_interval() -> None:
 
 def test_the_first_page_tells_no_amounts() -> None:
     """What a server answered before we looked was answered before we looked."""
-    assert row("r", None, page(100), None) == {"run_id": "r", "engine": "vllm", "slo_seconds": None, "running": 2}
+    assert row("r", None, page(100), None) == {
+        "run_id": "r",
+        "engine": "vllm",
+        "model": None,
+        "slo_seconds": None,
+        "running": 2,
+    }
 
 
 def test_a_restart_is_no_work() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from analyzer.period import Calendar
 from analyzer.report.paper import Paper
+from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import UnitReport, unit_report
-from analyzer.unit_cost.text import digits, short, units_text
+from analyzer.unit_cost.text import units_text
 from analyzer.unit_cost.unit import REQUESTS
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 
@@ -62,7 +63,8 @@ def test_dearer_requests_are_told_with_what_moved() -> None:
     assert moved["tokens a request"] == pytest.approx(1.0)
     text = units_text(report, Paper(80))
     assert "since Tue 9 Dec 14:00" in text
-    assert "requests an hour fell to 0.50x" in text
+    assert "Requests an hour fell to 0.50x; GPUs, price and tokens a request did not change." in " ".join(text.split())
+    assert text.count("a week more") == 1, "requests and tokens became dearer at once: one loss, told once"
     assert line.ratio is not None
     assert line.ratio > 1.4
 

@@ -42,6 +42,8 @@ def _head(decided: Decided, paper: Paper) -> list[str]:
     lines = [f"request   {asked}".ljust(62 + paper.extra) + f" {team}", *paper.wrap(priced(decided), " " * REMEDY)]
     lines += paper.wrap(f"for {plain_sentence(request.why)}", " " * REMEDY) if decided.pilot else []
     lines += paper.wrap(profile_words(decided.evidence), "profile   ", " " * REMEDY)
+    if decided.evidence is not None and decided.evidence.judged:
+        lines += paper.wrap(decided.evidence.judged, "judged by ", " " * REMEDY)
     return [*lines, f"policy    {paper.cut(decided.policy, 60)}"]
 
 

@@ -1,8 +1,8 @@
-"""The table of teams, rounded from the top down; text and page print these same lines."""
+"""The table of teams, models or the like, rounded from the top down; text and page print these same lines."""
 
 from dataclasses import dataclass
 
-from analyzer.report.by_team import TeamRow
+from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like, rounded
@@ -20,7 +20,7 @@ from analyzer.report.words import (
 
 
 @dataclass(frozen=True, slots=True)
-class TeamLine:
+class GroupLine:
     """One printed line. `money` is None where the column is left out; `avoidable` is then GPU-hours."""
 
     name: str
@@ -31,9 +31,14 @@ class TeamLine:
     level: str = "row"
 
 
-def team_lines(report: WeekReport) -> tuple[TeamLine, ...]:
-    """Return a line a team and the total; the columns add up, and to the figures of the table above."""
-    rows, whole = report.teams, report.breakdown
+def team_lines(report: WeekReport) -> tuple[GroupLine, ...]:
+    """Return a line a team and the total."""
+    return group_lines(report, report.by_team)
+
+
+def group_lines(report: WeekReport, groups: Groups) -> tuple[GroupLine, ...]:
+    """Return a line a group and the total; the columns add up, and to the figures of the report's main table."""
+    rows, whole = groups.rows, report.breakdown
     hours = _column([row.breakdown.milliseconds for row in rows], MS_PER_HOUR, hours_decimals(whole.milliseconds))
     parts = [row.breakdown.of("avoidable") for row in rows]
     if whole.cost_micros is None:
@@ -44,8 +49,8 @@ def team_lines(report: WeekReport) -> tuple[TeamLine, ...]:
         costs = [*_column([row.breakdown.cost_micros or 0 for row in rows], MICROS, decimals)]
         lost = _avoidable_money([part.cost_micros or 0 for part in parts], report, decimals)
     found = [
-        TeamLine(
-            name_of(row),
+        GroupLine(
+            groups.words(row),
             hours[place],
             _paid(costs[place], row.breakdown),
             _useful(row, report),
@@ -55,7 +60,7 @@ def team_lines(report: WeekReport) -> tuple[TeamLine, ...]:
     ]
     return (
         *found,
-        TeamLine(
+        GroupLine(
             "total", hours[-1], _paid(costs[-1], whole), "", _lost(lost[-1], whole.of("avoidable"), report), "total"
         ),
     )
@@ -73,21 +78,14 @@ def _lost(told: str, avoidable: Breakdown, report: WeekReport) -> str:
     return at_least(told, report.breakdown.cost_micros is not None and avoidable.is_part)
 
 
-def _told(row: TeamRow, avoidable: Breakdown, report: WeekReport) -> bool:
+def _told(row: GroupRow, avoidable: Breakdown, report: WeekReport) -> bool:
     """Whether its avoidable part is a figure: not where nobody held it, and no amount where it has no price."""
     if report.breakdown.cost_micros is not None and avoidable.milliseconds and avoidable.cost_micros is None:
         return False
     return row.held or bool(avoidable.milliseconds)
 
 
-def name_of(row: TeamRow) -> str:
-    """Return what people call the row."""
-    if not row.held:
-        return "nobody (not allocated)"
-    return row.team if row.team is not None else "unmapped"
-
-
-def _useful(row: TeamRow, report: WeekReport) -> str:
+def _useful(row: GroupRow, report: WeekReport) -> str:
     if not row.held:
         return UNKNOWN
     useful, whole = row.breakdown.of("useful"), row.breakdown

@@ -1,0 +1,1 @@
+ALTER TABLE service_samples ADD COLUMN model VARCHAR;
