@@ -17,7 +17,7 @@ from analyzer.report.html import week_view
 from analyzer.report.notice_text import notice_line
 from analyzer.report.savings import checked
 from analyzer.report.sentences import next_step
-from analyzer.report.week import WeekReport, by_saving, week_report
+from analyzer.report.week import WeekReport, by_saving
 from analyzer.report.words import gpu_hours, span_words, symbol
 from analyzer.unjudged import rules_in
 from dashboards.charts import fleet_chart
@@ -98,13 +98,8 @@ def _node(reader: Reader, asked: FleetAsked, period: Period) -> View:
 
 
 def _facts(reader: Reader, period: Period) -> WeekReport:
-    """Return the figures of a period without findings and advice, which take ten times as long."""
-
-    def made() -> WeekReport:
-        report = week_report(reader.session, period, reader.calendar, reader.settings.currency, [], [])
-        return report.named(reader.settings.cluster)
-
-    return _once(reader, "figures", period, made)
+    """Return the figures of a period: several parts show them."""
+    return _once(reader, "figures", period, lambda: reader.figures(period))
 
 
 def _listed(reader: Reader, period: Period) -> FindingsReport:
@@ -135,7 +130,7 @@ def _chart(reader: Reader, _: FleetAsked, period: Period) -> View:
 
 def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:
     found = reader.findings(period)
-    advised = by_saving(reader.advice(found, reader.known(period)))
+    advised = by_saving(reader.advice(found, period))
     came = checked(reader.session, period)
     report = replace(_facts(reader, period), findings=tuple(found), recommendations=advised, checked=came)
     return {**week_view(report), "next_step": next_step(report).strip()}
