@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from analyzer.api.asking import Selected
 from analyzer.period import Calendar, Period, day_starts
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 from analyzer.states import BOOKINGS
 
 if TYPE_CHECKING:

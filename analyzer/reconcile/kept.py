@@ -3,11 +3,14 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analyzer.period import Period
-from analyzer.reconcile.bill import Bill
-from analyzer.reconcile.compare import Comparison
-from collector.store.session import Session
+
+if TYPE_CHECKING:  # every report reads the last word; only a reconciliation reads a bill
+    from analyzer.reconcile.bill import Bill
+    from analyzer.reconcile.compare import Comparison
+    from collector.store.session import Session
 
 _COLUMNS = (
     "match_id", "recorded_at", "who", "period_start", "period_end", "period_label", "invoice", "invoice_digest",
@@ -35,7 +38,7 @@ def digest_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def keep(session: Session, compared: Comparison, bill: Bill, label: str, told: tuple[Path, str, int]) -> None:
+def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: tuple[Path, str, int]) -> None:
     """Write down what was found; `told` is the file, who says it, and when. The same invoice again says it anew."""
     path, who, at_us = told
     digest = digest_of(path)
@@ -49,7 +52,7 @@ def keep(session: Session, compared: Comparison, bill: Bill, label: str, told: t
     session.load("invoice_matches", _COLUMNS, [row], replace=False)
 
 
-def last_match(session: Session, period: Period) -> InvoiceMatch | None:
+def last_match(session: "Session", period: Period) -> InvoiceMatch | None:
     """Return the newest word on the invoice that a period rests on: one that reaches into it, else the last before it.
 
     None where no invoice of it or before it was held against the ledger.
