@@ -8,11 +8,11 @@ ARGS ?=
 export PYTHON
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz sizes scale placement savings finops bills)
-.PHONY: help demo test soak services wheel lock docs picture clean $(BENCHES)
+.PHONY: help demo test soak services wheel lock docs site picture clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make soak | services | wheel | lock | docs | clean"
+	@echo "make soak | services | wheel | lock | docs | site | picture | clean"
 	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
 $(MADE): requirements.lock pyproject.toml
@@ -49,10 +49,17 @@ $(BENCHES): bench-%: $(MADE)
 docs: $(MADE)
 	@$(BIN)/python -m agent.wire.document
 
-# The report in the README, drawn anew from the demo's week.
+# The documents as a site in dist/site, by mkdocs in an environment of its own.
+site:
+	@test -x .venv-site/bin/mkdocs || { python=$$(.ci/python) && $$python -m venv .venv-site \
+	  && .venv-site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock; }
+	@.venv-site/bin/mkdocs build --quiet --strict && echo "dist/site/index.html"
+
+# The report in the README and the states of docs/ledger.md, drawn anew from the demo's week.
 picture: $(MADE)
 	@store=$$(mktemp -d) && $(BIN)/python -m gpuledger demo --once --port 0 --store $$store/demo.duckdb >/dev/null \
-	  && $(BIN)/python -m gpuledger report week --store $$store/demo.duckdb --format svg --out docs/report.svg; rm -rf $$store
+	  && $(BIN)/python -m gpuledger report week --store $$store/demo.duckdb --format svg --out docs/report.svg \
+	  && $(BIN)/python -m bench.states_picture $$store/demo.duckdb docs/states.svg; rm -rf $$store
 
 # The one file that is installed everywhere; `make wheel` before `docker build`.
 wheel: $(MADE)
@@ -66,6 +73,8 @@ lock:
 	$(COMPILE) --extra fleet --constraint requirements.lock --output-file requirements-server.lock
 	$(COMPILE) --constraint requirements.lock --output-file requirements-agent.lock
 	$(COMPILE) --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
+	echo mkdocs==1.6.1 | uv pip compile --quiet - --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements-site.lock
 
 clean:
-	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -52,6 +52,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "read": (
         Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording; traffic"),
+        Command("top", "analyzer.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
         Command("findings", "analyzer.cli:findings", "what was avoidable, sorted by money"),
         Command("findings explain", "analyzer.cli:findings_explain", "the same as explain"),
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),
@@ -102,6 +103,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),
         Command("doctor", "analyzer.cli:doctor", "check the ledger's invariants on a store"),
         Command("mail", "analyzer.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
+        Command("alarms", "analyzer.alarms.cli:alarms", "what Alertmanager and the webhook were told, and what waits"),
+        Command("alarms test", "analyzer.alarms.cli:alarms_test", "send a test to everybody who is told"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -20,7 +20,7 @@ from analyzer.teams import TeamBook
 from analyzer.toml_entry import Entry, read_toml
 from analyzer.traffic.tariff import TariffBook
 
-TABLES = ("agent", "collector", "analyzer", TABLE, "mail")
+TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings

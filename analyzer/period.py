@@ -201,3 +201,8 @@ def micros(moment: datetime) -> int:
 
 def _hour_after(instant: int) -> int:
     return -(-instant // HOUR) * HOUR
+
+
+def iso(micros: int) -> str:
+    """Return microseconds UTC in ISO 8601: 2026-11-09T00:00:00Z, with a fraction where there is one."""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat().removesuffix("+00:00") + "Z"

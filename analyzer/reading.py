@@ -13,6 +13,8 @@ from analyzer.errors import ConfigError
 from analyzer.findings import Finding
 from analyzer.ids import by_id
 from analyzer.judges import Judges
+from analyzer.live.reading import look as look_now
+from analyzer.live.text import look_text
 from analyzer.notices.book import Looked, look
 from analyzer.period import Calendar, Period
 from analyzer.placement.guards import Moment, guarded
@@ -84,7 +86,9 @@ class Reader:
             return self._run(request, paper)
         if request.what == "explain" and request.format == "html":
             return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
-        if request.what in ECONOMICS:
+        if request.what == "top":
+            title, text, data = self._top(request, paper)
+        elif request.what in ECONOMICS:
             title, text, data = economics(self, request, paper)
         elif request.what in ("savings", "compare"):
             title, text, data = self._afterwards(request, paper)
@@ -247,6 +251,10 @@ class Reader:
             return as_json("run", report)
         text = run_text(report, paper, whole_traffic=request.traffic)
         return formatted(text, request.format, report.facts.subject)
+
+    def _top(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        found = look_now(self.session, self.settings.currency, self.settings.timezone, request.subject)
+        return "top", look_text(found, paper, request.top, request.order), found
 
     def _afterwards(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         site = (self.session, self.settings.timezone, self.settings.currency)

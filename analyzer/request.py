@@ -23,8 +23,10 @@ What = Literal[
     "anomalies",
     "demand",
     "portfolio",
+    "top",
 ]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
+Order = Literal["cost", "avoidable", "gpus", "busy"]
 OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
 
 
@@ -33,7 +35,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend
+    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend; a host, of top
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -46,6 +48,7 @@ class Request:
     unjudged: bool = False  # of findings: instead, the rules that lacked a signal
     other: str | None = None  # of compare: the second run
     at: str | None = None  # of compare: the moment, where the subject is a name
+    order: Order = "cost"  # of top: which lines come first
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -81,7 +84,14 @@ class Request:
             query.get("unjudged") == "True",
             query.get("other"),
             query.get("at"),
+            _order(query.get("order", "cost")),
         )
+
+
+def _order(word: str) -> Order:
+    if word not in get_args(Order):
+        raise ConfigError(f"order is one of {', '.join(get_args(Order))}, not {word!r}")
+    return word  # type: ignore[return-value]
 
 
 def _sure(word: str | None) -> str | None:

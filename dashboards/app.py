@@ -2,13 +2,15 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from analyzer.alarms.settings import AlarmSettings
+from analyzer.alarms.telling import Teller
 from analyzer.api.generation import ByGeneration, Generations
 from analyzer.api.routes import add_api
 from analyzer.config import Settings
@@ -48,6 +50,7 @@ class ServerConfig:
     settings: Settings
     analyze_seconds: float | None = ANALYZE_SECONDS
     collects: bool = True
+    alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -59,17 +62,19 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     tenant = app.state.writer.tenant if config.collects else analyst_of(collector, store)
     if tenant is not None and not config.collects:
         run_beside(app, tenant.start, tenant.stop)
-    booker = Booker(store, config.settings, tenant.booking_lease() if tenant is not None else None, sealer)
+    kept = ByGeneration(Generations(config.settings))
+
+    def reader() -> Reader:
+        return Reader(store.session(), config.settings, judges or Judges.own(), kept=kept)
+
+    teller = Teller(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
+    lease = tenant.booking_lease() if tenant is not None else None
+    booker = Booker(store, config.settings, lease, sealer, teller)
     job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
     run_beside(app, lambda: None, booker.stop)
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
-
-    kept = ByGeneration(Generations(config.settings))
-
-    def reader() -> Reader:
-        return Reader(store.session(), config.settings, judges or Judges.own(), kept=kept)
 
     page = FleetPage(reader)
     run_beside(app, page.start, page.stop)

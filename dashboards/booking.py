@@ -9,6 +9,8 @@ from collector.store.adopting import catch_up
 from collector.store.books import mirror, mirror_findings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from analyzer.config import Settings
     from collector.sealing.sealer import Sealer
     from collector.store.database import Store
@@ -16,17 +18,33 @@ if TYPE_CHECKING:
 
 
 class Booker:
-    """Makes the passes of one store. `lease` is None where nobody else could book into its lake."""
+    """Makes the passes of one store. `lease` is None where nobody else could book into its lake.
+
+    `tell` is called after each pass that booked, with its moment: who books is who raises alarms.
+    """
 
     def __init__(
-        self, store: "Store", settings: "Settings", lease: "BookingLease | None", sealer: "Sealer | None"
+        self,
+        store: "Store",
+        settings: "Settings",
+        lease: "BookingLease | None",
+        sealer: "Sealer | None",
+        tell: "Callable[[int], object] | None" = None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._sealer = sealer
         self.lease = lease
+        self._tell = tell
 
     def __call__(self, now_us: int) -> Analysis:
+        """Make one pass, and tell what it found. Raises as book() does."""
+        done = self.book(now_us)
+        if self._tell is not None:
+            self._tell(now_us)
+        return done
+
+    def book(self, now_us: int) -> Analysis:
         """Make one pass; while another analyzer has the lease, follow its books instead.
 
         Raises:

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import BESIDE, TABLES, Settings
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
@@ -51,9 +52,11 @@ def serve(argv: list[str]) -> int:
     settings.team_book()
     settings.policy_book()
     beside = config.store.parent / BESIDE
-    MailSettings.read(options.config or (beside if beside.exists() else None), TABLES)
+    file = options.config or (beside if beside.exists() else None)
+    MailSettings.read(file, TABLES)
+    alarms = AlarmSettings.read(file, TABLES)
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, collects=options.only is None)
+        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms)
         app = create_server(server, store)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"

@@ -12,7 +12,7 @@ from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.model import iso
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.reading import Reader
-from analyzer.request import Format, What
+from analyzer.request import Format, Order, What
 from analyzer.request import Request as Reading
 from analyzer.states import Confidence
 from dashboards.pages import SECURITY
@@ -43,7 +43,7 @@ class ReadAsked(Spanned):
 
     what: What
     subject: Text | SkipJsonSchema[None] = Field(
-        None, description="Of run, explain, show, compare; of traffic and recommend a team."
+        None, description="Of run, explain, show, compare; of traffic and recommend a team; of top a host."
     )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
@@ -55,6 +55,7 @@ class ReadAsked(Spanned):
     unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
     other: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the second run.")
     at: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the moment, where the subject is a name.")
+    order: Order = Field("cost", description="Of top: which lines come first.")
 
 
 def reading_routes(read: Callable[[], Reader]) -> APIRouter:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent.config import load as load_agent
+from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import OWN_TABLE, Settings
 from analyzer.mail.settings import MailSettings
 from analyzer.placement.advice_settings import Advising
@@ -19,7 +20,7 @@ from gpuledger import COMMANDS, GROUPS
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PACKAGES = ("agent", "collector", "analyzer")
-TABLES = (*PACKAGES, "placement", "mail")  # of the one settings file
+TABLES = (*PACKAGES, "placement", "mail", "alarms")  # of the one settings file
 
 
 def section(text: str, name: str) -> str:
@@ -41,6 +42,8 @@ def settings_keys(package: str) -> list[Field[Any]]:
     """Return every setting of a package, or of a table of its own."""
     if package == "placement":
         return [*fields(Guards), *fields(Advising)]
+    if package == "alarms":
+        return list(fields(AlarmSettings))
     if package == "mail":
         return list(fields(MailSettings))
     module = import_module(f"{package}.config")

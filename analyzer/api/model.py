@@ -4,16 +4,15 @@ Times are integer microseconds UTC under the name that the column has everywhere
 integer millionths of `currency`. null means unknown, and never 0.
 """
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from analyzer.period import Period
+from analyzer.period import iso as iso
 from analyzer.report.coverage import Hours
 
 VERSION: Literal[1] = 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Micros = Annotated[int, Field(description="Microseconds since 1970, UTC.")]
 Iso = Annotated[str, Field(description="The same instant, ISO 8601, UTC.", json_schema_extra={"format": "date-time"})]
@@ -21,11 +20,6 @@ Milliseconds = Annotated[int, Field(description="GPU time in milliseconds.")]
 CostMicros = Annotated[int, Field(description="Millionths of the currency.")]
 Class = Literal["useful", "avoidable", "overhead", "spare", "unknown"]
 Status = Literal["provisional", "open", "closed", "final"]
-
-
-def iso(micros: int) -> str:
-    """Return microseconds UTC in ISO 8601: 2026-11-09T00:00:00Z, with a fraction where there is one."""
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat().removesuffix("+00:00") + "Z"
 
 
 def iso_or_none(micros: int | None) -> str | None:

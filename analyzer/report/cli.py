@@ -2,36 +2,29 @@
 
 import argparse
 import json
-import os
-import shutil
 import sys
-import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analyzer.asking import asked
 from analyzer.budgets.text import over_check
-from analyzer.config import Settings
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader
 from analyzer.report.as_json import as_json
+from analyzer.report.command import add_ledger, add_paper, ask, is_ascii, opened, width_of, write
 from analyzer.report.compare import checked_kind
 from analyzer.report.economics import budgets_of
 from analyzer.report.finding_text import check_words
 from analyzer.report.formatted import formatted
-from analyzer.report.paper import Paper, paint
+from analyzer.report.paper import Paper
 from analyzer.report.recording import price_micros, recording_report
 from analyzer.report.recording_text import recording_text
 from analyzer.report.schema import schema_text
 from analyzer.request import Request, What
-from collector.config import load
-from collector.store.database import Store
 
 OK, CHECK_FAILED = 0, 1
-COLUMNS = 80
 _OF_MONEY = {
     "month": "a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
     "units": "what a thousand requests, a billion tokens or a whole run cost, and when that changed",
@@ -72,9 +65,9 @@ def report(argv: list[str]) -> int:
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
     recording.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
     for kind in (week, run, traffic, recording, *money):
-        _add_paper(kind)
+        add_paper(kind)
     for kind in (week, run, traffic, *money):
-        _add_ledger(kind)
+        add_ledger(kind)
     options = parser.parse_args(argv)
     if options.what == "recording":
         return _recording(options)
@@ -102,8 +95,8 @@ def findings(argv: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 where a finding is new, high and still open")
     parser.add_argument("--sure", choices=("high", "medium", "low"), help="list those of this confidence alone")
     parser.add_argument("--unjudged", action="store_true", help="list instead what could not be judged, and why")
-    _add_paper(parser)
-    _add_ledger(parser)
+    add_paper(parser)
+    add_ledger(parser)
     return _read("findings", parser.parse_args(argv))
 
 
@@ -128,11 +121,11 @@ def recommend(argv: list[str]) -> int:
     parser.add_argument("--all", action="store_true", dest="everything", help="list also what is held back, and why")
     parser.add_argument("--team", dest="subject", metavar="NAME", help="what saves this team's GPU time alone")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a recommendation, and no more")
-    _add_paper(parser, "csv")
-    _add_ledger(parser)
+    add_paper(parser, "csv")
+    add_ledger(parser)
     options = parser.parse_args(argv)
     if options.schema:
-        _write(schema_text(), options)
+        write(schema_text(), options)
         return OK
     return _read("recommend", options)
 
@@ -149,8 +142,8 @@ def show(argv: list[str]) -> int:
 def savings(argv: list[str]) -> int:
     """What came of what was recommended: predicted against realised, and how good the predictions were."""
     parser = _parser("savings", savings.__doc__)
-    _add_paper(parser)
-    _add_ledger(parser, spans=False)
+    add_paper(parser)
+    add_ledger(parser, spans=False)
     return _read("savings", parser.parse_args(argv))
 
 
@@ -159,8 +152,8 @@ def budgets(argv: list[str]) -> int:
     parser = _parser("budgets", budgets.__doc__)
     parser.add_argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)")
     parser.add_argument("--check", action="store_true", help="exit 1 where somebody is over budget, or likely to be")
-    _add_paper(parser)
-    _add_ledger(parser, spans=False)
+    add_paper(parser)
+    add_ledger(parser, spans=False)
     return _read("budgets", parser.parse_args(argv))
 
 
@@ -172,8 +165,8 @@ def compare(argv: list[str]) -> int:
     parser.add_argument("other", nargs="?", metavar="B", help="the other run or file; A counts as before")
     parser.add_argument("--at", metavar="WHEN", help="2026-11-12 or 2026-11-12T08:00: the runs before it, and after it")
     parser.add_argument("--price", metavar="P", help="of files: dollars per GPU-hour; none is guessed")
-    _add_paper(parser)
-    _add_ledger(parser, spans=False)
+    add_paper(parser)
+    add_ledger(parser, spans=False)
     options = parser.parse_args(argv)
     checked_kind(options.other, options.at)
     files = [Path(each) for each in (options.subject, options.other) if each and Path(each).is_file()]
@@ -191,10 +184,10 @@ def compare(argv: list[str]) -> int:
 def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
     before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
     if options.format == "json":
-        _write(as_json("compare_recordings", {"before": before, "after": now}), options)
+        write(as_json("compare_recordings", {"before": before, "after": now}), options)
         return OK
-    text = recording_text(now, Paper(_width(options.width), _is_ascii(options)), before)
-    _write(formatted(text, options.format, f"{first.name} and {second.name}"), options)
+    text = recording_text(now, Paper(width_of(options.width), is_ascii(options)), before)
+    write(formatted(text, options.format, f"{first.name} and {second.name}"), options)
     return OK
 
 
@@ -203,8 +196,8 @@ def _one(
 ) -> int:
     parser = _parser(name or what, about)
     parser.add_argument("subject", metavar="ID", help=f"the {noun}'s id")
-    _add_paper(parser, *forms)
-    _add_ledger(parser)
+    add_paper(parser, *forms)
+    add_ledger(parser)
     return _read(what, parser.parse_args(argv))
 
 
@@ -214,30 +207,6 @@ def _kind(add: Callable[..., argparse.ArgumentParser], name: str, about: str) ->
 
 def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"gpuledger {name}", description=about)
-
-
-def _add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "html", "markdown", "svg", *more),
-        default="text",
-        help="html: one file for a browser; svg: a picture of the terminal; json is stable (default: text)",
-    )
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
-    parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
-    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
-
-
-def _add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
-    if spans:
-        parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
-        parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
-    parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
-    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
 
 
 def _step_log(options: argparse.Namespace) -> StepTime | None:
@@ -257,8 +226,8 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "since", None),
         getattr(options, "until", None),
         options.format,
-        _width(options.width),
-        _is_ascii(options),
+        width_of(options.width),
+        is_ascii(options),
         options.top,
         getattr(options, "everything", False),
         getattr(options, "traffic", False),
@@ -269,13 +238,10 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
     )
     check = getattr(options, "check", False)
     if options.server:
-        _write(ask(options.server, request), options)
+        write(ask(options.server, request), options)
         return _checked(what, _told(options.server, request)) if check else OK
-    path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(options.config) if options.config else Settings.beside(path)
-    with Store.open(path, read_only=True) as store, store.session() as session:
-        reader = Reader(session, settings, step_log=step_log)
-        _write(reader.answer(request), options)
+    with opened(options, step_log) as reader:
+        write(reader.answer(request), options)
         return _checked(what, _alarms(reader, request)) if check else OK
 
 
@@ -296,44 +262,13 @@ def _checked(what: What, alarms: Sequence[str]) -> int:
     return CHECK_FAILED if alarms else OK
 
 
-def ask(server: str, request: Request) -> str:
-    """Return a server's answer to a request.
-
-    Raises:
-        ConfigError, LedgerError: as asked() does.
-    """
-    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
-
-
 def _recording(options: argparse.Namespace) -> int:
     price = price_micros(options.price)
     now = recording_report(options.file, price)
     before = recording_report(options.against, price) if options.against else None
     if options.format == "json":
-        _write(as_json("recording", now), options)
+        write(as_json("recording", now), options)
         return OK
-    text = recording_text(now, Paper(_width(options.width), _is_ascii(options)), before)
-    _write(formatted(text, options.format, now.header.command), options)
+    text = recording_text(now, Paper(width_of(options.width), is_ascii(options)), before)
+    write(formatted(text, options.format, now.header.command), options)
     return OK
-
-
-def _width(asked: int | None) -> int:
-    return asked if asked is not None else min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
-
-
-def _is_ascii(options: argparse.Namespace) -> bool:
-    if options.out is not None and not options.plain:
-        return False
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    return bool(options.plain) or not sys.stdout.isatty() or encoding != "utf8"
-
-
-def _write(text: str, options: argparse.Namespace) -> None:
-    if options.out is not None:
-        try:
-            options.out.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
-        return
-    colour = options.format == "text" and not _is_ascii(options) and "NO_COLOR" not in os.environ
-    sys.stdout.write(paint(text) if colour else text)

@@ -14,6 +14,7 @@ MOST_USES = 100_000
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LIFETIME = re.compile(r"(\d{1,5})([mhdw])")
 _LONGEST_NAME = 100
+OF_TEAMS = ("read", "owner")  # roles that may be of some teams alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,10 @@ def issue(registry: Registry, wish: Wish, by: str, now: int) -> str:
     Raises:
         ConfigError: role and scope do not go together.
     """
-    if wish.teams and wish.role != "read":
-        raise ConfigError(f"--team goes with --role read: a key with the role {wish.role} is not of a team")
+    if wish.teams and wish.role not in OF_TEAMS:
+        raise ConfigError(
+            f"--team goes with --role {' or '.join(OF_TEAMS)}: a key with the role {wish.role} is of no team"
+        )
     if (wish.node is not None) != (wish.role == "agent"):
         raise ConfigError("--node goes with --role agent, and an agent's key needs it: it writes rows of one host")
     if not wish.name.strip() or len(wish.name) > _LONGEST_NAME or not wish.name.isprintable():

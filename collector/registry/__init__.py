@@ -3,6 +3,7 @@
 The only importer of sqlalchemy and psycopg. One code path over SQLite (beside the store) and PostgreSQL (a fleet).
 """
 
+from collector.registry.alarms import AlarmChange, AlarmPost, Alarms, KeptAlarm
 from collector.registry.audit import Entry
 from collector.registry.capacity import CapacityEvent, CapacityRequest
 from collector.registry.collectors import Collector
@@ -13,11 +14,15 @@ from collector.registry.mails import Mails, Queued, Send, Subscription
 from collector.registry.registry import Registry, beside, open_registry
 
 __all__ = [
+    "AlarmChange",
+    "AlarmPost",
+    "Alarms",
     "CapacityEvent",
     "CapacityRequest",
     "Collector",
     "Entry",
     "Join",
+    "KeptAlarm",
     "Key",
     "Lease",
     "Mails",

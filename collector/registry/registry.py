@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from collector.registry.alarms import Alarms
 from collector.registry.audit import Audit
 from collector.registry.capacity import CapacityRequests
 from collector.registry.collectors import Collectors
@@ -27,6 +28,7 @@ class Registry:
         self.joins = Joins(database)
         self.audit = Audit(database)
         self.mails = Mails(database)
+        self.alarms = Alarms(database)
         self.capacity = CapacityRequests(database)
         self._database = database
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from collector.errors import RegistryError
+from collector.registry.alarm_tables import ALARM_VERSION
+from collector.registry.alarm_tables import STATEMENTS as ALARMS
 from collector.registry.database import SCHEMA
 from collector.registry.mail_tables import MAIL_VERSION
 from collector.registry.mail_tables import STATEMENTS as MAIL
@@ -81,7 +83,11 @@ def _capacity(_: "Database") -> tuple[str, ...]:
     return _CAPACITY
 
 
-VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails}
+def _alarms(_: "Database") -> tuple[str, ...]:
+    return ALARMS
+
+
+VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails, ALARM_VERSION: _alarms}
 
 
 def migrate(database: "Database") -> None:

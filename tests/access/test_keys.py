@@ -118,7 +118,7 @@ def test_a_rotation_never_lengthens_a_life(registry: Registry) -> None:
     [
         (Wish("agent", "x"), "needs it"),
         (Wish("read", "x", node="n1"), "--node goes with"),
-        (Wish("admin", "x", teams=("a",)), "--team goes with --role read"),
+        (Wish("admin", "x", teams=("a",)), "--team goes with --role read or owner"),
         (Wish("read", " "), "--name says who"),
         (Wish("read", "x\n"), "--name says who"),
     ],

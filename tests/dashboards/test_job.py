@@ -7,7 +7,7 @@ import pytest
 from analyzer.analysis import Analysis
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
-from analyzer.report.cli import ask
+from analyzer.report.command import ask
 from analyzer.request import Request
 from collector.config import CollectorConfig
 from collector.server import settings_of

@@ -11,6 +11,7 @@ HOUR = 3_600 * SECOND
 DAY = 24 * HOUR
 NOVEMBER = 1_793_491_200 * SECOND  # 2026-11-01 00:00 UTC
 MS_PER_HOUR = 3_600_000
+MINUTE_MS = 60_000
 LEDGER = (
     "hour", "gpu_uuid", "node", "sku", "purchase_option", "run_id", "attempt", "state", "cause", "shared",
     "milliseconds", "cost_micros", "rules_version",

@@ -1,0 +1,1 @@
+"""What somebody should hear of at once: findings and notices, handed to Alertmanager and to one webhook."""

@@ -1,0 +1,79 @@
+"""What somebody should hear of now, read from the ledger: findings of seven days, notices of one."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.alarms.alarm import Alarm, Floor, alarming, is_urgent, urgent_notices
+from analyzer.report.finding_told import told
+from analyzer.report.words import plain, plain_sentence
+
+if TYPE_CHECKING:
+    from analyzer.alarms.settings import AlarmSettings
+    from analyzer.findings import Finding
+    from analyzer.notices.notice import Notice
+    from analyzer.placement.recommendation import Recommendation
+    from analyzer.reading import Reader
+
+FINDINGS_PERIOD, NOTICES_PERIOD = "7d", "1d"
+
+
+def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
+    """Return the alarms that hold now, the urgent first.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    period = reader.period(FINDINGS_PERIOD)
+    found, case = reader.findings(period), reader.case(period)
+
+    def answered(id_: str) -> bool:
+        word = case.word(id_, period)
+        return id_ in case.mutes or (word is not None and word.verdict in ("wrong", "planned"))
+
+    floor = Floor.of(settings.least, settings.least_gpu_hours)
+    findings = alarming(found, answered, floor)
+    advice = _by_finding(reader.run_advice(found, period)) if findings else {}
+    notices = urgent_notices(reader.looked(reader.period(NOTICES_PERIOD)).notices)
+    alarms = [_of_notice(each, reader.now()) for each in notices]
+    alarms += [_of_finding(each, advice.get(each.id), reader, settings) for each in findings]
+    return sorted(alarms, key=lambda alarm: not alarm.urgent)
+
+
+def _by_finding(advice: "list[Recommendation]") -> "dict[str, Recommendation]":
+    best: dict[str, Recommendation] = {}
+    for one in advice:  # the one that saves most comes first
+        for id_ in one.finding_ids:
+            best.setdefault(id_, one)
+    return best
+
+
+def _of_finding(
+    finding: "Finding", advised: "Recommendation | None", reader: "Reader", settings: "AlarmSettings"
+) -> Alarm:
+    site = reader.settings
+    return Alarm(
+        finding.id,
+        f"{finding.state}/{finding.cause}",
+        is_urgent(finding),
+        finding.team,
+        plain(finding.subject),
+        plain_sentence(told(finding, site.currency, site.timezone)),
+        None if advised is None else plain_sentence(f"{advised.title} (gpuledger show {advised.id})"),
+        f"{settings.base_url}/findings/{finding.id}?since=7d" if settings.base_url else None,
+        finding.first_at,
+        finding.at_stake_micros,
+    )
+
+
+def _of_notice(notice: "Notice", now: int) -> Alarm:
+    return Alarm(
+        notice.id,
+        notice.rule,
+        True,
+        notice.team,
+        plain(notice.subject),
+        plain_sentence(f"{notice.subject}: {notice.sentence}"),
+        None,
+        None,
+        now,
+        None,
+    )

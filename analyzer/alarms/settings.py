@@ -1,0 +1,125 @@
+"""The table [alarms] of the settings: where findings are told, and from how much on."""
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from analyzer.environment import of_environment, whole
+from analyzer.errors import ConfigError
+from analyzer.toml_entry import Entry, read_toml
+
+TABLE = "alarms"
+ENVIRONMENT = "GPULEDGER_ALARMS_"
+_PATHS = ("webhook_key_file", "ca")
+_NUMBERS = ("least", "least_gpu_hours", "a_day")
+KEY_LEAST = 16  # characters: as of a token
+_PLAIN_URL = re.compile(r"[A-Za-z0-9._~/:@%?&=+\[\]-]+")
+
+
+def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
+    return {"help": help}
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """Every key with its default and its help; the README is tested against it."""
+
+    alertmanager: str = field(
+        default="", metadata=_about("address of Alertmanager, http://127.0.0.1:9093; empty: it is told nothing")
+    )
+    webhook: str = field(default="", metadata=_about("address that gets each alarm once as JSON; empty: none"))
+    webhook_key_file: Path | None = field(
+        default=None, metadata=_about("file of the secret that signs what the webhook gets; needed with a webhook")
+    )
+    ca: Path | None = field(
+        default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
+    )
+    base_url: str = field(default="", metadata=_about("where readers reach gpuledger serve; links lead there"))
+    least: int = field(
+        default=100, metadata=_about("whole units of the currency at stake in seven days from which a finding is told")
+    )
+    least_gpu_hours: int = field(default=48, metadata=_about("the same where no price is known, in GPU-hours"))
+    a_day: int = field(
+        default=3,
+        metadata=_about("alarms a team and day at most; lost GPUs, Xids, hangs and silent agents do not count"),
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("alertmanager", "webhook", "base_url"):
+            if text := getattr(self, name):
+                object.__setattr__(self, name, _url(name, text))
+        if bool(self.webhook) != (self.webhook_key_file is not None):
+            raise ConfigError(f"[{TABLE}] webhook and webhook_key_file go together; one of them is missing")
+
+    @property
+    def told(self) -> bool:
+        """Whether anybody is told."""
+        return bool(self.alertmanager or self.webhook)
+
+    def key(self) -> bytes:
+        """Return the webhook's secret, read from its file each time.
+
+        Raises:
+            ConfigError: the file cannot be read, or is too short; what it holds is never told.
+        """
+        if self.webhook_key_file is None:
+            raise AssertionError("BUG: no webhook has this secret")
+        try:
+            key = self.webhook_key_file.read_bytes().strip()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read [{TABLE}] webhook_key_file {self.webhook_key_file}: {error.strerror}"
+            ) from error
+        if len(key) < KEY_LEAST:
+            raise ConfigError(f"[{TABLE}] webhook_key_file {self.webhook_key_file} has under {KEY_LEAST} characters")
+        return key
+
+    @classmethod
+    def read(cls, path: Path | None, known: Collection[str]) -> "AlarmSettings":
+        """Return the settings of a file with those tables, or the defaults without one, variables over both.
+
+        Raises:
+            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
+        """
+        content = Entry("the settings", {}, known) if path is None else read_toml(path, known)
+        return cls.of(content, path.parent if path is not None else Path())
+
+    @classmethod
+    def of(cls, content: Entry, directory: Path, environ: Mapping[str, str] | None = None) -> "AlarmSettings":
+        """Return the settings of a file's content with GPULEDGER_ALARMS_… variables over them.
+
+        Raises:
+            ConfigError: a key is unknown or a value is wrong.
+        """
+        keys = [key.name for key in fields(cls)]
+        table = content.table(TABLE, keys)
+        given = {name: _of_file(table, name, directory) for name in keys if table.has(name)}
+        told = of_environment(os.environ if environ is None else environ, ENVIRONMENT, keys)
+        return cls(**(given | {name: _of_text(name, text) for name, text in told.items()}))
+
+
+def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
+    if name in _NUMBERS:
+        return table.count(name)
+    return directory / table.text(name) if name in _PATHS else table.text(name)
+
+
+def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
+    if name in _NUMBERS:
+        return whole(ENVIRONMENT + name.upper(), text)
+    return Path(text) if name in _PATHS else text
+
+
+def _url(name: str, text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"[{TABLE}] {name} is {text!r}: {error}") from error
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not _PLAIN_URL.fullmatch(text):
+        raise ConfigError(f"[{TABLE}] {name} is {text!r}: no address like https://alerts.example")
+    return text if name == "webhook" else text.rstrip("/")

@@ -1,0 +1,95 @@
+"""What reading commands share: where the ledger is, how an answer is written, and writing it."""
+
+import argparse
+import os
+import shutil
+import sys
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from analyzer.asking import asked
+from analyzer.config import Settings
+from analyzer.efficiency.steps import StepTime
+from analyzer.errors import ConfigError
+from analyzer.reading import Reader
+from analyzer.report.paper import paint
+from analyzer.request import Request
+from collector.config import load
+from collector.store.database import Store
+
+COLUMNS = 80
+
+
+def add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Add the arguments that say how an answer is written; `more` are forms of this command alone."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "html", "markdown", "svg", *more),
+        default="text",
+        help="html: one file for a browser; svg: a picture of the terminal; json is stable (default: text)",
+    )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
+    parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
+
+
+def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
+    """Add the arguments that say which ledger is read, and of when."""
+    if spans:
+        parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
+        parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
+    parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+
+
+@contextmanager
+def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> Iterator[Reader]:
+    """Yield a reader of the store that --store and --config name, or the settings."""
+    path = options.store or load(options.config, os.environ).store
+    settings = Settings.read(options.config) if options.config else Settings.beside(path)
+    with Store.open(path, read_only=True) as store, store.session() as session:
+        yield Reader(session, settings, step_log=step_log)
+
+
+def ask(server: str, request: Request) -> str:
+    """Return a server's answer to a request.
+
+    Raises:
+        ConfigError, LedgerError: as asked() does.
+    """
+    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
+
+
+def width_of(asked: int | None) -> int:
+    """Return the columns of the paper: those asked for, else the terminal's, at most 80."""
+    return asked if asked is not None else min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
+
+
+def is_ascii(options: argparse.Namespace) -> bool:
+    """Return whether the answer must do with ASCII: in a pipe, or on a terminal that knows no more."""
+    if options.out is not None and not options.plain:
+        return False
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    return bool(options.plain) or not sys.stdout.isatty() or encoding != "utf8"
+
+
+def write(text: str, options: argparse.Namespace) -> None:
+    """Write an answer to --out, else to the terminal, in colour where it is one.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if options.out is not None:
+        try:
+            options.out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
+        return
+    colour = options.format == "text" and not is_ascii(options) and "NO_COLOR" not in os.environ
+    sys.stdout.write(paint(text) if colour else text)
