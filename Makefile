@@ -8,11 +8,11 @@ ARGS ?=
 export PYTHON
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz sizes scale placement savings finops bills)
-.PHONY: help demo test soak services wheel lock docs site picture clean $(BENCHES)
+.PHONY: help demo test soak services wheel lock docs site grafana picture clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make soak | services | wheel | lock | docs | site | picture | clean"
+	@echo "make soak | services | wheel | lock | docs | site | grafana | picture | clean"
 	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
 $(MADE): requirements.lock pyproject.toml
@@ -36,11 +36,12 @@ soak: $(MADE)
 	$(BIN)/python -m pytest -q -n 2 -m soak $(ARGS)
 
 # What the tests need beside Python: a compiler for the fake driver, a browser for the pages, systemd to check the units,
-# promtool for what is scraped, openssl for certificates, network namespaces for flows, a Slurm of several hosts, and
-# PostgreSQL for a fleet's catalogue, VictoriaMetrics to ask and to compare with. Each test starts its own.
+# promtool for what is scraped, Alertmanager for what is told, openssl for certificates, network namespaces for flows, a
+# Slurm of several hosts, PostgreSQL for a fleet's catalogue, VictoriaMetrics to ask and to compare with. Each test starts
+# its own.
 services:
 	@.ci/apt gcc libc6-dev chromium fonts-dejavu-core systemd prometheus openssl iproute2 util-linux mount strace \
-	  postgresql victoria-metrics \
+	  prometheus-alertmanager postgresql victoria-metrics \
 	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
 $(BENCHES): bench-%: $(MADE)
@@ -48,6 +49,10 @@ $(BENCHES): bench-%: $(MADE)
 
 docs: $(MADE)
 	@$(BIN)/python -m agent.wire.document
+
+# The dashboards as JSON, from the code beside it.
+grafana: $(MADE)
+	@$(BIN)/python -m dashboards.grafana
 
 # The documents as a site in dist/site, by mkdocs in an environment of its own.
 site:

@@ -29,23 +29,24 @@ def rates_of_chunk(session: "Session", book: "PriceBook") -> None:
     """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null."""
     kinds = session.rows(
         """
-        SELECT DISTINCT o.sku, o.purchase_option, h.node_group, o.hour_ms * 1000
+        SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
         FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) ORDER BY ALL
         """
     )
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE rates (
-            sku VARCHAR, purchase_option VARCHAR, node_group VARCHAR, hour BIGINT, micros BIGINT, price_version VARCHAR)
+            sku VARCHAR, purchase_option VARCHAR, node_group VARCHAR, region VARCHAR, hour BIGINT, micros BIGINT,
+            price_version VARCHAR)
         """
     )
-    priced = [(*kind, book.price(kind[0], kind[1], kind[3], kind[2])) for kind in kinds]
     rows = [
-        (sku, option, group, hour, price.micros_per_gpu_hour, price.version)
-        for sku, option, group, hour, price in priced
-        if price
+        (sku, option, group, region, hour, price.micros_per_gpu_hour, price.version)
+        for sku, option, group, region, hour in kinds
+        if (price := book.price(sku, option, hour, group, region))
     ]
-    session.load("rates", ("sku", "purchase_option", "node_group", "hour", "micros", "price_version"), rows)
+    columns = ("sku", "purchase_option", "node_group", "region", "hour", "micros", "price_version")
+    session.load("rates", columns, rows)
 
 
 def publish_chunk(session: "Session", chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:

@@ -21,6 +21,9 @@ from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
+from analyzer.pricing.charging.reading import read_held
+from analyzer.pricing.charging.sums import Charged, charges
+from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
@@ -43,7 +46,7 @@ from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.report.which_run import find_run
-from analyzer.request import OF_ONE, Request
+from analyzer.request import OF_SOME, Request
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
@@ -78,8 +81,8 @@ class Reader:
             LedgerError: the ledger has no such thing.
         """
         paper = Paper(request.width, request.ascii)
-        if OF_ONE.get(request.format, request.what) != request.what:
-            raise ConfigError(f"{request.format} is a form of {OF_ONE[request.format]} alone, not of {request.what}")
+        if request.what not in (having := OF_SOME.get(request.format, (request.what,))):
+            raise ConfigError(f"{request.format} is a form of {' and '.join(having)} alone, not of {request.what}")
         if request.what == "week":
             return self._week(request, paper)
         if request.what == "run":
@@ -96,7 +99,7 @@ class Reader:
             title, text, data = self._lists(request, paper)
         if request.format == "json":
             return as_json(request.what, data)
-        if request.what in ("recommend", "show") and request.format in FILES:
+        if request.what in ("recommend", "show", "charges") and request.format in FILES:
             return text
         return formatted(text, request.format, title)
 
@@ -134,7 +137,17 @@ class Reader:
         found = self.findings(period)
         advice = self.advice(found, self.known(period))
         report = week_report(self.session, period, self.calendar, self.settings.currency, found, advice)
-        return replace(report, checked=checked(self.session, period)).named(self.settings.cluster)
+        told = replace(
+            report,
+            checked=checked(self.session, period),
+            charged=self._charged(period),
+            repriced=repriced(self.session, period, self.settings),
+        )
+        return told.named(self.settings.cluster)
+
+    def _charged(self, period: Period) -> tuple[Charged, ...]:
+        rates = self.settings.price_book().charges
+        return charges(read_held(self.session, period), rates) if rates else ()
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""

@@ -23,11 +23,19 @@ What = Literal[
     "anomalies",
     "demand",
     "portfolio",
+    "charges",
+    "costs",
     "top",
 ]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
 Order = Literal["cost", "avoidable", "gpus", "busy"]
-OF_ONE: Mapping[str, What] = {"csv": "recommend", "slurm": "show", "kubernetes": "show"}  # what else has no such form
+By = Literal["team", "cost-centre"]
+# Forms that only some readings have.
+OF_SOME: Mapping[str, tuple[What, ...]] = {
+    "csv": ("recommend", "charges"),
+    "slurm": ("show",),
+    "kubernetes": ("show",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class Request:
     other: str | None = None  # of compare: the second run
     at: str | None = None  # of compare: the moment, where the subject is a name
     order: Order = "cost"  # of top: which lines come first
+    by: By | None = None  # of charges: who bears them
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -85,6 +94,7 @@ class Request:
             query.get("other"),
             query.get("at"),
             _order(query.get("order", "cost")),
+            _by(query.get("by")),
         )
 
 
@@ -98,6 +108,12 @@ def _sure(word: str | None) -> str | None:
     if word not in (None, *get_args(Confidence)):
         raise ConfigError(f"sure is one of {', '.join(get_args(Confidence))}, not {word!r}")
     return word
+
+
+def _by(word: str | None) -> By | None:
+    if word not in (None, *get_args(By)):
+        raise ConfigError(f"by is one of {', '.join(get_args(By))}, not {word!r}")
+    return word  # type: ignore[return-value]  # as has just been seen
 
 
 def _count(query: Mapping[str, str], name: str) -> int | None:

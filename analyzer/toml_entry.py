@@ -1,5 +1,6 @@
 """Read entries of a TOML file strictly: unknown keys are refused with the nearest known one, every value is checked."""
 
+import json
 import tomllib
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
@@ -78,14 +79,14 @@ class Entry:
         """Return a whole number that must be there, 0 or more."""
         value = self._values.get(key)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ConfigError(f"{self.where}: {key!r} must be a whole number, not {value!r}")
+            raise ConfigError(f"{self.where}: {key!r} must be a whole number{_not(value)}")
         return value
 
     def flag(self, key: str) -> bool:
         """Return true or false; it must be there."""
         value = self._values.get(key)
         if not isinstance(value, bool):
-            raise ConfigError(f"{self.where}: {key!r} must be true or false, not {value!r}")
+            raise ConfigError(f"{self.where}: {key!r} must be true or false{_not(value)}")
         return value
 
     def text(self, key: str) -> str:
@@ -99,7 +100,7 @@ class Entry:
         """Return a text that may be left out."""
         value = self._values.get(key)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise ConfigError(f"{self.where}: {key!r} must be a text in quotes, not {value!r}")
+            raise ConfigError(f"{self.where}: {key!r} must be a text in quotes{_not(value)}")
         return value
 
     def text_list(self, key: str) -> tuple[str, ...]:
@@ -120,14 +121,14 @@ class Entry:
         """Return an amount of money in millionths; at most six decimals, not negative."""
         value = self._values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-            raise ConfigError(f"{self.where}: {key!r} must be a number such as 2.60, not {value!r}")
+            raise ConfigError(f"{self.where}: {key!r} must be a number such as 2.60{_not(value)}")
         if isinstance(value, Decimal) and not value.is_finite():
-            raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals, not {value}")
+            raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals{_not(value)}")
         if value > MOST:
             told = f"{Decimal(value):.3g}"
             raise ConfigError(f"{self.where}: {key!r} is {told}: more than a trillion; is it per month, per hour?")
         if (micros := whole_micros(value)) is None:
-            raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals, not {value}")
+            raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals{_not(value)}")
         return micros
 
     def micros_or_none(self, key: str) -> int | None:
@@ -138,7 +139,7 @@ class Entry:
         """Return a date that must be there."""
         value = self._values.get(key)
         if not isinstance(value, date) or isinstance(value, datetime):
-            raise ConfigError(f"{self.where}: {key!r} must be a date without quotes, such as 2026-11-01, not {value!r}")
+            raise ConfigError(f"{self.where}: {key!r} must be a date without quotes, such as 2026-11-01{_not(value)}")
         return value
 
     def hour(self, key: str) -> int:
@@ -160,12 +161,12 @@ class Entry:
         if moment is None or moment.tzinfo is None:
             raise ConfigError(
                 f"{self.where}: {key!r} must be a date or a time with its offset, "
-                f"such as 2026-11-01 or 2026-11-01T00:00:00+01:00, not {value!r}"
+                f"such as 2026-11-01 or 2026-11-01T00:00:00+01:00{_not(value)}"
             )
         try:
             moment = moment.astimezone(UTC)
         except OverflowError as error:
-            raise ConfigError(f"{self.where}: {key!r} must lie between the years 1 and 9999, not {value}") from error
+            raise ConfigError(f"{self.where}: {key!r} must lie between the years 1 and 9999{_not(value)}") from error
         if moment.minute or moment.second or moment.microsecond:
             raise ConfigError(f"{self.where}: {key!r} must be a whole hour in UTC, not {moment.isoformat()}")
         return int(moment.timestamp()) * 1_000_000
@@ -176,6 +177,24 @@ class Entry:
         if ends_at is not None and ends_at <= starts_at:
             raise ConfigError(f"{self.where}: 'until' must be later than 'from'")
         return starts_at, ends_at
+
+
+def _not(value: object) -> str:
+    """Return the end of a sentence that says what a value must be."""
+    return "; it is missing" if value is None else f", not {_written(value)}"
+
+
+def _written(value: object) -> str:
+    """Return a value as the file has it: 6.5, true, "a text", 2026-11-01, a list, a table; no word of Python's."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_written(each)}' for key, each in value.items())} }}" if value else "{}"
+    return str(value)
 
 
 def exact(value: int | Decimal) -> Fraction | None:

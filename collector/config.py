@@ -135,6 +135,15 @@ class CollectorConfig:
         default=60.0, metadata=_about("how long a job of the upkeep may take before it lets others go first", 0.1)
     )
 
+    capacity_requests: int = field(
+        default=1000,
+        metadata=_about("how many requests for more GPUs are kept of one team; further ones are refused", 1),
+    )
+    capacity_days: int = field(
+        default=400,
+        metadata=_about("for how many days after its last entry such a request is kept, with its history", 1),
+    )
+
     ready_free_bytes: int = field(
         default=256 * 2**20, metadata=_about("with less of its disk free, /readyz says that no batches are taken", 0)
     )

@@ -6,6 +6,7 @@ CollectorError
 │   └── TakenError  another analyzer has booked into the lake meanwhile; nothing was changed
 ├── HeldElsewhereError  another analyzer books into this lake; this one follows its books
 ├── RegistryError   the registry does not answer, or refuses; exit 3
+│   └── FullError   it keeps no more of something; nothing was changed
 ├── BackupError     a backup cannot be made, is damaged, or cannot be restored there; exit 3
 ├── FileRefusedError    a file cannot be imported; exit 3
 ├── AccessError     a request is refused at the gate; carries the HTTP status and a reason
@@ -38,6 +39,10 @@ class HeldElsewhereError(CollectorError):
 
 class RegistryError(CollectorError):
     """The registry (leases, keys, audit) does not answer, or refuses."""
+
+
+class FullError(RegistryError):
+    """The registry keeps no more of something; the message names the bound. Nothing was changed."""
 
 
 class BackupError(CollectorError):

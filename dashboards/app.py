@@ -17,6 +17,7 @@ from analyzer.config import Settings
 from analyzer.doctor.sight import Live
 from analyzer.fleet_metrics.snapshot import FleetPage
 from analyzer.judges import Judges
+from analyzer.mail.settings import MailSettings
 from analyzer.reading import Reader
 from collector.access.gate import Gate
 from collector.access.opening import access_of
@@ -44,13 +45,22 @@ ANALYZE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job."""
+    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job.
+
+    `url` is where people reach the pages: links of alerts and of Grafana lead there. Empty: where it listens.
+    """
 
     collector: CollectorConfig
     settings: Settings
     analyze_seconds: float | None = ANALYZE_SECONDS
     collects: bool = True
     alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
+    mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
+
+    @property
+    def url(self) -> str:
+        """Where readers reach the pages; empty where nobody has said so."""
+        return self.alarms.base_url or self.mail.base_url
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -76,7 +86,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
 
-    page = FleetPage(reader)
+    page = FleetPage(reader, config.url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(assets(), include_in_schema=False)
@@ -86,8 +96,12 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
-    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease))
+    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail)
     return app
+
+
+def _listens_at(config: CollectorConfig) -> str:
+    return f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
 
 
 def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:

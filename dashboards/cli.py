@@ -53,10 +53,9 @@ def serve(argv: list[str]) -> int:
     settings.policy_book()
     beside = config.store.parent / BESIDE
     file = options.config or (beside if beside.exists() else None)
-    MailSettings.read(file, TABLES)
-    alarms = AlarmSettings.read(file, TABLES)
+    mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms)
+        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
         app = create_server(server, store)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"

@@ -12,7 +12,7 @@ from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.model import iso
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.reading import Reader
-from analyzer.request import Format, Order, What
+from analyzer.request import By, Format, Order, What
 from analyzer.request import Request as Reading
 from analyzer.states import Confidence
 from dashboards.pages import SECURITY
@@ -56,6 +56,7 @@ class ReadAsked(Spanned):
     other: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the second run.")
     at: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the moment, where the subject is a name.")
     order: Order = Field("cost", description="Of top: which lines come first.")
+    by: By | SkipJsonSchema[None] = Field(None, description="Of charges: who bears them; without it, the team.")
 
 
 def reading_routes(read: Callable[[], Reader]) -> APIRouter:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from analyzer.period import Period
 from analyzer.report.readings import Breakdown, Counted, fold, within
-from analyzer.report.words import amount, gpu_hours, percent
+from analyzer.report.words import amount, at_least, gpu_hours, percent
 from collector.store.session import Session
 
 RUNS_SHOWN = 25
@@ -13,7 +13,7 @@ RUNS_SHOWN = 25
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run as the page lists it; `money` is None where a part of it has no price."""
+    """One run as the page lists it; `money` is None where nothing of it has a price."""
 
     run_id: str
     name: str
@@ -33,7 +33,8 @@ def run_list(session: Session, period: Period) -> tuple[RunLine, ...]:
         "top AS (SELECT run_id, sum(milliseconds) AS ms FROM held GROUP BY run_id "
         f"ORDER BY sum(cost_micros) DESC NULLS LAST, ms DESC, run_id LIMIT {RUNS_SHOWN}) "
         "SELECT held.run_id, name, team, stage, state, cause, sum(milliseconds), sum(cost_micros) "
-        "FROM held JOIN top USING (run_id) LEFT JOIN runs USING (run_id) GROUP BY ALL",
+        "FROM held JOIN top USING (run_id) LEFT JOIN runs USING (run_id) "
+        "GROUP BY held.run_id, name, team, stage, state, cause, cost_micros IS NULL",
         values,
     )
     counted: dict[tuple[str, str | None, str | None, str | None], list[Counted]] = defaultdict(list)
@@ -46,6 +47,7 @@ def run_list(session: Session, period: Period) -> tuple[RunLine, ...]:
 
 def _line(run_id: str, name: str | None, team: str | None, stage: str | None, breakdown: Breakdown) -> RunLine:
     whole = breakdown.milliseconds
+    cost = breakdown.cost_micros
     lost = max(breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
     return RunLine(
         run_id,
@@ -53,7 +55,7 @@ def _line(run_id: str, name: str | None, team: str | None, stage: str | None, br
         team or "unmapped",
         stage or "",
         gpu_hours(whole),
-        amount(breakdown.cost_micros, 2) if breakdown.cost_micros is not None else None,
+        None if cost is None else at_least(amount(cost, 2), breakdown.is_part),
         percent(breakdown.of("useful").milliseconds, whole),
         f"{lost.label} {percent(lost.milliseconds, whole)}" if lost else "",
     )

@@ -22,6 +22,7 @@ LONG = (
     "api",
     "tiers",
     "prometheus",
+    "grafana",
 )
 
 # Tests share their cores with other work: a slow example is no finding.

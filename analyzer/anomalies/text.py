@@ -14,15 +14,17 @@ def anomalies_text(report: Anomalies, units: UnitReport, paper: Paper, top: int 
     """Return a period's anomalies as text: of unit costs and of teams."""
     lines = [f"anomalies {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
     body = sentences(report, units, top or ROWS)
-    if not body:
+    if not body and report.weeks_missing:
+        lines += [*paper.wrap("Nothing can be called out of the ordinary yet."), ""]
+    elif not body:
         lines += [*paper.wrap("Nothing was out of the ordinary."), ""]
     else:
         lines.append(HEAD)
         for sentence in body:
             lines += paper.wrap(sentence, "  - ", "    ")
         lines.append("")
-    if report.more:
-        lines += [*paper.wrap(f"and {counted(report.more, 'smaller one')}"), ""]
+    if more := report.more + sum(max(0, len(each) - (top or ROWS)) for each in (report.found, units.changes)):
+        lines += [*paper.wrap(f"and {counted(more, 'smaller one')}"), ""]
     if report.weeks_missing:
         missing = counted(report.weeks_missing, "more week")
         lines += [*paper.wrap(f"What teams usually cost is known after {missing} of ledger before this period."), ""]
@@ -46,14 +48,16 @@ def anomaly_words(one: Anomaly, report: Anomalies) -> str:
     who = plain(one.team) if one.team is not None else "what maps to no team"
     when = span_words(odd.start, odd.end, report.period.timezone)
     difference = money(abs(odd.impact), currency, 0)
-    if one.what == "cost":
+    if not odd.expected:
+        first = f"{who} {what} {money(odd.actual, currency, 0)}, where there is usually none, {when}"
+    elif one.what == "cost":
         first = f"{who} {what} {difference} {more} than usual, {when}: {money(odd.actual, currency, 0)}{told}"
     else:
         first = f"{who} {what} {money(odd.actual, currency, 0)}, {difference} {more} than usual{told}, {when}"
     names = [f"{plain(each.name)} {_signed(each.actual - each.expected, currency)}" for each in one.by_name]
     if one.others:
-        names.append(f"{one.others} others")
-    return f"{first}. {', '.join(names)}." if names else f"{first}."
+        names.append(counted(one.others, "other"))
+    return f"{first}. What moved most: {', '.join(names)}." if names else f"{first}."
 
 
 def _signed(micros: int, currency: str) -> str:

@@ -1,6 +1,7 @@
 """GET and POST /v1/capacity-requests, one of them, and its waivers: kept in the registry, told to the audit."""
 
 import time
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,13 +10,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from analyzer.api.asking import READS, refusals
-from analyzer.api.capacity_body import Posted, body_schema, posted
+from analyzer.api.capacity_body import Bodies, Posted, body_schema
 from analyzer.api.capacity_model import CapacityDocument, CapacityItem, CapacityListAsked, CapacityPage, WaiverAsked
 from analyzer.api.saying import Word, answered, documented
 from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Kept, Teller, identity_of, keep, kept, listed, waive
+from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, waive
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request import request_of
+from analyzer.capacity.gate.scoped import without_the_fleet
 from analyzer.capacity.gate.site import supply_of
 from analyzer.capacity.profile.read import read_document
 from analyzer.errors import ConfigError
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from analyzer.api.desk import Desk, Reading
+    from analyzer.capacity.gate.decided import Decided
+    from analyzer.capacity.gate.supply import History
     from collector.registry import Registry
 
 PATH = "/capacity-requests"
@@ -37,7 +41,7 @@ _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 def capacity_routes(desk: "Desk") -> APIRouter:
     """Return the four routes."""
-    router = APIRouter()
+    router, bodies = APIRouter(), Bodies()
 
     @router.get(PATH, response_model=CapacityPage, responses=READS, tags=TAG)
     def list_capacity_requests(request: Request, asked: Annotated[CapacityListAsked, Query()]) -> Response:
@@ -54,7 +58,7 @@ def capacity_routes(desk: "Desk") -> APIRouter:
         return desk.answer(request, made, follows_ledger=False)
 
     async def ask(request: Request) -> Response:
-        body = await posted(request)
+        body = await bodies.posted(request)
         if isinstance(body, Response):
             return body
         return await run_in_threadpool(_asked, desk, request, body)
@@ -86,9 +90,13 @@ def _decided(reading: "Reading", request: Request, body: Posted) -> CapacityDocu
     read = None if body.profile is None else read_document(body.profile, policy.keys)
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
-    supply = supply_of(reading.whole.session, settings, registry, asked, policy, identity, teller.at)
-    made = judge(asked, read, policy, supply, teller.at, identity)
-    return _document(reading, keep(registry, made, teller))
+
+    def judged() -> "tuple[Decided, History | None]":
+        session, sees = reading.whole.session, _sees(reading)
+        supply = supply_of(session, settings, registry, asked, policy, identity, teller.at, sees)
+        return judge(asked, read, policy, supply, teller.at, identity), supply.history
+
+    return _document(reading, decide(registry, judged, teller))
 
 
 def _page(reading: "Reading", request: Request, asked: CapacityListAsked) -> CapacityPage:
@@ -103,7 +111,7 @@ def _page(reading: "Reading", request: Request, asked: CapacityListAsked) -> Cap
     return CapacityPage(
         **reading.head(),
         next_cursor=None if last is None else reading.next(last, None),
-        items=[CapacityItem.of(one) for one in shown],
+        items=[CapacityItem.of(_seen(reading, one)) for one in shown],
     )
 
 
@@ -113,7 +121,12 @@ def _waived(reading: "Reading", request: Request, request_id: str, asked: Waiver
 
 
 def _document(reading: "Reading", one: Kept) -> CapacityDocument:
-    return CapacityDocument(**reading.head(), request=CapacityItem.of(one))
+    return CapacityDocument(**reading.head(), request=CapacityItem.of(_seen(reading, one)))
+
+
+def _seen(reading: "Reading", one: Kept) -> Kept:
+    """Return a kept request as who asks may see it: a team's key is told nothing of what the fleet has free."""
+    return one if reading.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
 
 
 def _registry(request: Request) -> "Registry":

@@ -1,14 +1,17 @@
 """The body of POST /v1/capacity-requests: a request and its profile, bounded and parsed, each key once."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Request
 from pydantic import Field, StringConstraints, ValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from analyzer.api.asking import Asked, Opt
+from analyzer.api.faults import BusyError
 from analyzer.capacity.gate.request import (
     GPUS_MOST,
     GROWTH_MOST,
@@ -25,6 +28,9 @@ from analyzer.errors import ConfigError
 from collector.problem import problem_response
 
 BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES
+VALUES_MOST = 300_000  # a profile has one in sixteen bytes; four megabytes of brackets take a second to be parsed
+HELD_AT_ONCE, PARSED_AT_ONCE = 8, 2
+RECEIVED_SECONDS = 60.0
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MOST)]
 Gpus = Annotated[int, Field(ge=1, le=GPUS_MOST)]
 Growth = Annotated[float, Field(gt=0, le=GROWTH_MOST)]
@@ -77,13 +83,51 @@ def body_schema() -> dict[str, Any]:
     return {"type": "object", "properties": parts, "required": ["request"], "additionalProperties": False}
 
 
-async def posted(request: Request) -> Posted | Response:
-    """Return the body, or the answer that says what is wrong with it; no more of it is read than there may be."""
+class Bodies:
+    """Receives the bodies of one server: few at once, each in bounded time, and parsed on a thread.
+
+    A body holds megabytes, and parsing one takes long enough that nobody else would be answered meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._turns = asyncio.Semaphore(PARSED_AT_ONCE)
+
+    async def posted(self, request: Request) -> Posted | Response:
+        """Return a body, or the answer that says what is wrong with it; no more of it is read than there may be.
+
+        Raises:
+            BusyError: as many are held as may be at once, or this one did not come in time.
+        """
+        if self._held >= HELD_AT_ONCE:
+            raise BusyError("as many requests for capacity are read as may at once: come again in a moment")
+        self._held += 1
+        try:
+            async with asyncio.timeout(RECEIVED_SECONDS):
+                content = await _received(request)
+            if isinstance(content, Response):
+                return content
+            async with self._turns:
+                return await run_in_threadpool(parsed, content)
+        except TimeoutError as error:
+            raise BusyError(f"the body did not come within {RECEIVED_SECONDS:.0f} seconds") from error
+        finally:
+            self._held -= 1
+
+
+async def _received(request: Request) -> bytes | Response:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > BODY_BYTES:
             return problem_response(413, f"a request and its profile have at most {BODY_BYTES:,} bytes")
+    return bytes(content)
+
+
+def parsed(content: bytes) -> Posted | Response:
+    """Return what a body says, or the answer that says what is wrong with it."""
+    if sum(content.count(sign) for sign in b",[{") > VALUES_MOST:
+        return problem_response(413, f"a request and its profile have at most {VALUES_MOST:,} values")
     try:
         said = json.loads(content, object_pairs_hook=once, parse_constant=_no_number)
         CapacityAsked.model_validate(said)

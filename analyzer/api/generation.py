@@ -22,13 +22,14 @@ SELECT (SELECT (count(*), bit_xor(hash(hash(hour, status, input_digest)))) FROM 
     (SELECT (count(*), bit_xor(hash(hash(r)))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments),
     (SELECT count(*) FROM finding_judgements), (SELECT count(*) FROM finding_mutes),
     (SELECT count(*) FROM recommendation_predictions), (SELECT count(*) FROM recommendation_words),
-    (SELECT count(*) FROM recommendation_applied)
+    (SELECT count(*) FROM recommendation_applied), (SELECT count(*) FROM invoice_matches)
 """
 # What changes whenever the content does: a pass writes down that it was made, and people's words are only ever added.
 MARKS = """
 SELECT (SELECT list(a ORDER BY a)::VARCHAR FROM analysis a), (SELECT count(*) FROM finding_judgements),
     (SELECT count(*) FROM finding_mutes), (SELECT count(*) FROM recommendation_predictions),
-    (SELECT count(*) FROM recommendation_words), (SELECT count(*) FROM recommendation_applied)
+    (SELECT count(*) FROM recommendation_words), (SELECT count(*) FROM recommendation_applied),
+    (SELECT count(*) FROM invoice_matches)
 """
 
 

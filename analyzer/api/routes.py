@@ -15,6 +15,7 @@ from analyzer.api.faults import BusyError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.hours import hour_routes
+from analyzer.api.invoices import invoice_routes
 from analyzer.api.ledger import ledger_routes
 from analyzer.api.notices import notice_routes
 from analyzer.api.openapi import document
@@ -25,7 +26,7 @@ from analyzer.api.savings import savings_routes
 from analyzer.api.series import series_routes
 from analyzer.api.traffic import traffic_routes
 from analyzer.errors import ConfigError, LedgerError
-from collector.errors import StoreError
+from collector.errors import RegistryError, StoreError
 from collector.problem import answer_with_problems, problem_response, sentences
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def add_api(
     app.add_exception_handler(ConfigError, sentences(400))
     app.add_exception_handler(LedgerError, sentences(404))
     app.add_exception_handler(StoreError, _unreadable)
+    app.add_exception_handler(RegistryError, _silent)
     app.add_exception_handler(BusyError, _busy)
 
 
@@ -68,6 +70,12 @@ def _unreadable(request: Request, error: Exception) -> Response:
     """Say that the store cannot be read; what it said of its inside is for the log alone."""
     LOG.error("%s could not be read: %s", request.url.path, error)
     return problem_response(503, "the store cannot be read now; the server's log says why", {"Retry-After": "5"})
+
+
+def _silent(request: Request, error: Exception) -> Response:
+    """Say that the registry cannot be asked; what it said of its inside is for the log alone."""
+    LOG.error("%s could not ask the registry: %s", request.url.path, error)
+    return problem_response(503, "the registry does not answer now; the server's log says why", {"Retry-After": "5"})
 
 
 def _busy(_: Request, error: Exception) -> Response:
@@ -80,7 +88,7 @@ def api_routes(desk: Desk) -> APIRouter:
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
         finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
-        hour_routes, capacity_routes, one_run_routes,
+        hour_routes, invoice_routes, capacity_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -43,7 +43,7 @@ async def answered(desk: "Desk", request: Request, word: Word[A], subject_id: st
 
     It is 409 where the words can be read and are refused: a date that has passed, a reason of blanks.
     """
-    body = await _asked(request, word.asked)
+    body = await body_of(request, word.asked)
     if isinstance(body, Response):
         return body
 
@@ -82,13 +82,13 @@ def audit(request: Request, action: str, subject_id: str, detail: str, said: Sai
     request.app.state.access.registry.audit.add([entry])
 
 
-async def _asked(request: Request, kind: type[A]) -> A | Response:
+async def body_of(request: Request, kind: type[A], most_bytes: int = BODY_BYTES) -> A | Response:
     """Return the body as what it must be, or the answer that says what is wrong with it; no more of it is read."""
     content = b""
     async for chunk in request.stream():
         content += chunk
-        if len(content) > BODY_BYTES:
-            return problem_response(413, f"say it in at most {BODY_BYTES:,} bytes")
+        if len(content) > most_bytes:
+            return problem_response(413, f"say it in at most {most_bytes:,} bytes")
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:

@@ -11,12 +11,14 @@ from analyzer.period import WEEKDAYS, Calendar, Period
 
 WORDS = ("today", "yesterday", *WEEKDAYS)
 _WEEK = r"20[0-9]{2}-W(0[1-9]|[1-4][0-9]|5[0-3])"
+_MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
 _BACK = r"[1-9][0-9]{0,3}[hdw]"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 # The command line's words too: 2026w46, Monday.
 _WRITTEN = re.compile(
-    rf"[0-9]{{4}}-?W[0-9]{{1,2}}|[0-9]{{1,4}}[hdw]|{'|'.join(WORDS)}|{_DATE}({_TIME})?", re.ASCII | re.IGNORECASE
+    rf"[0-9]{{4}}-?W[0-9]{{1,2}}|[0-9]{{4}}-[0-9]{{2}}|[0-9]{{1,4}}[hdw]|{'|'.join(WORDS)}|{_DATE}({_TIME})?",
+    re.ASCII | re.IGNORECASE,
 )
 LAST_INSTANT = 4_102_444_800_000_000  # 2100: what lies beyond has not begun
 _SCHEMA: dict[str, Any] = {
@@ -24,6 +26,7 @@ _SCHEMA: dict[str, Any] = {
         {"type": "string", "format": "date", "example": "2026-11-09"},
         {"type": "string", "format": "date-time", "example": "2026-11-09T08:00:00Z"},
         {"type": "string", "pattern": f"^{_WEEK}$", "example": "2026-W46"},
+        {"type": "string", "pattern": f"^{_MONTH}$", "example": "2026-11"},
         {"type": "string", "pattern": f"^{_BACK}$", "example": "7d"},
         {"type": "string", "enum": list(WORDS)},
     ]
@@ -32,7 +35,9 @@ _SCHEMA: dict[str, Any] = {
 
 def _checked(text: str) -> str:
     if len(text) > 40 or not _WRITTEN.fullmatch(text):
-        raise ValueError("not a date, a time, a week like 2026-W46, a span like 7d, or a day like monday")
+        raise ValueError(
+            "not a date, a time, a week like 2026-W46, a month like 2026-11, a span like 7d, or a day like monday"
+        )
     return text
 
 
@@ -42,7 +47,7 @@ When = Annotated[str, AfterValidator(_checked), WithJsonSchema(_SCHEMA)]
 def period_of(calendar: Calendar, since: str | None, until: str | None, first: int, newest: int) -> Period:
     """Return the period that is meant, in a ledger of the hours from `first` until `newest`.
 
-    Without `since` it begins with the ledger. A day or a week as `until` is included; a time is not.
+    Without `since` it begins with the ledger. A day, a week or a month as `until` is included; a time is not.
 
     Raises:
         GoneError: there is no such day or week, or it ends before it begins.

@@ -69,6 +69,20 @@ class BudgetBook:
         return tuple(budget for budget in self.budgets if budget.covers(month))
 
 
+def refuse_unbound(month: str, currency: str, budgets: Sequence[object | None]) -> None:
+    """Refuse to check a month that no budget binds: what nobody wrote down would hold for ever.
+
+    Raises:
+        ConfigError: no budget holds in it; the sentence says how one is written.
+    """
+    if not any(budgets):
+        raise ConfigError(
+            f"no budget holds in {month}, so there is nothing to check: let `budgets` of [analyzer] name a file with "
+            '[[budget]], its team = "...", '
+            f'{currency.lower()}_per_month = 55_000, from = 2026-01-01 and source = "..." (docs/budgets.md)'
+        )
+
+
 def _budget(entry: Entry, amount: str) -> Budget:
     team, project = entry.text_or_none("team"), entry.text_or_none("project")
     if team is not None and project is not None:

@@ -48,9 +48,17 @@ class Spending:
         return [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * len(self.days.starts)
 
     def history(self, wanted: "Sequence[Whose]", until: int) -> list[int | None]:
-        """Return the days before the one that begins at `until`; None is a day of which hours are missing."""
-        every = zip(self.days.starts, self.days.whole, self.of(wanted), strict=True)
-        return [cost if is_whole else None for start, is_whole, cost in every if start < until]
+        """Return the days before the one that begins at `until`; None is a day of which hours are missing.
+
+        A day of 23 or 25 hours counts as 24 of its hours: else the Sundays after it would be forecast to be like it.
+        """
+        ends = [*self.days.starts[1:], until]
+        every = zip(self.days.starts, ends, self.days.whole, self.of(wanted), strict=True)
+        return [
+            cost * 24 * HOUR // (end - start) if is_whole else None
+            for start, end, is_whole, cost in every
+            if start < until
+        ]
 
 
 def spending(session: "Session", timezone: str, since: int, until: int) -> Spending:

@@ -1,6 +1,7 @@
 """A month against its budgets, as text: one line a team, the sentence that matters first."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from analyzer.budgets.book import FLEET
 from analyzer.budgets.month import Line, MonthReport
@@ -9,9 +10,11 @@ from analyzer.report.paper import Paper
 from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like
 from analyzer.report.words import (
+    AT_LEAST,
     MICROS,
     UNKNOWN,
     amount,
+    at_least,
     counted,
     day,
     decimal,
@@ -54,6 +57,9 @@ def first_sentence(report: MonthReport) -> str:
     unknown = [line for line in bound if line.verdict is None]
     if unknown:
         return f"Where {counted(len(unknown), 'budget')} will end is not known yet. The fleet {ending}."
+    if may := [line for line in bound if line.verdict == "may be over"]:
+        said = "; ".join(_may_words(line, report.currency) for line in may)
+        return f"Nobody is likely to be over budget, but {said}. The fleet {ending}."
     idle = [plain(line.name) for line in bound if _spent_nothing(line)]
     if idle:
         return f"Nothing is spent of the budget of {', '.join(idle)}: is the name right? The fleet {ending}."
@@ -78,11 +84,24 @@ def over_words(line: Line, currency: str) -> str:
     """Return "team-vision will likely cost $60,200 of its $55,000 (57,000 to 64,000)"."""
     if line.budget is None:
         raise AssertionError("BUG: what has no budget is not over it")
-    name, allowed = plain(line.name), _money(line.budget.micros_per_month, currency)
+    name, budget = plain(line.name), line.budget.micros_per_month
     if line.verdict == "over":
-        return f"{name} has spent {_money(line.spent_micros, currency)} of its {allowed}"
+        return f"{name} has spent {_of(line.spent_micros, budget, currency)}"
     expected = line.ending.expected_micros if line.ending else line.spent_micros
-    return f"{name} will likely cost {_money(expected, currency)} of its {allowed}{between(line)}"
+    return f"{name} will likely cost {_of(expected, budget, currency)}{between(line)}"
+
+
+def _may_words(line: Line, currency: str) -> str:
+    """Return "team-vision may be: up to $57,000 of its $55,000"."""
+    if line.budget is None or line.ending is None or line.ending.high_micros is None:
+        raise AssertionError("BUG: what may be over has a budget and an upper end")
+    return f"{plain(line.name)} may be: up to {_of(line.ending.high_micros, line.budget.micros_per_month, currency)}"
+
+
+def _of(micros: int, budget: int, currency: str) -> str:
+    """Return "$60,200 of its $55,000", both as exact."""
+    decimals = money_decimals(max(micros, budget))
+    return f"{money(micros, currency, decimals)} of its {money(budget, currency, decimals)}"
 
 
 def between(line: Line) -> str:
@@ -130,14 +149,14 @@ def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
                 if line.ending is None
                 else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
             )
-            found.append(_row(line, own, ending, width, paper))
+            found.append(_row(replace(line, name=line.project or line.name), own, ending, width, paper))
     return found
 
 
 def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str:
     budget = line.budget
     allowed = UNKNOWN if budget is None else amount(budget.micros_per_month, 0)
-    mark = " !" if line.is_over else "  "
+    mark = " !" if line.is_over else " ?" if line.verdict == "may be over" else "  "
     ending = line.ending
     span = UNKNOWN
     if (
@@ -148,7 +167,8 @@ def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str
     ):
         span = f"{amount(ending.low_micros, 0)} to {amount(ending.high_micros, 0)}"
     name = paper.cut("total" if line.name == FLEET else line.name, width - 4)
-    return f"  {name:<{width - 2}}{spent:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
+    told = at_least(spent, line.unpriced_milliseconds > 0)
+    return f"  {name:<{width - 2}}{told:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
 
 
 def _column(exact: Sequence[int], total: int) -> list[str]:
@@ -164,12 +184,16 @@ def _expected(lines: Sequence[Line], fleet: Line) -> list[str]:
     return _column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
 
 
+def since_words(report: MonthReport) -> str:
+    """Return from when on the month is known, where that is not from its start; else nothing."""
+    if report.known_since <= report.period.start:
+        return ""
+    first = day(local(report.known_since, report.period.timezone))
+    return f"The ledger begins {first}: the days of this month before are not in it."
+
+
 def _notes(report: MonthReport, paper: Paper) -> list[str]:
-    zone, found = report.period.timezone, list[str]()
-    if report.known_since > report.period.start:
-        found.append(
-            f"The ledger begins {day(local(report.known_since, zone))}: the days of this month before are not in it."
-        )
+    found = [said] if (said := since_words(report)) else []
     ending = report.fleet.ending
     if ending is not None and ending.model is not None:
         if ending.low_micros is None:
@@ -177,7 +201,11 @@ def _notes(report: MonthReport, paper: Paper) -> list[str]:
             found.append(f"Month-end: {ending.model}. How sure that is can be said after {more} of history.")
         else:
             found.append(f"Month-end: {ending.model}, which forecast this site's past best.")
+    if any(line.verdict == "may be over" for line in report.every):
+        found.append("? may be over its budget: the upper end of its interval is.")
     unpriced = sum(line.unpriced_milliseconds for line in report.lines)
     if unpriced:
-        found.append(f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure: gpuledger prices check.")
+        found.append(
+            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger prices check."
+        )
     return [line for note in found for line in paper.wrap(note)]

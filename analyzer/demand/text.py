@@ -31,6 +31,8 @@ def demand_text(report: Outlook, paper: Paper) -> str:
     lines += [*paper.wrap(_first(report)), "", *_stages(report, paper), ""]
     for each in report.mixes:
         lines += [*_mix(each, report, paper), ""]
+    if any(each.owned_gpus and each.now is not None for each in report.mixes):
+        lines += [*paper.wrap("What is owned is paid for, used or not, and is in no cost of these tables."), ""]
     return paper.page([*lines, "next: gpuledger budgets      gpuledger prices"])
 
 
@@ -90,7 +92,7 @@ def _mix(each: SkuMix, report: Outlook, paper: Paper) -> list[str]:
     sign = symbol(report.currency).strip()
     width = 28 + paper.extra
     found = [f"{name + ': A WEEK':<{width}}{'held':>8}{'on demand':>11}{'spot':>9}{'short':>9}{'cost ' + sign:>13}"]
-    rows: list[tuple[str, Mix | None]] = [("as it is", each.now), ("cheapest, likely demand", each.best)]
+    rows: list[tuple[str, Mix | None]] = [("with what is held now", each.now), ("cheapest, likely demand", each.best)]
     rows.append(("cheapest, high demand", each.best_high))
     for label, mix in rows:
         if mix is None:
@@ -110,15 +112,21 @@ def _says(each: SkuMix, currency: str) -> str:
     saves = each.now.micros_a_week - each.best.micros_a_week
     more = each.best.held_gpus - each.reserved_gpus
     if more == 0 or saves <= 0:
-        return "What is reserved is what would cost least."
+        kept = "What is reserved is what would cost least." if each.reserved_gpus else "To reserve none costs least."
+        return f"{kept} {_risk(each.now)}."
     change = f"{abs(more):,} {'more' if more > 0 else 'fewer'} reserved"
-    risk = (
-        f"in {each.best.short_hours} hours a week more is wanted than is held, up to {each.best.short_gpus:,} GPUs,"
-        " which on demand may not be there"
-    )
     spot = (
         f" Spot is for {counted(each.best.spot_gpu_hours, 'GPU-hour')} that may be interrupted."
-        if each.rates.spot
+        if each.best.spot_gpu_hours
         else ""
     )
-    return f"{change} saves {money(saves, currency, 0)} a week. What it risks: {risk}.{spot}"
+    return f"{change} would save {money(saves, currency, 0)} a week. {_risk(each.best)}.{spot}"
+
+
+def _risk(mix: "Mix") -> str:
+    if not mix.short_hours:
+        return "Never more is wanted than is held"
+    return (
+        f"What it risks: in {counted(mix.short_hours, 'hour')} a week more is wanted than is held, up to"
+        f" {counted(mix.short_gpus, 'GPU')}, which on demand may not be there"
+    )

@@ -11,9 +11,11 @@ from analyzer.asking import asked_json
 from analyzer.config import Settings
 from analyzer.doctor.examination import examination
 from analyzer.doctor.page import document, page
-from analyzer.doctor.registry import keys_beside
-from analyzer.doctor.sight import Sight
+from analyzer.doctor.registry import read_beside
+from analyzer.doctor.sight import MailSight, Sight
 from analyzer.errors import LedgerError
+from analyzer.mail.sending import greet
+from analyzer.mail.settings import mail_of
 from collector.config import load
 from collector.store.database import Store
 
@@ -22,7 +24,7 @@ PATH = "/v1/doctor"
 
 
 def doctor(argv: list[str]) -> int:
-    """What is well and what is not: ledger, store, agents, clocks, disk, keys, jobs. Exit 1 where anything is off."""
+    """What is well and what is not: ledger, store, agents, clocks, disk, keys, jobs, mail. Exit 1 where one is not."""
     parser = argparse.ArgumentParser(prog="gpuledger doctor", description=doctor.__doc__)
     parser.add_argument("--json", action="store_true", help="the same as JSON (docs/json.md)")
     where = parser.add_mutually_exclusive_group()
@@ -45,6 +47,9 @@ def _of_server(server: str) -> dict[str, Any]:
 def _of_store(options: argparse.Namespace) -> dict[str, Any]:
     config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
     settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
+    keys, sends = read_beside(config)
+    mails = mail_of(config.store, options.config)
+    mail = MailSight(mails, sends, lambda: greet(mails))
     with Store.open(config.store, read_only=True) as store, store.session() as session:
-        sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys_beside(config))
+        sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail)
         return document(examination(sight))

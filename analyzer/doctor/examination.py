@@ -10,6 +10,7 @@ from analyzer.doctor.invariants import Check, examine
 from analyzer.doctor.jobs import jobs
 from analyzer.doctor.ledger import ledger
 from analyzer.doctor.line import Line, Section
+from analyzer.doctor.mail import mail
 from analyzer.doctor.sight import Sight
 from analyzer.doctor.storage import storage
 from collector.errors import StoreError
@@ -20,6 +21,7 @@ SUBJECTS: tuple[tuple[str, Callable[[Sight], Section]], ...] = (
     ("DISK", forecast),
     ("ACCESS", access),
     ("JOBS", jobs),
+    ("MAIL", mail),
 )
 
 

@@ -69,7 +69,7 @@ def _money(session: "Session", settings: Settings) -> Check:
     book = settings.price_book()
     kinds = session.rows(
         """
-        SELECT l.sku, l.purchase_option, h.node_group, l.hour, l.gpu_uuid, sum(l.milliseconds)::BIGINT,
+        SELECT l.sku, l.purchase_option, h.node_group, h.region, l.hour, l.gpu_uuid, sum(l.milliseconds)::BIGINT,
             sum(l.cost_micros)::BIGINT
         FROM ledger l LEFT JOIN host_now h USING (node) WHERE l.price_version IS NOT DISTINCT FROM ? AND l.hour IN (
             SELECT hour FROM ledger_hours WHERE status <> 'provisional')
@@ -79,10 +79,10 @@ def _money(session: "Session", settings: Settings) -> Check:
     )
     off = 0
     rates: dict[tuple[object, ...], int | None] = {}
-    for sku, option, group, hour, _, milliseconds, cost in kinds:
-        kind = (sku, option, group, hour)
+    for sku, option, group, region, hour, _, milliseconds, cost in kinds:
+        kind = (sku, option, group, region, hour)
         if kind not in rates:
-            price = book.price(sku, option, hour, group)
+            price = book.price(sku, option, hour, group, region)
             rates[kind] = price.micros_per_gpu_hour if price else None
         rate = rates[kind]
         due = None if rate is None else (2 * milliseconds * rate + 3_600_000) // 7_200_000

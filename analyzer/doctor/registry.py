@@ -1,22 +1,22 @@
-"""The keys of a site, where their registry can be read from here without changing it."""
+"""A site's keys and mails, where their registry can be read from here without changing it."""
 
 from typing import TYPE_CHECKING
 
 from collector.errors import RegistryError
-from collector.registry import Key, open_registry
+from collector.registry import Key, Send, open_registry
 from collector.registry.registry import beside
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
 
 
-def keys_beside(config: "CollectorConfig") -> tuple[Key, ...] | None:
-    """Return the keys of the registry beside a store; None where there is none, or where it does not answer."""
+def read_beside(config: "CollectorConfig") -> tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]:
+    """Return the keys and mails of the registry beside a store; None where there is none, or it does not answer."""
     file = beside(config.store)
     if file is None or not file.exists():
-        return None
+        return None, None
     try:
         with open_registry(file) as registry:
-            return tuple(registry.keys.listed())
+            return tuple(registry.keys.listed()), tuple(registry.mails.sends())
     except RegistryError:
-        return None
+        return None, None

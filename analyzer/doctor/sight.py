@@ -7,7 +7,10 @@ from analyzer.config import Settings
 from collector.config import CollectorConfig
 
 if TYPE_CHECKING:
-    from collector.registry import Key
+    from collections.abc import Callable
+
+    from analyzer.mail.settings import MailSettings
+    from collector.registry import Key, Send
     from collector.store.database import Store
     from collector.store.session import Session
 
@@ -24,6 +27,18 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
+class MailSight:
+    """What is known of the weekly e-mail. `sends` is None where the registry was not reached.
+
+    `greet` calls on the SMTP server and raises a MailError; None where it should not be tried from here.
+    """
+
+    settings: "MailSettings"
+    sends: "tuple[Send, ...] | None" = None
+    greet: "Callable[[], None] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sight:
     """One look. `keys` is None where the registry was not reached, `live` where no server was asked."""
 
@@ -34,6 +49,7 @@ class Sight:
     now_us: int
     keys: "tuple[Key, ...] | None" = None
     live: Live | None = None
+    mail: MailSight | None = None
 
     @property
     def receipts(self) -> str:

@@ -3,30 +3,30 @@
 Money bears the ledger's currency as its unit: …_usd, …_eur. What has no price has no cost, and is told as such.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily
 
+from analyzer.fleet_metrics.family import HOUR_MS, PREFIX, many, money, one
+from analyzer.fleet_metrics.losing_families import losing_families
 from analyzer.fleet_metrics.reading import FleetReading, Open, Part, TeamPart
 
-PREFIX = "gpuledger_fleet"
-_MICROS, _MS, _HOUR_MS, _HOUR_SECONDS = 1_000_000, 1000, 3_600_000, 3600
+_MS, _HOUR_SECONDS = 1000, 3600
 _STATE = ("class", "state", "cause")
-T = TypeVar("T")
 
 
 def families(reading: FleetReading) -> Iterator[GaugeMetricFamily]:
     """Yield every family of the fleet."""
     unit = reading.currency.lower()
     if reading.hour is not None:
-        yield _one("hour_timestamp_seconds", "Start of the last complete hour.", reading.hour / 1e6)
+        yield one("hour_timestamp_seconds", "Start of the last complete hour.", reading.hour / 1e6)
         yield from _of_hour(reading.hour_parts, reading.runs, unit)
-    yield _one("week_timestamp_seconds", "Start of the week that is summed.", reading.week.start / 1e6)
+    yield one("week_timestamp_seconds", "Start of the week that is summed.", reading.week.start / 1e6)
     yield from _of_week(reading.week_parts, unit)
     yield from _of_teams(reading.week_teams, unit)
     yield from _of_findings(reading.open_findings, unit)
-    yield _one("known_until_timestamp_seconds", "End of the newest hour of the ledger.", reading.known_until / 1e6)
+    yield from losing_families(reading.losing, unit)
+    yield one("known_until_timestamp_seconds", "End of the newest hour of the ledger.", reading.known_until / 1e6)
     settled = GaugeMetricFamily(
         f"{PREFIX}_week_known_seconds",
         "Hours of the week by how far they are settled.",
@@ -38,55 +38,55 @@ def families(reading: FleetReading) -> Iterator[GaugeMetricFamily]:
 
 
 def _of_hour(parts: Sequence[Part], runs: int, unit: str) -> Iterator[GaugeMetricFamily]:
-    yield _many(
+    yield many(
         "gpus", "GPUs by state in the last complete hour, on average.", _STATE, parts, _state,
-        lambda part: part.milliseconds / _HOUR_MS,
+        lambda part: part.milliseconds / HOUR_MS,
     )  # fmt: skip
-    yield _many(
+    yield many(
         f"hour_cost_{unit}", "What the last complete hour cost, by state.", _STATE, parts, _state,
-        lambda part: _money(part.cost_micros),
+        lambda part: money(part.cost_micros),
     )  # fmt: skip
     unpriced = sum(part.unpriced_milliseconds for part in parts)
-    yield _one("unpriced_gpus", "GPUs without a price in the last complete hour, on average.", unpriced / _HOUR_MS)
-    yield _one("runs", "Runs that held a GPU in the last complete hour.", runs)
+    yield one("unpriced_gpus", "GPUs without a price in the last complete hour, on average.", unpriced / HOUR_MS)
+    yield one("runs", "Runs that held a GPU in the last complete hour.", runs)
 
 
 def _of_week(parts: Sequence[Part], unit: str) -> Iterator[GaugeMetricFamily]:
-    yield _many(
+    yield many(
         "week_gpu_seconds", "GPU time of the week so far, by state.", _STATE, parts, _state,
         lambda part: part.milliseconds / _MS,
     )  # fmt: skip
-    yield _many(
+    yield many(
         f"week_cost_{unit}", "What the week cost so far, by state.", _STATE, parts, _state,
-        lambda part: _money(part.cost_micros),
+        lambda part: money(part.cost_micros),
     )  # fmt: skip
 
 
 def _of_teams(parts: Sequence[TeamPart], unit: str) -> Iterator[GaugeMetricFamily]:
     labels = ("team", "class")
-    yield _many(
+    yield many(
         "team_week_gpu_seconds",
         "GPU time of the week so far by team: those that cost most, all others, unmapped runs, and what nobody held.",
         labels, parts, _team, lambda part: part.milliseconds / _MS,
     )  # fmt: skip
-    yield _many(
+    yield many(
         f"team_week_cost_{unit}", "What the week cost so far, by team.", labels, parts, _team,
-        lambda part: _money(part.cost_micros),
+        lambda part: money(part.cost_micros),
     )  # fmt: skip
 
 
 def _of_findings(found: Sequence[Open], unit: str) -> Iterator[GaugeMetricFamily]:
     labels = ("kind", "confidence")
-    yield _many(
+    yield many(
         "open_findings", "Findings of the week that are still open.", labels, found, _kind, lambda each: each.findings
     )
-    yield _many(
+    yield many(
         "open_findings_gpu_seconds", "GPU time at stake in them.", labels, found, _kind,
         lambda each: each.milliseconds / _MS,
     )  # fmt: skip
-    yield _many(
+    yield many(
         f"open_findings_at_stake_{unit}", "Money at stake in them.", labels, found, _kind,
-        lambda each: _money(each.at_stake_micros),
+        lambda each: money(each.at_stake_micros),
     )  # fmt: skip
 
 
@@ -100,26 +100,3 @@ def _team(part: TeamPart) -> tuple[str, ...]:
 
 def _kind(each: Open) -> tuple[str, ...]:
     return each.rule, each.confidence
-
-
-def _money(micros: int | None) -> float | None:
-    return None if micros is None else micros / _MICROS
-
-
-def _one(name: str, about: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{PREFIX}_{name}", about, value)
-
-
-def _many(
-    name: str,
-    about: str,
-    labels: Sequence[str],
-    rows: Sequence[T],
-    named: Callable[[T], Sequence[str]],
-    value: Callable[[T], float | None],
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"{PREFIX}_{name}", about, labels=list(labels))
-    for row in rows:
-        if (amount := value(row)) is not None:
-            family.add_metric(list(named(row)), amount)
-    return family

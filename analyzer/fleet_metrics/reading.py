@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
+from analyzer.fleet_metrics.losing import TEAMS_SHOWN, UNMAPPED, Losing, read_losing
 from analyzer.period import HOUR, Period
 from analyzer.reading import Reader
 from analyzer.report.coverage import STATUSES, newest_hour_end
@@ -12,8 +13,7 @@ from analyzer.report.readings import known_sum
 from analyzer.states import Class, booking
 from collector.store.session import Session
 
-TEAMS_SHOWN = 20
-OTHER, UNMAPPED, NOBODY = "other", "unmapped", "nobody"
+OTHER, NOBODY = "other", "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class FleetReading:
     week_parts: tuple[Part, ...]
     week_teams: tuple[TeamPart, ...]
     open_findings: tuple[Open, ...]
+    losing: Losing
     known_until: int  # the end of the newest hour
     hours: dict[str, int]  # of the week, by status
     runs: int  # that hold a GPU in the newest hours
@@ -72,6 +73,7 @@ def read_fleet(reader: Reader) -> FleetReading | None:
         return None
     week = reader.calendar.week_of(until - 1)
     hour = _last_complete_hour(session)
+    found = findings(session, week.start, week.end, with_evidence=False)
     return FleetReading(
         reader.settings.currency,
         hour,
@@ -79,7 +81,8 @@ def read_fleet(reader: Reader) -> FleetReading | None:
         week,
         _parts(session, week.start, week.end),
         _teams(session, week),
-        _open(findings(session, week.start, week.end, with_evidence=False)),
+        _open(found),
+        read_losing(session, hour, found),
         until,
         _hours(session, week),
         _running(session, hour),

@@ -10,12 +10,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from analyzer.api.generation import Generations
 from analyzer.errors import AnalyzerError
-from analyzer.fleet_metrics.families import PREFIX, families
-from analyzer.fleet_metrics.reading import read_fleet
+from analyzer.fleet_metrics.beside import Beside, read_beside
+from analyzer.fleet_metrics.beside_families import beside_families
+from analyzer.fleet_metrics.families import families
+from analyzer.fleet_metrics.family import PREFIX
+from analyzer.fleet_metrics.reading import FleetReading, read_fleet
 from collector.errors import CollectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from analyzer.reading import Reader
 
@@ -25,14 +28,17 @@ STOPPING_SECONDS = 5.0
 
 
 class FleetPage:
-    """One site's page. `read` opens a reader, which is closed here."""
+    """One site's page. `read` opens a reader, which is closed here; `url` is where people reach the pages."""
 
-    def __init__(self, read: "Callable[[], Reader]", every_seconds: float = EVERY_SECONDS) -> None:
+    def __init__(self, read: "Callable[[], Reader]", url: str = "", every_seconds: float = EVERY_SECONDS) -> None:
         self._read = read
+        self._url = url
         self._every = every_seconds
         self._generations: Generations | None = None
         self._generation: str | None = None
         self._families: list[GaugeMetricFamily] = []
+        self._beside: tuple[int, Beside] | None = None  # the ledger's end, and what was read for it
+        self._info: GaugeMetricFamily | None = None
         self._page = b""
         self._failures = 0
         self._failing = False
@@ -68,6 +74,7 @@ class FleetPage:
 
     def _look(self) -> None:
         reader = self._read()
+        self._info = self._info or _info(reader, self._url)
         with reader.session:
             if self._generations is None:
                 self._generations = Generations(reader.settings)
@@ -76,8 +83,13 @@ class FleetPage:
                 return
             with reader.session.transaction():
                 reading = read_fleet(reader)
-            self._families = [] if reading is None else list(families(reading))
+            self._families = [] if reading is None else [*families(reading), *self._of_beside(reader, reading)]
             self._generation = generation
+
+    def _of_beside(self, reader: "Reader", reading: FleetReading) -> "Iterator[GaugeMetricFamily]":
+        if self._beside is None or self._beside[0] != reading.known_until:
+            self._beside = (reading.known_until, read_beside(reader, reading.hour, reading.known_until))
+        return beside_families(self._beside[1], reading.currency.lower())
 
     def _written(self) -> bytes:
         registry = CollectorRegistry(auto_describe=False)
@@ -86,7 +98,8 @@ class FleetPage:
         looked = GaugeMetricFamily(
             f"{PREFIX}_read_timestamp_seconds", "When the ledger was last looked at.", time.time()
         )
-        registry.register(_Fixed([*self._families, failures, looked]))
+        info = [] if self._info is None else [self._info]
+        registry.register(_Fixed([*info, *self._families, failures, looked]))
         return generate_latest(registry)
 
     def _run(self) -> None:
@@ -94,6 +107,13 @@ class FleetPage:
             self.once()
             if self._ending.wait(self._every):
                 return
+
+
+def _info(reader: "Reader", url: str) -> GaugeMetricFamily:
+    about = "What the fleet is called, what its money is counted in, and where its pages are. Always 1."
+    family = GaugeMetricFamily(f"{PREFIX}_info", about, labels=["fleet", "currency", "url"])
+    family.add_metric([reader.settings.cluster, reader.settings.currency, url.rstrip("/")], 1)
+    return family
 
 
 class _Fixed:

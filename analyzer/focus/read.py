@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analyzer.csv_lines import BoundedLines
 from analyzer.errors import ConfigError
 from analyzer.focus.json_cell import json_object
 from analyzer.period import micros
@@ -88,7 +89,7 @@ def is_own(path: Path) -> bool:
                 with pq.ParquetFile(path) as parquet:
                     return OWN_COLUMN in parquet.schema_arrow.names
         with path.open(encoding="utf-8-sig", newline="") as text:
-            return OWN_COLUMN in next(csv.reader(text), [])
+            return OWN_COLUMN in next(csv.reader(BoundedLines(path, text)), [])
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
@@ -97,12 +98,15 @@ def is_own(path: Path) -> bool:
 
 def _cells_of_csv(path: Path) -> Iterator[tuple[int, Cells]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+        lines = BoundedLines(path, file)
+        reader = csv.reader(lines, strict=True)
         try:
             names = next(reader, [])
             wanted = _checked(path, names)
             places = [(name, names.index(name)) for name in wanted]
+            lines.next_row()
             for row in reader:
+                lines.next_row()
                 if len(row) != len(names):
                     raise ConfigError(
                         f"{path}, line {reader.line_num}: {len(row)} cells, and the header has {len(names)}"

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -68,8 +69,10 @@ def moment_text(instant: int) -> str:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    # A name that nobody can know before, and no link is followed: the folder may be one that others write in too.
+    beside = path.with_name(f".gpuledger-{secrets.token_hex(8)}")
     try:
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield beside
         beside.replace(path)
     except OSError as error:

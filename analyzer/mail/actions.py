@@ -2,6 +2,7 @@
 
 from analyzer.mail.content import Action, Actions
 from analyzer.placement.recommendation import Recommendation
+from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import is_predicted
 from analyzer.report.saving_words import all_priced, bill_words, saving_column
 from analyzer.report.week import WeekReport
@@ -9,6 +10,8 @@ from analyzer.report.words import plain, plain_sentence
 
 SHOWN = 5
 PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
+FOLDED_LINES = 9  # the same, where they had to be folded
+PASTE_COLUMNS = 72
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 
 
@@ -49,13 +52,10 @@ def _owner(one: Recommendation) -> str:
 
 def _how(one: Recommendation) -> tuple[str, ...]:
     """Return the lines to paste where they are few, else the command that prints them."""
-    lines = [plain_line(line) for line in one.artefact.splitlines() if line.strip()]
-    return tuple(lines) if 0 < len(lines) <= PASTED_LINES else (f"gpuledger show {one.id}",)
-
-
-def plain_line(line: str) -> str:
-    """Return a line to paste without control characters; a name in it is its user's."""
-    return " ".join(plain(word) for word in line.rstrip().split(" "))
+    count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
+    lines = [line for each in one.artefacts for line in folded(each, PASTE_COLUMNS) if line.strip()]
+    is_short = 0 < count <= PASTED_LINES and len(lines) <= FOLDED_LINES
+    return tuple(lines) if is_short else (f"gpuledger show {one.id}",)
 
 
 def _evidence(one: Recommendation, report: WeekReport) -> str:

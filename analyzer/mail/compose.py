@@ -1,19 +1,24 @@
 """Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report week` prints."""
 
+from dataclasses import replace
 from datetime import date
 
 from analyzer.mail.actions import actions
+from analyzer.mail.attached import attachments
 from analyzer.mail.content import ClassShare, Content, Extras, Figure, WentLine
 from analyzer.mail.sections import sections
+from analyzer.mail.usual import Came
 from analyzer.report.rounding import nearest
-from analyzer.report.sentences import first_sentence
+from analyzer.report.sentences import cost_words, first_sentence
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
+    at_least,
     counted,
     decimal,
     gpu_hours,
     hours_decimals,
+    kind_of,
     money,
     money_decimals,
     plain,
@@ -44,11 +49,13 @@ def compose(
     team: str | None = None,
     oldest_price: date | None = None,
     extras: Extras | None = None,
+    usual: Came | None = None,
     base_url: str | None = None,
 ) -> Content:
     """Return what the mail on a week says: of the fleet, or of the team whose report this is.
 
-    `oldest_price` is the date of the oldest price in use; `base_url` is where pages are, without it nothing is linked.
+    `oldest_price` is the date of the oldest price in use, `usual` the median of the weeks before; `base_url` is where
+    pages are, without it nothing is linked.
     """
     more = extras if extras is not None else Extras()
     table = lines(report.breakdown, report.previous)
@@ -59,7 +66,7 @@ def compose(
         team,
         report.period.label,
         report.cluster,
-        (_owned(report, team), _avoidable(report, table), _saved(report)),
+        _figures(report, table, team, usual),
         _answer(report, is_clear=is_clear),
         symbol(report.currency).strip() if report.breakdown.cost_micros is not None else "GPU-hours",
         _went(table),
@@ -68,6 +75,7 @@ def compose(
         sections(report, more, oldest_price),
         f"{base_url}/?week={report.period.label}" if base_url and "-W" in report.period.label else base_url,
         is_clear,
+        attachments(report, team),
     )
 
 
@@ -93,10 +101,9 @@ def days_words(report: WeekReport) -> str:
 
 
 def _title(report: WeekReport, team: str | None) -> str:
-    kind = "week" if "-W" in report.period.label else "period"
     whose = [f"cluster {plain(report.cluster)}"] if report.cluster else []
     whose += [plain(team)] if team is not None else []
-    return ", ".join([f"{kind} {report.period.label}", days_words(report), *whose])
+    return ", ".join([f"{kind_of(report.period)} {report.period.label}", days_words(report), *whose])
 
 
 def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, is_clear: bool) -> str:
@@ -121,7 +128,27 @@ def _all_of_it(report: WeekReport) -> str:
     if cost is None:
         total = report.breakdown.milliseconds
         return f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
-    return money(cost, report.currency, money_decimals(cost))
+    return cost_words(report.breakdown, report.currency)
+
+
+def _figures(
+    report: WeekReport, table: tuple[Line, ...], team: str | None, usual: Came | None
+) -> tuple[Figure, Figure, Figure]:
+    owned, avoidable = _owned(report, team), _avoidable(report, table)
+    if usual is not None and report.breakdown.priced == usual.is_priced:
+        owned = replace(owned, usual=_median(usual.micros, usual.milliseconds, report))
+        avoidable = replace(avoidable, usual=_median(usual.avoidable_micros, usual.avoidable_milliseconds, report))
+    return owned, avoidable, _saved(report)
+
+
+def _median(micros: int, milliseconds: int, report: WeekReport) -> str:
+    """Return it as the week's own figures are rounded."""
+    breakdown = report.breakdown
+    if breakdown.priced:
+        amount = money(micros, report.currency, money_decimals(breakdown.cost_micros))
+    else:
+        amount = f"{gpu_hours(milliseconds, hours_decimals(breakdown.milliseconds))} h"
+    return f"4-week median {amount}"
 
 
 def _owned(report: WeekReport, team: str | None) -> Figure:
@@ -130,7 +157,7 @@ def _owned(report: WeekReport, team: str | None) -> Figure:
     if before is None or before.priced != now.priced:
         return Figure(_all_of_it(report), name, "")
     if not now.priced:
-        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds))
+        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds, report))
     difference = (now.cost_micros or 0) - (before.cost_micros or 0)
     return Figure(_all_of_it(report), name, _money_moved(difference, report))
 
@@ -142,12 +169,13 @@ def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
         is_priced = report.breakdown.cost_micros is not None
         value = f"{symbol(report.currency)}0" if is_priced else "0 GPU-hours"
     else:
-        value = f"{symbol(report.currency)}{line.money}" if line.money is not None else f"{line.hours} GPU-hours"
+        told = at_least(f"{symbol(report.currency)}{line.money}", line.is_part)
+        value = told if line.money is not None else f"{line.hours} GPU-hours"
     if report.previous is None or report.previous.priced != report.breakdown.priced:
         return Figure(value, "avoidable", "")
     before = report.previous.of("avoidable")
     if not report.breakdown.priced:
-        moved = _time_moved(report.avoidable.milliseconds - before.milliseconds)
+        moved = _time_moved(report.avoidable.milliseconds - before.milliseconds, report)
     else:
         moved = _money_moved((report.avoidable.cost_micros or 0) - (before.cost_micros or 0), report)
     return Figure(value, "avoidable", moved)
@@ -156,13 +184,15 @@ def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
 def _money_moved(difference: int, report: WeekReport) -> str:
     words = money(abs(difference), report.currency, money_decimals(report.breakdown.cost_micros))
     if words == money(0, report.currency, money_decimals(report.breakdown.cost_micros)):
-        return "as the week before"
+        return f"as the {kind_of(report.period)} before"
     return f"{'down' if difference < 0 else 'up'} {words}"
 
 
-def _time_moved(difference: int) -> str:
+def _time_moved(difference: int, report: WeekReport) -> str:
     words = gpu_hours(abs(difference), 0)
-    return "as the week before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+    return (
+        f"as the {kind_of(report.period)} before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+    )
 
 
 def _saved(report: WeekReport) -> Figure:
@@ -211,7 +241,7 @@ def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
 
 
 def _amount(line: Line) -> str:
-    return line.money if line.money is not None else line.hours
+    return line.paid if line.paid is not None else line.hours
 
 
 def _classes(table: tuple[Line, ...]) -> tuple[ClassShare, ...]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One of the three figures at the top: its value, what it is, and how it moved since the week before."""
+    """One of the three figures at the top: its value, what it is, how it moved since the week before, and a median."""
 
     value: str
     name: str
     change: str
+    usual: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +74,32 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """How a team stands in the month: spent so far and likely by its end (None: not known yet), in millionths."""
+    """How a team stands in the month: spent so far and likely by its end (None: not known yet), in millionths.
+
+    `is_part` says that some of its GPU time has no price and is in neither.
+    """
 
     so_far_micros: int
     month_end_micros: int | None
     is_over: bool = False
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
     """What other parts of the ledger add to a week; each is left out whole while nobody gives it.
 
-    `months` are the rows of the fleet's teams by team and whether it was held; `month` is the one of a team's own mail.
-    `invoice` says how the prices compare with the invoice.
+    `months` are the rows of the fleet's teams by team and whether it was held, `of_months` what is to be said of them;
+    `month` is the one of a team's own mail.
+    `corrections` are those of earlier weeks; `invoice` says how the prices compare with the invoice.
     """
 
     months: Mapping[tuple[str | None, bool], Month] = field(default_factory=dict)
-    over_budget: tuple[str, ...] = ()
+    of_months: tuple[str, ...] = ()
     month: Section | None = None
     anomalies: Section | None = None
     requests: Section | None = None
+    corrections: tuple[str, ...] = ()
     energy: Section | None = None
     invoice: str | None = None
 
@@ -104,6 +111,14 @@ class ClassShare:
     name: str
     share: float
     percent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file of the mail: its name, and its text as CSV."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +148,14 @@ class Content:
     sections: tuple[Section, ...]
     page: str | None
     is_all_clear: bool
+    files: tuple[Attachment, ...] = ()
 
     @property
     def chart_text(self) -> str:
         """The picture in words, for who does not see it."""
         return "Where it went: " + ", ".join(f"{one.name} {one.percent} %" for one in self.classes)
+
+    @property
+    def files_text(self) -> str:
+        """What is attached, in a line; empty where nothing is."""
+        return f"Attached: {', '.join(each.name for each in self.files)}" if self.files else ""

@@ -1,14 +1,17 @@
 """The e-mail as HTML: tables with inline styles, no script, nothing fetched from elsewhere, every name escaped."""
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from analyzer.mail.charts import COLOURS, chart_size
 from analyzer.mail.content import Content, Footer
 
+_ID = re.compile(r"\b[rf]-[a-z0-9]{4,5}\b")
 TEMPLATES = Path(__file__).parent / "templates"
 CHART = "chart"  # the picture's Content-ID, before the sender's domain
 BAR_PIXELS = 90
@@ -24,8 +27,14 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["whole_ids"] = whole_ids
     found.filters["hex"] = lambda klass: "#{:02x}{:02x}{:02x}".format(*COLOURS[klass])
     return found
+
+
+def whole_ids(text: str) -> Markup:
+    """Return a text, escaped, whose ids of findings and recommendations no line break tears apart."""
+    return Markup(_ID.sub(r'<span style="white-space:nowrap;">\g<0></span>', str(escape(text))))  # noqa: S704 - escaped
 
 
 def mail_html(content: Content, footer: Footer, chart_id: str | None) -> str:

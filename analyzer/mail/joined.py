@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from analyzer.anomalies.reading import Anomalies, anomalies
 from analyzer.anomalies.text import anomaly_words
 from analyzer.budgets.month import Line, MonthReport, month_report
-from analyzer.budgets.text import between, over_words
+from analyzer.budgets.text import between, over_words, since_words
 from analyzer.capacity.gate.words import line as request_line
 from analyzer.mail.content import Extras, Month, Section
+from analyzer.mail.corrected import Corrections
 from analyzer.mail.energy import energy_sentences
 from analyzer.pricing.beside.energy import EnergySum, energy
 from analyzer.pricing.beside.reading import read_drawn
@@ -36,6 +37,7 @@ class Joined:
     units: UnitReport
     asked: tuple["Decided", ...] = ()
     energy: tuple["EnergySum", ...] = ()
+    corrections: Corrections | None = None
 
     @classmethod
     def read(cls, reader: "Reader", period: "Period", asked: "Sequence[Decided]" = ()) -> "Joined":
@@ -51,6 +53,7 @@ class Joined:
             unit_report(session, period, calendar, currency),
             tuple(asked),
             energy(read_drawn(session, period), reader.settings.price_book().beside.energy),
+            Corrections.read(session, calendar, period, currency),
         )
 
     def extras(self, team: str | None) -> Extras:
@@ -58,6 +61,7 @@ class Joined:
         found = Extras(
             anomalies=Section("out of the ordinary", tuple(self._odd(team))),
             requests=Section("capacity requests", request_lines(self.asked, team)),
+            corrections=self.corrections.lines(team) if self.corrections else (),
             energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
         )
         if self.month is None:
@@ -65,8 +69,9 @@ class Joined:
         if team is not None:
             return replace(found, month=Section("the month", tuple(_own_month(self.month, team))))
         months = {(line.team, line.held): _month(line) for line in self.month.lines}
-        over = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
-        return replace(found, months=months, over_budget=tuple(over))
+        told = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
+        told += [since] if (since := since_words(self.month)) else []
+        return replace(found, months=months, of_months=tuple(told))
 
     def _odd(self, team: str | None) -> list[str]:
         """Return sentences on what cost more than before: of one team those on its own work alone."""
@@ -86,20 +91,22 @@ def request_lines(asked: "Sequence[Decided]", team: str | None) -> tuple[str, ..
 
 
 def _month(line: Line) -> Month:
-    return Month(line.spent_micros, line.ending.expected_micros if line.ending is not None else None, line.is_over)
+    ends = line.ending.expected_micros if line.ending is not None else None
+    return Month(line.spent_micros, ends, line.is_over, line.unpriced_milliseconds > 0)
 
 
 def _own_month(month: MonthReport, team: str) -> list[str]:
     line = next((one for one in month.lines if one.held and one.team == team), None)
     if line is None:
         return []
-    so_far = f"{month.period.label} so far: {_money(line.spent_micros, month.currency)}"
-    if line.ending is not None and line.ending.model is not None:
-        so_far += f"; by its end about {_money(line.ending.expected_micros, month.currency)}{between(line)}"
+    ending = line.ending if line.ending is not None and line.ending.model is not None else None
+    allowed = line.budget.micros_per_month if line.budget is not None else 0
+    decimals = money_decimals(max(line.spent_micros, allowed, ending.expected_micros if ending else 0))
+    said = f"{month.period.label} so far: {money(line.spent_micros, month.currency, decimals)}"
+    if line.is_over:
+        return [f"{said}.", f"{over_words(line, month.currency)}."]
+    if ending is not None:
+        said += f"; by its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
     if line.budget is not None:
-        so_far += f"; the budget is {_money(line.budget.micros_per_month, month.currency)}"
-    return [f"{so_far}.", *([f"{over_words(line, month.currency)}."] if line.is_over else [])]
-
-
-def _money(micros: int, currency: str) -> str:
-    return money(micros, currency, money_decimals(micros))
+        said += f"; the budget is {money(allowed, month.currency, decimals)}"
+    return [f"{said}."]

@@ -13,6 +13,7 @@ from analyzer.mail.joined import Joined
 from analyzer.mail.settings import MailSettings
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.unsubscribe import stop_token
+from analyzer.mail.usual import Usual
 from analyzer.period import Calendar, Period, local
 from analyzer.reading import Reader
 from analyzer.report.coverage import hours
@@ -42,11 +43,12 @@ def contents(
     price = oldest_price(reader, period)
     facts = team_facts(reader.session, reader.calendar.before(period), period) if teams - {None} else None
     joined = Joined.read(reader, period, asked)
+    usual = Usual.read(reader.session, reader.calendar, period)
     found: dict[str | None, Content] = {}
     for team in teams:
         own = report if team is None or facts is None else of_team(report, team, facts)
         more = joined.extras(team)
-        found[team] = compose(own, team=team, oldest_price=price, extras=more, base_url=base_url)
+        found[team] = compose(own, team=team, oldest_price=price, extras=more, usual=usual.of(team), base_url=base_url)
     return found
 
 

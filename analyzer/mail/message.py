@@ -1,10 +1,12 @@
 """The e-mail as it travels: multipart/related of a text with its HTML twin, and the one picture; headers that hold.
 
-multipart/related
-    multipart/alternative
-        text/plain      the whole mail in words
-        text/html       the same words, and cid:chart
-    image/png           inline
+multipart/mixed             where there is a file to attach
+    multipart/related
+        multipart/alternative
+            text/plain      the whole mail in words
+            text/html       the same words, and cid:chart
+        image/png           inline
+    text/csv                the week's teams, its findings
 """
 
 import hashlib
@@ -16,7 +18,7 @@ from email.policy import SMTP
 
 from analyzer.errors import ConfigError
 from analyzer.mail.charts import chart
-from analyzer.mail.content import Content, Footer
+from analyzer.mail.content import Attachment, Content, Footer
 from analyzer.mail.html import mail_html
 from analyzer.mail.text import mail_text
 from analyzer.report.words import plain
@@ -53,11 +55,18 @@ def message(content: Content, envelope: Envelope) -> bytes:
     if len(html.encode()) > HTML_BYTES:
         raise ConfigError(f"the mail to {envelope.list_name} has {len(html.encode()):,} bytes of HTML; 100 KB is most")
     root = _headed(content, envelope)
-    root.make_related()
-    root.attach(_twins(mail_text(content, envelope.footer), html))
+    related = root if not content.files else EmailMessage(policy=LONG_LINES)
+    related.make_related()
+    related.attach(_twins(mail_text(content, envelope.footer), html))
     if picture is not None:
-        root.attach(_picture(picture, str(chart_id)))
-    root.set_param("type", "multipart/alternative")
+        related.attach(_picture(picture, str(chart_id)))
+    related.set_param("type", "multipart/alternative")
+    if content.files:
+        _plain_part(related)
+        root.make_mixed()
+        root.attach(related)
+    for each in content.files:
+        root.attach(_file(each))
     _bound(root, envelope.message_id)
     return root.as_bytes(policy=LONG_LINES)
 
@@ -100,6 +109,13 @@ def _twins(text: str, html: str) -> EmailMessage:
 def _picture(picture: bytes, chart_id: str) -> EmailMessage:
     found = EmailMessage(policy=SMTP)
     found.set_content(picture, "image", "png", disposition="inline", filename="where-it-went.png", cid=f"<{chart_id}>")
+    _plain_part(found)
+    return found
+
+
+def _file(each: Attachment) -> EmailMessage:
+    found = EmailMessage(policy=SMTP)
+    found.set_content(each.text, "csv", cte="base64", disposition="attachment", filename=each.name)
     _plain_part(found)
     return found
 

@@ -3,7 +3,9 @@
 from datetime import date
 
 from analyzer.mail.content import Extras, Month, Section, Table
+from analyzer.mail.corrected import moved_words
 from analyzer.period import local
+from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
@@ -17,11 +19,10 @@ from analyzer.report.words import (
     MICROS,
     NO_BREAK,
     UNKNOWN,
+    at_least,
     counted,
     day,
     decimal,
-    gpu_hours,
-    money,
     plain,
     symbol,
 )
@@ -40,7 +41,7 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
         _teams(report, extras),
         extras.anomalies,
         extras.requests,
-        _corrections(report),
+        _corrections(report, extras),
         extras.energy,
         _how_sure(report, extras, oldest_price),
     )
@@ -81,7 +82,7 @@ def _teams(report: WeekReport, extras: Extras) -> Section | None:
     more, columns = _months([extras.months.get(key, Month(0, 0)) for key in keys])
     shown = [*(rows.get(key, (_name(key), "0", UNKNOWN, UNKNOWN)) for key in keys), total]
     table = [(*row, *column) for row, column in zip(shown, columns, strict=True)]
-    return Section("teams", extras.over_budget, Table(head + more, tuple(_folded(table))))
+    return Section("teams", extras.of_months, Table(head + more, tuple(_folded(table))))
 
 
 def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:
@@ -98,12 +99,14 @@ def _name(key: tuple[str | None, bool]) -> str:
 
 def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns of the month, each summing to its last row; the end is left out where one is not known."""
-    so_far = _column([month.so_far_micros for month in months])
+    marks = [month.is_part for month in months]
+    exact = _column([month.so_far_micros for month in months])
+    so_far = [at_least(cell, is_part) for cell, is_part in zip(exact, [*marks, any(marks)], strict=True)]
     ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
     if len(ends) < len(months):
         return ("month so far",), [(cell,) for cell in so_far]
-    marks = [*(OVER if month.is_over else "" for month in months), ""]
-    expected = [cell + mark for cell, mark in zip(_column(ends), marks, strict=True)]
+    over = [*(OVER if month.is_over else "" for month in months), ""]
+    expected = [cell + mark for cell, mark in zip(_column(ends), over, strict=True)]
     return ("month so far", "month-end"), list(zip(so_far, expected, strict=True))
 
 
@@ -120,13 +123,11 @@ def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [*rows[:TEAMS_SHOWN], (f"and {left:,} more", *[""] * (len(rows[0]) - 1)), rows[-1]]
 
 
-def _corrections(report: WeekReport) -> Section:
-    said = []
-    for entry in report.corrections:
-        cost = f", {money(entry.cost_micros, report.currency)}" if entry.cost_micros is not None else ""
-        said.append(f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}")
-    words = f"Since {report.period.label} closed, and not in the figures above: {'; '.join(said)}." if said else ""
-    return Section("corrections", (words,) if words else ())
+def _corrections(report: WeekReport, extras: Extras) -> Section:
+    """Return what was learned of this week and of earlier ones after they had closed: lines, no figure is rewritten."""
+    own = moved_words(report.corrections, report.currency) if report.corrections else ""
+    words = [f"Since {report.period.label} closed, and not in the figures above: {own}."] if own else []
+    return Section("corrections", (*words, *extras.corrections))
 
 
 def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> Section:
@@ -162,7 +163,8 @@ def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> li
         days = (report.period.last_day - oldest_price).days
         age = f", its oldest price of {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
     matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not yet matched with an invoice")
-    return [f"Prices: book {books}{age}; {matched}.", *words]
+    stale = [f"{one[0].upper()}{one[1:]}." for one in repriced_words(report.repriced)]
+    return [f"Prices: book {books}{age}; {matched}.", *stale, *words]
 
 
 def _not_judged(report: WeekReport) -> list[str]:

@@ -3,6 +3,7 @@
 import smtplib
 import ssl
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 
 from analyzer.mail.errors import LaterError, RefusedError, UnreachableError
@@ -11,6 +12,7 @@ from analyzer.report.words import plain_sentence
 from collector.trust import trusting
 
 TOLD_LETTERS = 200
+GREET_SECONDS = 5
 PERMANENT = 500  # SMTP replies from here on are final (RFC 5321, 4.2.1)
 
 
@@ -43,6 +45,10 @@ class Post:
         except (smtplib.SMTPException, OSError) as error:
             self.close()
             raise LaterError(f"{self._name} hung up: {_words(error)}") from error
+
+    def connect(self) -> None:
+        """Connect, trust and log in, where that was not done yet. Raises as deliver() does of a server."""
+        self._connected()
 
     def close(self) -> None:
         """Say good-bye."""
@@ -97,6 +103,18 @@ class Post:
             smtp.close()
             raise
         return smtp
+
+
+def greet(settings: MailSettings) -> None:
+    """Call on the server as before a mail, and send none; it is waited for no longer than GREET_SECONDS a command.
+
+    Raises:
+        UnreachableError: it does not answer, cannot be trusted, or does not know us.
+        ConfigError: the password's file cannot be read.
+    """
+    seconds = min(settings.timeout_seconds, GREET_SECONDS)
+    with Post(replace(settings, timeout_seconds=seconds)) as post:
+        post.connect()
 
 
 def _refusal(code: int, said: bytes | str) -> LaterError | RefusedError:

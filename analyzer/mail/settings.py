@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from analyzer.config import BESIDE, TABLES
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
 from analyzer.toml_entry import Entry, read_toml
@@ -85,6 +86,11 @@ class MailSettings:
         _checked_url(self.base_url)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nobody has begun to set it up."""
+        return not (self.sender or self.host or self.recipients or self.teams)
+
+    @property
     def stops_at(self) -> str:
         """The address to which people write to stop it."""
         return self.stop_address or self.sender
@@ -141,6 +147,16 @@ class MailSettings:
         given = {name: _of_file(table, name, directory) for name in keys if table.has(name)}
         told = of_environment(os.environ if environ is None else environ, ENVIRONMENT, keys)
         return cls(**(given | {name: _of_text(name, text) for name, text in told.items()}))
+
+
+def mail_of(store: Path, config: Path | None) -> MailSettings:
+    """Return those of a settings file, or of the one that lies beside a store, with the environment over them.
+
+    Raises:
+        ConfigError: a key is unknown or a value is wrong; the sentence names both.
+    """
+    beside = store.parent / BESIDE
+    return MailSettings.read(config or (beside if beside.exists() else None), TABLES)
 
 
 def is_this_machine(host: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from analyzer.period import Period
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Measured, NotJudged
-from analyzer.report.readings import Breakdown, Unpriced
+from analyzer.report.readings import Breakdown, Counted, Entry, Unpriced, fold
 from analyzer.report.week import WeekReport
 from collector.store.session import Session
 
@@ -22,6 +22,7 @@ class TeamFacts:
     not_judged: dict[str, tuple[NotJudged, ...]]
     unpriced: dict[str, tuple[Unpriced, ...]]
     unpriced_before: dict[str, tuple[Unpriced, ...]]
+    corrections: dict[str, tuple[Entry, ...]]
 
 
 def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
@@ -40,6 +41,7 @@ def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
         {team: tuple(rules) for team, rules in found.items()},
         _unpriced(session, period),
         _unpriced(session, before),
+        _corrections(session, period),
     )
 
 
@@ -56,6 +58,19 @@ def _unpriced(session: Session, period: Period) -> dict[str, tuple[Unpriced, ...
     return {team: tuple(parts) for team, parts in found.items()}
 
 
+def _corrections(session: Session, period: Period) -> dict[str, tuple[Entry, ...]]:
+    """Return by team what was moved in its own time after hours of the period had closed."""
+    rows = session.rows(
+        "SELECT team, state, cause, sum(milliseconds), sum(cost_micros) FROM adjustments "
+        "JOIN runs ON runs.run_id = adjustments.run_id WHERE hour >= ? AND hour < ? AND team IS NOT NULL GROUP BY ALL",
+        [period.start, period.end],
+    )
+    found: dict[str, list[Counted]] = {}
+    for team, state, cause, milliseconds, cost in rows:
+        found.setdefault(team, []).append((state, cause, milliseconds, cost))
+    return {team: fold(counts) for team, counts in found.items()}
+
+
 def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
     """Return the report of one team's time; a team that held nothing has an empty breakdown."""
     breakdown = _own(report.teams, team, facts.unpriced)
@@ -69,7 +84,7 @@ def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
         recommendations=tuple(one for one in report.recommendations if one.team == team),
         measured=_measured(breakdown),
         not_judged=facts.not_judged.get(team, ()),
-        corrections=(),  # those of closed weeks are told of the fleet alone
+        corrections=facts.corrections.get(team, ()),
         record=None,
         checked=tuple(one for one in report.checked if one.standing.prediction.team == team),
     )

@@ -23,9 +23,10 @@ def mail_text(content: Content, footer: Footer) -> str:
 
 
 def _figures(content: Content) -> list[str]:
-    columns = [(figure.value, figure.name, figure.change) for figure in content.figures]
+    columns = [(figure.value, figure.name, figure.change, figure.usual) for figure in content.figures]
     width = max(17, *(len(word) + 2 for column in columns[:2] for word in column))
-    return ["   " + "".join(word.ljust(width) for word in row) for row in zip(*columns, strict=True)]
+    rows = [row for row in zip(*columns, strict=True) if any(row)]
+    return ["   " + "".join(word.ljust(width) for word in row) for row in rows]
 
 
 def _went(content: Content, paper: Paper) -> list[str]:
@@ -46,8 +47,9 @@ def _actions(content: Content, paper: Paper) -> list[str]:
     lines = [found.head.upper() + f"{found.unit:>{width - len(found.head)}}"]
     for number, action in enumerate(found.rows, 1):
         lines += _action(number, action, paper)
-    lines.append("  together" + f"{found.together:>{width - 10}}")
-    return [*lines, *paper.wrap(found.bill)]
+    if not found.together:
+        return lines
+    return [*lines, "  together" + f"{found.together:>{width - 10}}", *paper.wrap(found.bill)]
 
 
 def _action(number: int, action: Action, paper: Paper) -> list[str]:
@@ -84,7 +86,8 @@ def _table(table: Table, paper: Paper) -> list[str]:
 
 
 def _foot(content: Content, footer: Footer, paper: Paper) -> list[str]:
-    found = [f"The same figures: {content.page}"] if content.page else []
+    found = paper.wrap(content.files_text, "") if content.files else []
+    found += [f"The same figures: {content.page}"] if content.page else []
     found += paper.wrap(footer.why, "")
     if footer.stop_url:
         found.append(f"Stop: {footer.stop_url}")

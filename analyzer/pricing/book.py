@@ -13,6 +13,7 @@ from pathlib import Path
 from analyzer.pricing.beside.rows import Beside, Tariff
 from analyzer.pricing.charging.rows import Charge
 from analyzer.pricing.derived.parts import Part
+from analyzer.pricing.regions import Regions
 from analyzer.pricing.site import Derived, PriceRow, SitePrices, priced, read_price_file
 
 _LATER = ("provider", "region")  # keys that rows did not always have: where they are not used, the version is the same
@@ -43,6 +44,7 @@ class PriceBook:
     derived: tuple[Derived, ...] = ()
     charges: tuple[Charge, ...] = ()
     beside: Beside = field(default_factory=Beside)
+    regions: Regions = field(default_factory=Regions)
 
     @classmethod
     def of(cls, rows: Sequence[PriceRow], currency: str = "USD") -> "PriceBook":
@@ -61,8 +63,10 @@ class PriceBook:
 
     @classmethod
     def _of(cls, said: SitePrices) -> "PriceBook":
-        version = _digest(said.currency, (_line(row) for row in (*said.rows, *said.derived)))
-        return cls(said.rows, said.currency, version, said.derived, said.charges, said.beside)
+        lines = [_line(row) for row in (*said.rows, *said.derived)]
+        lines += [f"regions {json.dumps(said.regions.providers)}"] if said.regions else []
+        version = _digest(said.currency, lines)
+        return cls(said.rows, said.currency, version, said.derived, said.charges, said.beside, said.regions)
 
     @classmethod
     def flat(cls, micros_per_gpu_hour: int, source: str = "--price", currency: str = "USD") -> "PriceBook":
@@ -70,23 +74,27 @@ class PriceBook:
         return cls.of([PriceRow(None, None, None, micros_per_gpu_hour, 0, None, source, None)], currency)
 
     def price(
-        self, sku: str | None, purchase_option: str | None, at_us: int, node_group: str | None = None
+        self,
+        sku: str | None,
+        purchase_option: str | None,
+        at_us: int,
+        node_group: str | None = None,
+        region: str | None = None,
     ) -> Price | None:
         """Return the price of one GPU-hour at a time, or None where nobody has said it.
 
-        A price of the node group goes before a general one, then a price of the very purchase option before "any".
+        A price of the node group goes before a general one, then one of the region, then one of the provider, then a
+        price of the very purchase option before "any".
         """
-        row = self._holding(sku, purchase_option, at_us, node_group)
+        row = self.row(sku, purchase_option, at_us, node_group, region)
         micros = None if row is None else row.micros_at(at_us)
         if row is None or micros is None:
             return None
         return Price(micros, row.source, row.purchase_option, row.as_of, self.version)
 
-    def parts(
-        self, sku: str | None, purchase_option: str | None, at_us: int, node_group: str | None = None
-    ) -> tuple[tuple[Part, int], ...]:
+    def parts(self, sku: str | None, purchase_option: str | None, at_us: int) -> tuple[tuple[Part, int], ...]:
         """Return what the price at a time consists of, each part with its millionths; nothing where it has no parts."""
-        row = self._holding(sku, purchase_option, at_us, node_group)
+        row = self.row(sku, purchase_option, at_us)
         return tuple((part, part.micros_at(at_us)) for part in row.parts()) if row else ()
 
     @property
@@ -95,22 +103,36 @@ class PriceBook:
         rows: tuple[Charge | Tariff, ...] = (*self.charges, *self.beside.rows)
         return _digest(self.currency, (_line(row) for row in rows)) if rows else ""
 
-    def _holding(
-        self, sku: str | None, purchase_option: str | None, at_us: int, node_group: str | None
+    def row(
+        self,
+        sku: str | None,
+        purchase_option: str | None,
+        at_us: int,
+        node_group: str | None = None,
+        region: str | None = None,
     ) -> PriceRow | Derived | None:
         """Return the most particular row that speaks of this time, be it a series that has a gap then."""
         asked = (sku, purchase_option, node_group)
-        fitting = [row for row in (*self.rows, *self.derived) if row.covers(at_us) and _fits(row, asked)]
-        return max(fitting, key=_particular, default=None)
+        fitting = [
+            row
+            for row in (*self.rows, *self.derived)
+            if row.covers(at_us) and _fits(row, asked) and self.regions.fits(row, region)
+        ]
+        return max(fitting, key=self._particular, default=None)
+
+    def row_in_place_of(self, row: PriceRow | Derived, at_us: int) -> PriceRow | Derived | None:
+        """Return the row that prices at another time what this one prices in its own."""
+        sku, purchase_option, node_group = row.subject
+        return self.row(sku, purchase_option, at_us, node_group, self.regions.standing(row))
+
+    def _particular(self, row: PriceRow | Derived) -> tuple[bool, bool, bool, bool]:
+        _, purchase_option, node_group = row.subject
+        provider, region = self.regions.wanted(row)
+        return node_group is not None, region is not None, provider is not None, purchase_option is not None
 
 
 def _fits(row: PriceRow | Derived, asked: tuple[str | None, ...]) -> bool:
     return all(ours in (None, theirs) for ours, theirs in zip(row.subject, asked, strict=True))
-
-
-def _particular(row: PriceRow | Derived) -> tuple[bool, bool]:
-    _, purchase_option, node_group = row.subject
-    return node_group is not None, purchase_option is not None
 
 
 def _line(row: PriceRow | Derived | Charge | Tariff) -> str:

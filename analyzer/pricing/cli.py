@@ -3,13 +3,17 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from analyzer.config import BESIDE, Settings
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.check import Complaint, complaints, owned_kinds
-from analyzer.pricing.listing import beside_lines, book_lines, hint_lines, list_lines, price_json
+from analyzer.pricing.checking.check import complaints
+from analyzer.pricing.checking.complaint import Complaint
+from analyzer.pricing.checking.fleet import Booked, Owned, booked_kinds, owned_kinds
+from analyzer.pricing.listing import PAPER, beside_lines, book_lines, hint_lines, list_lines, price_json
+from analyzer.report.words import counted
 from analyzer.teams import TeamBook
 from analyzer.unmapped import unmapped_runs
 from collector.store.database import Store
@@ -27,7 +31,7 @@ def prices(argv: list[str]) -> int:
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
-    parser.add_argument("--store", type=Path, help="check: find GPUs of this store's fleet that have no price")
+    parser.add_argument("--store", type=Path, help="check: hold the prices to this store's fleet and ledger too")
     parser.add_argument("--sku", help="only SKUs that begin so: H100")
     parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
@@ -36,7 +40,7 @@ def prices(argv: list[str]) -> int:
     path, now = options.prices or settings.prices, datetime.now(UTC)
     book = PriceBook.read(path) if path else PriceBook()
     if options.action == "check":
-        return _check(book, options.store, settings, now)
+        return _check(book, options, settings, now)
     if options.json:
         print(json.dumps(price_json(book, options.sku, _micros(now)), indent=1))
         return 0
@@ -67,16 +71,20 @@ def teams(argv: list[str]) -> int:
     return CHECK_FAILED if groups else 0
 
 
-def _check(book: PriceBook, store_path: Path | None, settings: Settings, now: datetime) -> int:
-    fleet = []
-    if store_path is not None:
-        with Store.open(store_path, read_only=True) as store, store.session() as session:
-            fleet = owned_kinds(session, _micros(now))
+def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now: datetime) -> int:
+    fleet, booked = list[Owned](), list[Booked]()
+    if options.store is not None:
+        with Store.open(options.store, read_only=True) as store, store.session() as session:
+            fleet, booked = owned_kinds(session, _micros(now)), booked_kinds(session)
     teams = {rule.team.name for rule in settings.team_book().rules} if settings.teams and book.charges else None
-    found = complaints(book, fleet, now.date(), teams)
-    count = len(book.rows) + len(book.derived)
-    print("\n".join(map(_line, found)) if found else f"{count} prices: none stale, missing or suspicious")
-    if store_path is None:
+    found = complaints(book, fleet, now.date(), teams, booked)
+    if options.json:
+        print(json.dumps({"version": 1, "complaints": [asdict(one) for one in found]}, indent=1))
+    elif found:
+        print("\n".join(line for one in found for line in _lines(one)))
+    else:
+        print(f"{counted(len(book.rows) + len(book.derived), 'price')}: none stale, missing or suspicious")
+    if options.store is None:
         print("not checked: whether a GPU has no price (name the fleet's --store)", file=sys.stderr)
     return CHECK_FAILED if found else 0
 
@@ -85,8 +93,8 @@ def _micros(moment: datetime) -> int:
     return int(moment.timestamp() * 1e6)
 
 
-def _line(complaint: Complaint) -> str:
-    return f"{complaint.kind:<10} {complaint.sentence}"
+def _lines(complaint: Complaint) -> list[str]:
+    return PAPER.wrap(complaint.sentence, f"{complaint.kind:<10} ", " " * 11)
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -10,54 +10,69 @@ from analyzer.pricing.list_prices import list_prices, on_demand
 from analyzer.pricing.money import dollars
 from analyzer.pricing.options import ANY
 from analyzer.pricing.site import Derived, PriceRow
+from analyzer.pricing.told import place_of
+from analyzer.report.paper import Paper
+from analyzer.report.words import counted
 from analyzer.toml_entry import HOUR_US
+
+PAPER = Paper(82, ascii=True)  # lines of at most 80 columns
+HEAD, DATED, SAID = 21, 45, 6  # where the head, the periods, and the line below a price begin
 
 
 def book_lines(book: PriceBook, where: str, sku: str | None, now_us: int) -> list[str]:
     """Return the site's own prices: what the ledger books with, and how those that are made of figures come about."""
     rows = [row for row in book.rows if _wanted(row.sku, sku)]
-    head = f"prices of this site   {where}" + (f"   version {book.version}" if book.version else "")
-    found = [head, *map(_row_line, sorted(rows, key=lambda row: (row.sku or "", row.starts_at)))]
+    found = ["prices of this site".ljust(HEAD) + where]
+    found += ["version".ljust(HEAD) + book.version] if book.version else []
+    found += PAPER.wrap(_regions_told(book), "regions".ljust(HEAD), " " * HEAD) if book.regions else []
+    for row in sorted(rows, key=lambda row: (row.sku or "", row.starts_at)):
+        found += _priced_lines(row.sku, row.purchase_option, row, row.micros_per_gpu_hour)
     for made in sorted(book.derived, key=lambda row: (row.of.sku, row.starts_at)):
         found += _derived_lines(made, now_us) if _wanted(made.of.sku, sku) else []
     return found
 
 
 def beside_lines(book: PriceBook) -> list[str]:
-    """Return what teams are charged and what costs besides GPUs, one line a row; empty where the file has none."""
-    found = [
-        f"  {one.told:<40} {dollars(one.micros_per_gpu_hour):>9}  {_dated(one.starts_at, one.ends_at, one)}"
-        for one in book.charges
-    ]
-    found = ["what teams are charged for a GPU-hour   beside the ledger", *found] if found else []
-    rows = [f"  {row.told:<40} {_dated(row.starts_at, row.ends_at, row)}" for row in book.beside.rows]
-    if rows:
-        found += ["", "costs besides GPUs   gpuledger prices costs counts them", *rows]
+    """Return what teams are charged and what costs besides GPUs; empty where the file has none."""
+    found: list[str] = []
+    if book.charges:
+        found.append("what teams are charged for a GPU-hour   beside the ledger")
+    for one in book.charges:
+        found += _dated_lines(f"  {one.told:<31} {dollars(one.micros_per_gpu_hour):>9}  ", one)
+    if book.beside.rows:
+        found += [*([""] if found else []), "costs besides GPUs   gpuledger prices costs counts them"]
+    for row in book.beside.rows:
+        found += _dated_lines(f"  {row.told:<40}   ", row)
     return [*found, ""] if found else []
 
 
-def _row_line(row: PriceRow) -> str:
-    group = f" in {row.node_group}" if row.node_group else ""
-    where = " ".join(part for part in (row.provider, row.region) if part)
-    what = f"{row.sku or 'any GPU':<18} {(row.purchase_option or ANY) + group:<12}"
-    dated = _dated(row.starts_at, row.ends_at, row)
-    return f"  {what} {dollars(row.micros_per_gpu_hour):>9}  {dated}" + (f" ({where})" if where else "")
+def _regions_told(book: PriceBook) -> str:
+    return ", ".join(f"{region} ({provider})" for region, provider in book.regions.providers)
+
+
+def _priced_lines(sku: str | None, option: str | None, row: PriceRow | Derived, micros: int | None) -> list[str]:
+    """Return a price with its period, and below it where it holds, who says so, and when somebody last looked."""
+    price = "unknown" if micros is None else dollars(micros)
+    return _dated_lines(f"  {sku or 'any GPU':<18} {option or ANY:<12} {price:>9}  ", row, place_of(row))
+
+
+def _dated_lines(head: str, row: PriceRow | Derived | Charge | Tariff, place: str = "") -> list[str]:
+    until = _day(row.ends_at) if row.ends_at is not None else "further notice"
+    checked = f"checked {row.as_of}" if row.as_of else "undated"
+    said = f"{place}; {row.source}, {checked}" if place else f"{row.source}, {checked}"
+    first = PAPER.wrap(f"{_day(row.starts_at)} until {until}", head, " " * DATED)
+    return [*first, *PAPER.wrap(said, " " * SAID)]
 
 
 def _derived_lines(row: Derived, now_us: int) -> list[str]:
     """Return the price of the present hour, or of the nearest that the row speaks of, and its parts; they sum to it."""
     at_us = _spoken_at(row, now_us)
-    group = f" in {row.of.node_group}" if row.of.node_group else ""
-    where = " ".join(part for part in (row.of.provider, row.of.region) if part)
-    micros = row.micros_at(at_us)
-    price = "unknown" if micros is None else dollars(micros)
-    line = f"  {row.of.sku:<18} {row.purchase_option + group:<12} {price:>9}  {_dated(row.starts_at, row.ends_at, row)}"
-    parts = [
-        f"      {part.name:<16} {dollars(amount):>16}  {part.how}"
-        for part in row.parts()
-        if (amount := part.micros_at(at_us)) or part.ends_at is None or at_us < part.ends_at
-    ]
-    return [line + (f" ({where})" if where else ""), *parts, *_series_lines(row, at_us)]
+    found = _priced_lines(row.of.sku, row.purchase_option, row, row.micros_at(at_us))
+    for part in row.parts():
+        amount = part.micros_at(at_us)
+        if amount or part.ends_at is None or at_us < part.ends_at:
+            found += PAPER.wrap(part.how, f"      {part.name:<16} {dollars(amount):>20}  ", " " * DATED)
+    return [*found, *_series_lines(row, at_us)]
 
 
 def _series_lines(row: Derived, at_us: int) -> list[str]:
@@ -67,7 +82,9 @@ def _series_lines(row: Derived, at_us: int) -> list[str]:
         return ["      the series is empty: every hour costs unknown"]
     low, high = dollars(min(row.micros)), dollars(max(row.micros))
     span = f"{_day(row.hours[0])} to {_day(row.hours[-1])}"
-    return [f"      {len(row.hours):,} hours from {span}, {low} to {high}; the price above is of {_day(at_us)}"]
+    return PAPER.wrap(
+        f"{len(row.hours):,} hours from {span}, {low} to {high}; the price above is of {_day(at_us)}", " " * 6
+    )
 
 
 def _spoken_at(row: Derived, now_us: int) -> int:
@@ -77,20 +94,14 @@ def _spoken_at(row: Derived, now_us: int) -> int:
     return max(row.starts_at, last)
 
 
-def _dated(starts_at: int, ends_at: int | None, row: PriceRow | Derived | Charge | Tariff) -> str:
-    until = _day(ends_at) if ends_at is not None else "further notice"
-    checked = f"checked {row.as_of}" if row.as_of else "undated"
-    return f"{_day(starts_at)} until {until}; {row.source}, {checked}"
-
-
 def hint_lines(sku: str | None) -> list[str]:
     """Return one line a SKU: the range of what is asked on demand, without estimates, spot and doubtful rows."""
-    lines = ["list prices on demand, USD per GPU-hour   for comparison only: nothing is booked by them"]
+    lines = PAPER.wrap("list prices on demand, USD per GPU-hour, for comparison only: nothing is booked by them", "")
     for name in sorted({row.sku for row in list_prices() if _wanted(row.sku, sku)}):
         prices = on_demand(name, list_prices())
         if prices:
             span = f"{dollars(prices[0])} to {dollars(prices[-1])}" if prices[0] < prices[-1] else dollars(prices[0])
-            lines.append(f"  {name:<18} {span}   ({len(prices)} {'row' if len(prices) == 1 else 'rows'})")
+            lines.append(f"  {name:<18} {span}   ({counted(len(prices), 'row')})")
     return lines
 
 
@@ -100,10 +111,11 @@ def list_lines(sku: str | None) -> list[str]:
     for row in list_prices():
         if _wanted(row.sku, sku):
             doubt = f"; {row.objection}" if row.objection else ""
-            lines.append(
-                f"  {row.sku} {dollars(row.micros_per_gpu_hour)}  {row.provider} {row.region} {row.instance_type}"
-                f" {row.purchase_option}, as of {row.as_of}{doubt}; {row.source}@{row.source_version[:12]}"
+            told = (
+                f"{row.provider} {row.region} {row.instance_type} {row.purchase_option}, as of {row.as_of}{doubt};"
+                f" {row.source}@{row.source_version[:12]}"
             )
+            lines += PAPER.wrap(told, f"  {row.sku} {dollars(row.micros_per_gpu_hour)}  ", " " * SAID)
     return lines
 
 
@@ -116,6 +128,7 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
         "version": 1,
         "currency": book.currency,
         "book_version": book.version or None,
+        "regions": dict(book.regions.providers),
         "prices": [_row_json(row) for row in rows],
         "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.of.sku, sku)],
         "charges": [_charge_json(one) for one in book.charges],

@@ -1,7 +1,7 @@
 """Two prices of one thing at one time would make the ledger depend on the order of lines: they are refused."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from analyzer.errors import ConfigError
 
@@ -30,7 +30,20 @@ class Dated(Protocol):
         """Who says so."""
 
 
-def refuse_overlaps(where: str, rows: Sequence[Dated], what: str = "prices") -> None:
+Row = TypeVar("Row", bound=Dated)
+
+
+def _subject(row: Dated) -> tuple[object, ...]:
+    return row.subject
+
+
+def refuse_overlaps(
+    where: str,
+    rows: Sequence[Row],
+    what: str = "prices",
+    subject: Callable[[Row], tuple[object, ...]] = _subject,
+    way_out: str = "end one with 'until'",
+) -> None:
     """Do nothing where no two rows of one subject hold at the same time.
 
     Raises:
@@ -38,10 +51,10 @@ def refuse_overlaps(where: str, rows: Sequence[Dated], what: str = "prices") -> 
     """
     for number, row in enumerate(rows):
         for other in rows[:number]:
-            if row.subject == other.subject and _begins_in(row, other) | _begins_in(other, row):
+            if subject(row) == subject(other) and _begins_in(row, other) | _begins_in(other, row):
                 raise ConfigError(
                     f"{where}: two {what} of {row.told} at the same time, "
-                    f"{row.source!r} and {other.source!r}; end one with 'until'"
+                    f"{row.source!r} and {other.source!r}; {way_out}"
                 )
 
 

@@ -11,7 +11,7 @@ until = 2027-04-01                # optional, exclusive
 source = "contract 4711"
 as_of = 2026-11-01                # when somebody last looked
 node_group = "rack-1"             # optional: only there, before the general price
-provider = "aws"                  # optional, as is region: told beside the source; a price is chosen by node_group
+provider = "aws"                  # optional, as is region: where the file has [regions], of GPUs there alone
 
 [[list_price]]                    # pay a row of the list prices, named in full
 provider = "aws"
@@ -41,9 +41,10 @@ from analyzer.pricing.list_prices import ListPrice, list_prices
 from analyzer.pricing.money import dollars
 from analyzer.pricing.options import ANY, option_of
 from analyzer.pricing.overlaps import refuse_overlaps
+from analyzer.pricing.regions import Regions, read_regions
 from analyzer.toml_entry import Entry, read_toml, toml_of
 
-_KEYS = ("currency", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
+_KEYS = ("currency", "regions", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
 _PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group", "provider", "region")
 _LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
 
@@ -74,6 +75,11 @@ class PriceRow:
         return (self.sku, self.purchase_option, self.node_group)
 
     @property
+    def place(self) -> tuple[str | None, str | None]:
+        """The provider and the region that it names."""
+        return (self.provider, self.region)
+
+    @property
     def told(self) -> str:
         """The same in words."""
         return f"{self.sku} ({self.purchase_option or ANY})"
@@ -100,6 +106,7 @@ class SitePrices:
     derived: tuple[Derived, ...] = ()
     charges: tuple[Charge, ...] = ()
     beside: Beside = field(default_factory=Beside)
+    regions: Regions = field(default_factory=Regions)
 
 
 def read_price_file(path: Path, lists: Sequence[ListPrice] | None = None) -> SitePrices:
@@ -132,12 +139,22 @@ def _priced(file: Entry, lists: Sequence[ListPrice] | None, folder: Path | None)
         raise ConfigError(
             f"{file.where}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead"
         )
-    rows += [_listed(entry, list_prices() if lists is None else lists) for entry in listed]
+    known = list_prices() if lists is None else lists
+    rows += [_listed(entry, known, is_placed=file.has("regions")) for entry in listed]
     derived = _derived(file, money, folder)
-    refuse_overlaps(file.where, [*rows, *derived])
+    regions = read_regions(file, [*rows, *derived])
+    _refuse_overlaps(file.where, [*rows, *derived], regions)
     charges = [read_charge(entry, amount) for entry in file.entries("charge", charge_keys(amount))]
     refuse_overlaps(file.where, charges)
-    return SitePrices(currency, tuple(rows), derived, tuple(charges), read_beside(file, money))
+    return SitePrices(currency, tuple(rows), derived, tuple(charges), read_beside(file, money), regions)
+
+
+def _refuse_overlaps(where: str, rows: Sequence[PriceRow | Derived], regions: Regions) -> None:
+    """Refuse two prices of one thing at one time; where provider and region choose, they are part of the thing."""
+    way_out = "end one with 'until'"
+    if not regions and any(row.place != (None, None) for row in rows):
+        way_out += ", or write [regions], so that provider and region choose (docs/prices.md)"
+    refuse_overlaps(where, rows, subject=lambda row: (row.subject, regions.wanted(row)), way_out=way_out)
 
 
 def _derived(file: Entry, money: str, folder: Path | None) -> tuple[Derived, ...]:
@@ -176,7 +193,7 @@ def _price(entry: Entry, amount: str) -> PriceRow:
     )
 
 
-def _listed(entry: Entry, lists: Sequence[ListPrice]) -> PriceRow:
+def _listed(entry: Entry, lists: Sequence[ListPrice], *, is_placed: bool) -> PriceRow:
     wanted = tuple(entry.text(key) for key in ("provider", "region", "instance_type", "purchase_option"))
     found = [row for row in lists if (row.provider, row.region, row.instance_type, row.purchase_option) == wanted]
     if len(found) != 1:
@@ -198,6 +215,8 @@ def _listed(entry: Entry, lists: Sequence[ListPrice]) -> PriceRow:
         ends_at=ends_at,
         source=f"list price of {' '.join(wanted[:3])}: {row.source}@{row.source_version}",
         as_of=_date_or_none(row.as_of),
+        provider=row.provider if is_placed else None,
+        region=row.region if is_placed else None,
     )
 
 

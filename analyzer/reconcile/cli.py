@@ -3,23 +3,23 @@
 import argparse
 import os
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
 
 from analyzer.casebook.by_command import who
 from analyzer.config import Settings
-from analyzer.errors import ConfigError
+from analyzer.errors import ConfigError, LedgerError
 from analyzer.focus.read import is_own, read_focus
 from analyzer.period import Calendar
 from analyzer.pricing.importing.new_rows import day, write_new
 from analyzer.reconcile.bill import Bill
+from analyzer.reconcile.by_server import reconcile_by_server
 from analyzer.reconcile.compare import Comparison
-from analyzer.reconcile.kept import keep
-from analyzer.reconcile.reconcile import Asked, reconcile
+from analyzer.reconcile.kept import Told, digest_of, keep
+from analyzer.reconcile.reconcile import reconcile
 from analyzer.reconcile.skus import SkuMap
-from analyzer.reconcile.text import SHOWN, label_of, reconcile_text
+from analyzer.reconcile.text import SHOWN, comparison_data, label_of, reconcile_text
 from analyzer.reconcile.unit_prices import price_file, unit_prices
 from analyzer.report.as_json import as_json
 from analyzer.report.coverage import newest_hour_end
@@ -42,53 +42,52 @@ def prices_reconcile(argv: list[str]) -> int:
     parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
     parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
     parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
-    parser.add_argument("--dry-run", action="store_true", help="only show it; a server may have the store")
+    parser.add_argument("--dry-run", action="store_true", help="only show it, and keep nothing")
     parser.add_argument("--top", type=int, default=SHOWN, metavar="N", help="at most so many rows")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
-    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="a server that runs on it (its key: GPULEDGER_TOKEN)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     options = parser.parse_args(argv)
-    path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(options.config) if options.config else Settings.beside(path)
-    compared, bill = _on_store(path, settings, options)
+    if options.server:
+        return _by_server(options)
+    compared, bill = _on_store(options)
     if options.json:
-        sys.stdout.write(as_json("reconcile", _data(compared, bill, options.invoice)))
+        sys.stdout.write(as_json("reconcile", comparison_data(compared, bill, options.invoice.name)))
     else:
         sys.stdout.write(reconcile_text(compared, bill, options.invoice.name, options.top))
     return OK if compared.matched else DIFFERS
 
 
-def _on_store(path: Path, settings: Settings, options: argparse.Namespace) -> tuple[Comparison, Bill]:
+def _by_server(options: argparse.Namespace) -> int:
+    if options.config:
+        raise ConfigError("--config is for this machine: a server answers by its own settings")
+    spoken = (options.since, options.until)
+    told = reconcile_by_server(options.server, options.invoice, options.map, spoken, not options.dry_run, options.top)
+    try:
+        sys.stdout.write(as_json("reconcile", told["report"]) if options.json else told["text"])
+        return OK if told["matched"] else DIFFERS
+    except (KeyError, TypeError) as error:
+        raise LedgerError(f"{options.server} does not answer as gpuledger does") from error
+
+
+def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
+    path = options.store or load(options.config, os.environ).store
+    settings = Settings.read(options.config) if options.config else Settings.beside(path)
     with Store.open(path, read_only=options.dry_run) as store:
         with store.session() as session:
             start = end = None
             if options.since is not None or options.until is not None:
                 span = Calendar("UTC").span(options.since, options.until, newest_hour_end(session) or 0)
                 start, end = span.start, span.end
-            compared, bill = reconcile(session, Asked(options.invoice, options.map, settings.currency, start, end))
+            compared, bill = reconcile(session, options.invoice, options.map, settings.currency, (start, end))
             if not options.dry_run:
-                told = options.invoice, who(), time_ns() // 1000
+                told = Told(options.invoice.name, digest_of(options.invoice), who(), time_ns() // 1000)
                 keep(session, compared, bill, label_of(compared.start, compared.end), told)
         if not options.dry_run:
             mirror_findings(store)
     return compared, bill
-
-
-def _data(compared: Comparison, bill: Bill, invoice: Path) -> dict[str, object]:
-    return {
-        "invoice": invoice.name,
-        "currency": compared.currency,
-        "foreign_currencies": compared.foreign,
-        "start": compared.start,
-        "end": compared.end,
-        "matched": compared.matched,
-        "apart_permille": compared.permille,
-        "ledger_micros": compared.ledger_micros,
-        "invoice_micros": compared.invoice_micros,
-        "apart_micros": compared.apart_micros,
-        "differences": [{**asdict(each), "micros": each.micros} for each in compared.differences],
-        "not_compared": [asdict(other) for other in bill.others.values()],
-    }
 
 
 def import_focus(argv: list[str]) -> int:

@@ -17,6 +17,7 @@ _COLUMNS = (
     "currency", "ledger_micros", "invoice_micros", "apart_micros", "apart_permille", "matched", "other_nanos",
 )  # fmt: skip
 DIGEST_BYTES = 1 << 20
+KEPT_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,30 @@ class InvoiceMatch:
     recorded_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One row of what was kept."""
+
+    label: str
+    start: int
+    end: int
+    invoice: str
+    matched: bool
+    permille: int | None
+    recorded_at: int
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Which invoice (its file's name and the digest of its content), who says it, and when in microseconds."""
+
+    invoice: str
+    digest: str
+    who: str
+    at_us: int
+
+
 def digest_of(path: Path) -> str:
     """Return a digest of a file's content."""
     found = hashlib.sha256()
@@ -38,18 +63,27 @@ def digest_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: tuple[Path, str, int]) -> None:
-    """Write down what was found; `told` is the file, who says it, and when. The same invoice again says it anew."""
-    path, who, at_us = told
-    digest = digest_of(path)
+def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: Told) -> None:
+    """Write down what was found. The same invoice again says it anew."""
+    digest, at_us = told.digest, told.at_us
     key = hashlib.sha256(f"{digest} {compared.start} {compared.end} {at_us}".encode()).hexdigest()[:16]
     others = sum(other.nanos for other in bill.others.values())
     row = (
-        key, at_us, who, compared.start, compared.end, label, path.name, digest, compared.currency,
+        key, at_us, told.who, compared.start, compared.end, label, told.invoice, digest, compared.currency,
         compared.ledger_micros, compared.invoice_micros, compared.apart_micros, compared.permille, compared.matched,
         others,
     )  # fmt: skip
     session.load("invoice_matches", _COLUMNS, [row], replace=False)
+
+
+def kept_matches(session: "Session", most: int) -> list[Kept]:
+    """Return what was kept, the newest first."""
+    rows = session.rows(
+        "SELECT period_label, period_start, period_end, invoice, matched, apart_permille, recorded_at, who "
+        "FROM invoice_matches ORDER BY recorded_at DESC, match_id LIMIT ?",
+        [most],
+    )
+    return [Kept(*row) for row in rows]
 
 
 def last_match(session: "Session", period: Period) -> InvoiceMatch | None:

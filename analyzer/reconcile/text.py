@@ -1,13 +1,13 @@
 """A reconciliation as text: the answer first, then every kind and day that differs, with its reason."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 
 from analyzer.pricing.money import dollars
 from analyzer.reconcile.bill import Bill
 from analyzer.reconcile.compare import Comparison, Difference, Reason
-from analyzer.report.words import UNKNOWN
+from analyzer.report.words import UNKNOWN, counted
 
 CENT = 10_000
 AMOUNT = 13
@@ -62,6 +62,24 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = SHOWN
     return "\n".join([*lines, *_others(bill, compared.currency, top)]) + "\n"
 
 
+def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, object]:
+    """Return the same for machines: integers are millionths of the currency, of what is not compared billionths."""
+    return {
+        "invoice": name,
+        "currency": compared.currency,
+        "foreign_currencies": compared.foreign,
+        "start": compared.start,
+        "end": compared.end,
+        "matched": compared.matched,
+        "apart_permille": compared.permille,
+        "ledger_micros": compared.ledger_micros,
+        "invoice_micros": compared.invoice_micros,
+        "apart_micros": compared.apart_micros,
+        "differences": [{**asdict(each), "micros": each.micros} for each in compared.differences],
+        "not_compared": [asdict(other) for other in bill.others.values()],
+    }
+
+
 def _table(apart: list[Difference], top: int) -> list[str]:
     if not apart:
         return []
@@ -106,7 +124,7 @@ def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
     if not others:
         return []
     total = sum(other.nanos for other in others) // 1000
-    lines = ["", f"NOT COMPARED: {len(others)} kinds of lines, {currency} {dollars_of(total)}"]
+    lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {currency} {dollars_of(total)}"]
     for other in others[:top]:
         times = "1 line" if other.lines == 1 else f"{other.lines:,} lines"
         name = "".join(letter if letter.isprintable() else " " for letter in other.name)

@@ -21,7 +21,8 @@ def teams(session: Session, period: Period) -> tuple[TeamRow, ...]:
     where, values = within(period)
     rows = session.rows(
         "SELECT team, ledger.run_id IS NOT NULL AS held, state, cause, sum(milliseconds), sum(cost_micros) "
-        f"FROM ledger LEFT JOIN runs ON runs.run_id = ledger.run_id WHERE {where} GROUP BY ALL",
+        f"FROM ledger LEFT JOIN runs ON runs.run_id = ledger.run_id WHERE {where} "
+        "GROUP BY team, held, state, cause, cost_micros IS NULL",
         values,
     )
     counted: dict[tuple[str | None, bool], list[Counted]] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from analyzer.budgets.book import refuse_unbound
 from analyzer.budgets.text import over_check
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
@@ -151,7 +152,11 @@ def budgets(argv: list[str]) -> int:
     """Who may spend how much in a month, what is spent, and where the month will end."""
     parser = _parser("budgets", budgets.__doc__)
     parser.add_argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)")
-    parser.add_argument("--check", action="store_true", help="exit 1 where somebody is over budget, or likely to be")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit 1 where somebody is over budget, or likely to be; 2 without any budget",
+    )
     add_paper(parser)
     add_ledger(parser, spans=False)
     return _read("budgets", parser.parse_args(argv))
@@ -247,14 +252,20 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
 
 def _alarms(reader: Reader, request: Request) -> Sequence[str]:
     if request.what == "budgets":
-        return budgets_of(reader, request.since).over
+        month = budgets_of(reader, request.since)
+        refuse_unbound(month.period.label, month.currency, [line.budget for line in month.every])
+        return month.over
     return reader.list_findings(reader.period(request.since, request.until)).alarming
 
 
 def _told(server: str, request: Request) -> list[str]:
     """Ask what there is to be alarmed about, by the names that the documents give it."""
     report = json.loads(ask(server, replace(request, format="json", top=None)))["report"]
-    return list(report["over" if request.what == "budgets" else "alarming"])
+    if request.what != "budgets":
+        return list(report["alarming"])
+    every = (*report["lines"], *report["projects"], report["fleet"])
+    refuse_unbound(report["period"]["label"], report["currency"], [line["budget"] for line in every])
+    return list(report["over"])
 
 
 def _checked(what: What, alarms: Sequence[str]) -> int:

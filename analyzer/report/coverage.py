@@ -8,6 +8,7 @@ from analyzer.report.readings import Entry, fold, within
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
+CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 SILENT_SHOWN = 3
 NOT_JUDGED_SHOWN = 40
@@ -106,7 +107,18 @@ def hours(session: Session, period: Period) -> Hours:
     rows = session.rows(f"SELECT status, rules_version, price_version FROM ledger_hours WHERE {where}", values)
     status = min((row[0] for row in rows), key=STATUSES.index, default=None)
     rules, prices = sorted({row[1] for row in rows}), sorted({row[2] for row in rows if row[2]})
+    if status in CLOSED:
+        prices = _booked_by(session, period)
     return Hours(len(rows), period.hours, status, tuple(rules), tuple(prices))
+
+
+def _booked_by(session: Session, period: Period) -> list[str]:
+    """Return by which prices a closed period's figures are: a later version has made its adjustments, and no more."""
+    where, values = within(period)
+    rows = session.rows(
+        f"SELECT DISTINCT price_version FROM ledger WHERE {where} AND price_version IS NOT NULL ORDER BY 1", values
+    )
+    return [version for (version,) in rows]
 
 
 def measured(session: Session, period: Period) -> Measured:

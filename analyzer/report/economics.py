@@ -13,6 +13,10 @@ from analyzer.demand.text import demand_text
 from analyzer.period import Period
 from analyzer.portfolio.reading import portfolio
 from analyzer.portfolio.text import portfolio_text
+from analyzer.pricing.beside.reading import read_costs
+from analyzer.pricing.beside.text import costs_data, costs_text
+from analyzer.pricing.charging.report import charges_report
+from analyzer.pricing.charging.text import charge_data, charge_text
 from analyzer.report.coverage import fleet
 from analyzer.report.month import month_of
 from analyzer.report.month_text import month_text
@@ -88,6 +92,22 @@ def _portfolio(reader: "Reader", request: Request, paper: Paper) -> Told:
     return f"portfolio {period.label}", portfolio_text(found, paper, request.top), found
 
 
+def _charges(reader: "Reader", request: Request, paper: Paper) -> Told:
+    found = charges_report(reader, reader.period(request.since, request.until), request.by or "team")
+    title = f"charges {found.period.label}"
+    if request.format == "csv":
+        from analyzer.pricing.charging.file import charge_csv  # loads what writes bills
+
+        return title, charge_csv(found), charge_data(found)
+    return title, charge_text(found, paper), charge_data(found)
+
+
+def _costs(reader: "Reader", request: Request, paper: Paper) -> Told:
+    period = reader.period(request.since, request.until)
+    found = read_costs(reader.session, period, reader.settings)
+    return f"costs {period.label}", costs_text(found, paper), costs_data(found)
+
+
 ECONOMICS: Mapping[What, Callable[["Reader", Request, Paper], Told]] = {
     "month": _month,
     "budgets": _budgets,
@@ -95,4 +115,6 @@ ECONOMICS: Mapping[What, Callable[["Reader", Request, Paper], Told]] = {
     "anomalies": _anomalies,
     "demand": _demand,
     "portfolio": _portfolio,
+    "charges": _charges,
+    "costs": _costs,
 }

@@ -1,46 +1,55 @@
 """Reports as HTML: a fragment for the page, or one self-contained file without scripts. Every name is escaped."""
 
 from analyzer.placement.life.realised import Realised
+from analyzer.report.charged import charge_lines
 from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import bill_words, saving_column
 from analyzer.report.savings_text import checked_words
-from analyzer.report.sentences import first_sentence, fleet_words, judged_words
+from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
 from analyzer.report.team_table import team_lines
 from analyzer.report.templating import TEMPLATES, environment
 from analyzer.report.week import WeekReport
-from analyzer.report.week_text import CHECKED_SHOWN, WORTH_DOING_SHOWN, prices_words, silent_words, status_words
-from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, money, money_decimals, symbol
+from analyzer.report.week_text import (
+    CHECKED_SHOWN,
+    WORTH_DOING_SHOWN,
+    correction_words,
+    prices_words,
+    silent_words,
+    status_words,
+)
+from analyzer.report.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, kind_of, symbol
 
 __all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
 
 def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, object]:
     """Return everything that a template prints of a week, rounded and in words."""
-    cost = report.breakdown.cost_micros
     shown = report.recommendations[:top]
     savings, together = saving_column(shown, report.currency) if shown else ([], "")
     held, silent = report.measured.held, report.measured.silent
     return {
         "report": report,
-        "title": f"{'week' if '-W' in report.period.label else 'period'} {report.period.label}",
+        "title": f"{kind_of(report.period)} {report.period.label}",
         "days": f"{days(report.period)}, {report.period.timezone}",
         "status": status_words(report),
         "fleet": fleet_words(report.fleet) if report.fleet else "no GPU",
         "owned": gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds)),
-        "cost": money(cost, report.currency, money_decimals(cost)) if cost is not None else None,
+        "cost": cost_words(report.breakdown, report.currency) if report.breakdown.cost_micros is not None else None,
         "prices": prices_words(report),
         "sentence": first_sentence(report),
         "sign": symbol(report.currency).strip(),
         "lines": lines(report.breakdown, report.previous) if report.breakdown.entries else (),
         "teams": team_lines(report) if report.teams else (),
+        "charged": charge_lines(report),
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
         "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
+        "corrections": correction_words(report),
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],

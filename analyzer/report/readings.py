@@ -18,6 +18,12 @@ class Entry:
     label: str
     milliseconds: int
     cost_micros: int | None
+    unpriced_milliseconds: int = 0
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the cost is of a part of the time alone, and no more than the least that it can be."""
+        return self.cost_micros is not None and self.unpriced_milliseconds > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,11 @@ class Breakdown:
         """Whether every millisecond has a price, so that shares can be shares of money."""
         return not self.unpriced and bool(self.cost_micros)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the cost is of a part of the time alone."""
+        return self.cost_micros is not None and any(entry.unpriced_milliseconds for entry in self.entries)
+
     def of(self, klass: Class) -> "Breakdown":
         """Return the entries of one class alone."""
         return Breakdown(tuple(entry for entry in self.entries if entry.klass == klass), self.unpriced)
@@ -74,14 +85,22 @@ def known_sum(amounts: Iterable[int | None]) -> int | None:
 
 
 def fold(counted: Iterable[Counted]) -> tuple[Entry, ...]:
-    """Return entries by class and label from counts by state and cause: classes in order, largest first."""
-    sums: dict[tuple[Class, str], tuple[int, int | None]] = {}
+    """Return entries by class and label from counts by state and cause: classes in order, largest first.
+
+    A count without cost is time that has no price: whoever counts keeps that apart from what has one.
+    """
+    sums: dict[tuple[Class, str], Entry] = {}
     for state, cause, milliseconds, cost in counted:
         what = booking(state, cause)
-        before, cost_before = sums.get((what.klass, what.label), (0, None))
-        sums[what.klass, what.label] = (before + milliseconds, known_sum((cost_before, cost)))
-    entries = [Entry(klass, label, ms, cost) for (klass, label), (ms, cost) in sums.items() if ms or cost]
-    return tuple(sorted(entries, key=_place))
+        before = sums.get((what.klass, what.label), Entry(what.klass, what.label, 0, None))
+        sums[what.klass, what.label] = Entry(
+            what.klass,
+            what.label,
+            before.milliseconds + milliseconds,
+            known_sum((before.cost_micros, cost)),
+            before.unpriced_milliseconds + (milliseconds if cost is None else 0),
+        )
+    return tuple(sorted((one for one in sums.values() if one.milliseconds or one.cost_micros), key=_place))
 
 
 def _place(entry: Entry) -> tuple[int, int, int, int]:
@@ -93,7 +112,9 @@ def breakdown(session: Session, period: Period, run_id: str | None = None) -> Br
     """Return where the GPU time of a period went, of the fleet or of one run."""
     where, values = within(period, run_id)
     counted = session.rows(
-        f"SELECT state, cause, sum(milliseconds), sum(cost_micros) FROM ledger WHERE {where} GROUP BY ALL", values
+        "SELECT state, cause, sum(milliseconds), sum(cost_micros) FROM ledger "
+        f"WHERE {where} GROUP BY state, cause, cost_micros IS NULL",
+        values,
     )
     unpriced = session.rows(
         f"SELECT sku, sum(milliseconds) FROM ledger WHERE {where} AND cost_micros IS NULL GROUP BY ALL ORDER BY 2 DESC",

@@ -131,7 +131,7 @@ def table(listed: Listed) -> str:
             what, who = _md(f"{one.subject}: {one.title}"), _md(actor_words(one))
             found.append(f"| {one.id} | {what} | {who} | {one.confidence} | {amount} |")
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
-        found += ["", f"Together {together} a week: {_md(bill)}"]
+        found += ["", f"Together {together} a week: {_md(bill)}"] if together else []
     others = [one for one in listed.advice if not one.stands] if listed.everything else []
     if others:
         found += ["", "## Not now", ""]

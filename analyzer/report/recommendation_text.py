@@ -9,6 +9,7 @@ from analyzer.placement.artefact import Artefact, Form
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import Sku
 from analyzer.report.paper import Paper
+from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import (
     HOLDS,
     actor_words,
@@ -74,7 +75,7 @@ def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     for one, amount in zip(shown, amounts, strict=True):
         found += _entry(one, amount, listed.currency, paper)
-    if len(shown) > 1:
+    if len(shown) > 1 and together:
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
         found += ["", *paper.wrap(f"Together {together} a week: {bill}")]
     found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, paper)) else []
@@ -120,7 +121,7 @@ def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list
     words = []
     if top is None and small > 0:
         least = money(LEAST_MICROS, listed.currency, 0)
-        words.append(f"{small:,} more save under {least} a week each: --top {len(listed.standing)}")
+        words.append(f"{small:,} more, each under {least} a week: --top {len(listed.standing)}")
     held = sum(one.held_back is not None for one in listed.advice)
     instead = sum(one.held_back is None and one.instead_of is not None for one in listed.advice)
     if not listed.everything and held + instead:
@@ -157,7 +158,7 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, pa
         found += ["", *_moves(advice, paper)]
     if advice.constraints:
         found += ["", "  CHECKED", *_checks(advice, paper)]
-    found += _pastes(advice.artefacts)
+    found += _pastes(advice.artefacts, paper.width)
     explain = f"gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommend"
     return paper.page([*found, "", f"next: {explain}"])
 
@@ -203,12 +204,12 @@ def _checks(advice: Recommendation, paper: Paper) -> list[str]:
     return found
 
 
-def _pastes(artefacts: Sequence[Artefact]) -> list[str]:
+def _pastes(artefacts: Sequence[Artefact], width: int) -> list[str]:
     """Return the lines to paste, each text below what it is for."""
     found: list[str] = []
     for each in artefacts:
         head = f"  {WHERE[each.form]}"
         if head not in found:
             found += ["", head]
-        found += [f"    {plain(line)}" for line in each.text.splitlines()]
+        found += [f"    {line}" for line in folded(each, width - 4)]
     return found

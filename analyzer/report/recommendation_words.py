@@ -8,6 +8,7 @@ from analyzer.report.words import CENTS_UNDER, counted, gpu_hours, moment, money
 WEEK_US = 7 * 86_400_000_000
 NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
 NODES_SHOWN = 4
+FREE, NOT_PRICED = "no cost of moving", "cost of moving not priced"
 HOLDS = {True: "yes", False: "no", None: "?"}
 
 
@@ -105,7 +106,7 @@ def cost_words(advice: Recommendation, currency: str) -> str:
 def cost_short(advice: Recommendation, currency: str) -> str:
     """Return what moving costs in a word or two, for the list."""
     if not advice.cost_to_move_milliseconds and not advice.cost_to_move_micros:
-        return "no cost of moving" if advice.cost_to_move.startswith("none") else "cost of moving not priced"
+        return FREE if advice.cost_to_move.startswith("none") else NOT_PRICED
     if advice.cost_to_move_micros is None:
         return f"moving costs {gpu_hours(advice.cost_to_move_milliseconds)} GPU-hours"
     return f"moving costs {money(advice.cost_to_move_micros, currency, 0)}"

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import Sku
+from analyzer.report.recommendation_words import is_predicted
 from analyzer.report.rounding import nearest
 from analyzer.report.sentences import short_sku
-from analyzer.report.words import MICROS, MS_PER_HOUR, day, decimal, symbol
+from analyzer.report.words import MICROS, MS_PER_HOUR, UNKNOWN, day, decimal, symbol
 
 FIXED = ("reserved", "owned")  # paid for whether they are used or not
 
@@ -20,11 +21,15 @@ def all_priced(shown: Sequence[Recommendation]) -> bool:
 def saving_column(shown: Sequence[Recommendation], currency: str) -> tuple[list[str], str]:
     """Return what each saves a week (P50) and their sum: money, or time without prices.
 
-    Each is rounded by itself, as wherever else it is shown, and what is summed is what is printed.
+    Each is rounded by itself, as wherever else it is shown, and what is summed is what is printed. What can only be
+    tried is a dash; where nothing else is shown, there is no sum.
     """
+    if not any(map(is_predicted, shown)):
+        return [UNKNOWN] * len(shown), ""
     units = _units(shown)
     sign = symbol(currency)
     each = [f"{sign}{unit:,}" if all_priced(shown) else f"{decimal(unit, 1)} h" for unit in units]
+    each = [amount if is_predicted(one) else UNKNOWN for one, amount in zip(shown, each, strict=True)]
     return each, _whole(sum(units), shown, currency)
 
 

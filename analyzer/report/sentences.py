@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 
+from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import NotJudged, Sku
 from analyzer.report.readings import Breakdown
+from analyzer.report.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step
 from analyzer.report.words import (
+    AT_LEAST,
     MICROS,
     NO_BREAK,
     UNKNOWN,
+    at_least,
     counted,
     gpu_hours,
+    kind_of,
     money,
     money_decimals,
     plain,
@@ -47,7 +52,7 @@ def _change(report: WeekReport) -> str:
     before = report.previous.of("avoidable") if report.previous else None
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
         return ""
-    what = "the week before" if "-W" in report.period.label else "the period before"
+    what = f"the {kind_of(report.period)} before"
     if not report.breakdown.priced:
         difference = report.avoidable.milliseconds - before.milliseconds
         return f", {gpu_hours(abs(difference), 0)} GPU-hours {'less' if difference < 0 else 'more'} than {what}"
@@ -65,7 +70,19 @@ def _next_step(report: WeekReport) -> str:
         if best.saves_micros
         else f"about {gpu_hours(best.saves_milliseconds.p50)} GPU-hours"
     )
-    return f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} a week."
+    step = f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} a week"
+    return f"{step}{_why_first(best, report)}."
+
+
+def _why_first(best: Recommendation, report: WeekReport) -> str:
+    """Return why it is not what saves most, where another is: the list is by saving, the best step net of moving."""
+    most = report.recommendations[0]
+    if most.id == best.id:
+        return ""
+    cost, costs_more = cost_short(best, report.currency), cost_short(most, report.currency)
+    free = " and costs nothing to try" if cost == FREE else ""
+    moving = "what moving costs is not known" if costs_more == NOT_PRICED else costs_more
+    return f"{free}; {most.id} saves more, but {moving}"
 
 
 def fleet_words(fleet: Sequence[Sku]) -> str:
@@ -89,13 +106,21 @@ def short_sku(sku: str | None, among: set[str | None]) -> str:
     return short if sum(1 for other in among if other and other.split("-")[0] == short) == 1 else plain(sku)
 
 
+def cost_words(breakdown: Breakdown, currency: str) -> str:
+    """Return what all of it cost, marked where a part has no price; a dash where nothing has one."""
+    cost = breakdown.cost_micros
+    return at_least(money(cost, currency, money_decimals(cost)), breakdown.is_part)
+
+
 def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
-    """Return one sentence for each kind of GPU that has no price."""
-    return [
+    """Return one sentence for each kind of GPU that has no price, and what the mark of sums without them means."""
+    marked = [f"{AT_LEAST} marks sums without them"] if breakdown.is_part else []
+    found = [
         f"{symbol(currency).strip()} unknown: no price for {plain(part.sku or 'GPUs of unknown model')} "
         f"({gpu_hours(part.milliseconds)} GPU-hours)"
         for part in breakdown.unpriced
     ]
+    return found + marked
 
 
 def judged_words(rule: NotJudged) -> str:

@@ -7,7 +7,16 @@ from typing import Literal
 
 from analyzer.report.readings import Breakdown, Entry
 from analyzer.report.rounding import apportion, apportion_tree, nearest
-from analyzer.report.words import MICROS, MS_PER_HOUR, UNKNOWN, decimal, hours_decimals, money_decimals, signed
+from analyzer.report.words import (
+    MICROS,
+    MS_PER_HOUR,
+    UNKNOWN,
+    at_least,
+    decimal,
+    hours_decimals,
+    money_decimals,
+    signed,
+)
 from analyzer.states import CLASSES, Class
 
 Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
@@ -15,7 +24,10 @@ Level = Literal["class", "row", "only", "total"]  # "only": a class and its sing
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One printed line. Money and change are None where the column is left out."""
+    """One printed line. Money and change are None where the column is left out.
+
+    `is_part` says that some of its time has no price; `paid` is the amount with the mark of that.
+    """
 
     level: Level
     klass: Class | None
@@ -25,6 +37,12 @@ class Line:
     percent: str
     change: str | None
     share: float  # of all weight, for the bar
+    is_part: bool = False
+
+    @property
+    def paid(self) -> str | None:
+        """The amount as it is printed in a column."""
+        return None if self.money is None else at_least(self.money, self.is_part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +128,7 @@ def lines(breakdown: Breakdown, previous: Breakdown | None = None, *, subtotals:
             level: Level = "only" if only or (member == 0 and not subtotals) else "row"
             share = breakdown.weight(entry) / whole
             found.append(_line(columns, level, entry.klass, entry.label, place, member, share))
-    return (*found, _total(columns))
+    return (*found, _total(columns, is_part=breakdown.is_part))
 
 
 def _line(
@@ -128,6 +146,7 @@ def _line(
         decimal(value(columns.percent), 1),
         signed(value(columns.change), 1) if columns.change else None,
         share,
+        _is_part(columns.groups[place], member),
     )
 
 
@@ -141,10 +160,15 @@ def _paid(column: Column, value: Callable[[Column], int], *, known: bool) -> str
     return decimal(value(column), column.decimals) if known else UNKNOWN
 
 
-def _total(columns: Rounded) -> Line:
+def _is_part(group: list[Entry], member: int | None) -> bool:
+    """Whether a class or a row of it has time without a price beside time with one."""
+    return Breakdown(tuple(group if member is None else [group[member]])).is_part
+
+
+def _total(columns: Rounded, *, is_part: bool) -> Line:
     money = decimal(columns.money.total, columns.money.decimals) if columns.money else None
     hours = decimal(columns.hours.total, columns.hours.decimals)
-    return Line("total", None, "total", hours, money, decimal(columns.percent.total, 1), None, 1.0)
+    return Line("total", None, "total", hours, money, decimal(columns.percent.total, 1), None, 1.0, is_part)
 
 
 def column_like(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:

@@ -7,7 +7,16 @@ from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like, rounded
 from analyzer.report.week import WeekReport
-from analyzer.report.words import MICROS, MS_PER_HOUR, UNKNOWN, decimal, hours_decimals, money_decimals, percent
+from analyzer.report.words import (
+    MICROS,
+    MS_PER_HOUR,
+    UNKNOWN,
+    at_least,
+    decimal,
+    hours_decimals,
+    money_decimals,
+    percent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +47,30 @@ def team_lines(report: WeekReport) -> tuple[TeamLine, ...]:
         TeamLine(
             name_of(row),
             hours[place],
-            costs[place] if costs[place] is None or row.breakdown.cost_micros is not None else UNKNOWN,
+            _paid(costs[place], row.breakdown),
             _useful(row, report),
-            lost[place] if _told(row, parts[place], report) else UNKNOWN,
+            _lost(lost[place], parts[place], report) if _told(row, parts[place], report) else UNKNOWN,
         )
         for place, row in enumerate(rows)
     ]
-    return (*found, TeamLine("total", hours[-1], costs[-1], "", lost[-1], "total"))
+    return (
+        *found,
+        TeamLine(
+            "total", hours[-1], _paid(costs[-1], whole), "", _lost(lost[-1], whole.of("avoidable"), report), "total"
+        ),
+    )
+
+
+def _paid(told: str | None, breakdown: Breakdown) -> str | None:
+    """Return what is printed of a cost: None where the column is left out, marked where it is of a part of the time."""
+    if told is None:
+        return None
+    return at_least(told, breakdown.is_part) if breakdown.cost_micros is not None else UNKNOWN
+
+
+def _lost(told: str, avoidable: Breakdown, report: WeekReport) -> str:
+    """Return what is printed of the avoidable part, GPU-hours where nothing has a price."""
+    return at_least(told, report.breakdown.cost_micros is not None and avoidable.is_part)
 
 
 def _told(row: TeamRow, avoidable: Breakdown, report: WeekReport) -> bool:

@@ -9,17 +9,20 @@ from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
+from analyzer.pricing.charging.sums import Charged
+from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
 from analyzer.report.readings import Breakdown, Entry, breakdown
+from analyzer.report.recommendation_words import is_predicted
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class WeekReport:
-    """Where the GPU time of a period went. `previous` is None where the period before is not wholly known."""
+    """Where the GPU time of a period went. `previous` is None where it or the one before is not wholly known."""
 
     period: Period
     currency: str
@@ -37,6 +40,8 @@ class WeekReport:
     record: Record | None = None
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
+    charged: tuple[Charged, ...] = ()  # what teams are charged; empty where no [[charge]] says other than their cost
+    repriced: Repriced | None = None  # hours that the present prices have not reached
 
     @property
     def avoidable(self) -> Breakdown:
@@ -58,13 +63,14 @@ def week_report(
 ) -> WeekReport:
     """Read the ledger of a period."""
     before = calendar.before(period)
-    comparable = coverage.hours(session, before).complete
+    known = coverage.hours(session, period)
+    comparable = known.complete and coverage.hours(session, before).complete
     return WeekReport(
         period,
         currency,
         coverage.cluster(session, period),
         coverage.fleet(session, period),
-        coverage.hours(session, period),
+        known,
         breakdown(session, period),
         breakdown(session, before) if comparable else None,
         teams(session, period),
@@ -80,7 +86,7 @@ def week_report(
 
 def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
     """Return recommendations, those that save most first: money where all of them are priced, else time."""
-    priced = all(recommendation.saves_micros is not None for recommendation in recommendations)
+    priced = _are_priced(recommendations)
 
     def saving(recommendation: Recommendation) -> int:
         saves = recommendation.saves_micros if priced else recommendation.saves_milliseconds
@@ -90,11 +96,22 @@ def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation
 
 
 def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation | None:
-    """Return what to do first: most saved a week after the price of moving; a price nobody knows comes last."""
+    """Return what to do first: most saved a week after moving is paid for; a price nobody knows comes last.
+
+    It is money where all of them are priced, else time; what can only be tried is none.
+    """
+    recommendations = [one for one in recommendations if is_predicted(one)]
+    priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:
-        saves = recommendation.saves_micros.p50 if recommendation.saves_micros else 0
+        time = recommendation.saves_milliseconds.p50
+        if not priced or recommendation.saves_micros is None:
+            return True, time - recommendation.cost_to_move_milliseconds, 0
         cost = recommendation.cost_to_move_micros
-        return cost is not None, saves - (cost or 0), recommendation.saves_milliseconds.p50
+        return cost is not None, recommendation.saves_micros.p50 - (cost or 0), time
 
     return max(recommendations, key=net, default=None)
+
+
+def _are_priced(recommendations: Sequence[Recommendation]) -> bool:
+    return all(recommendation.saves_micros is not None for recommendation in recommendations)

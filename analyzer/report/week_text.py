@@ -1,16 +1,17 @@
 """The report of a week as text: 80 columns, the answer first, every column adding up."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
+from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
+from analyzer.report.charged import charge_lines
 from analyzer.report.coverage import Silent
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import all_priced, bill_words, saving_column
 from analyzer.report.savings_text import checked_lines
-from analyzer.report.sentences import first_sentence, fleet_words, judged_words, unpriced_words
+from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
 from analyzer.report.team_table import team_lines
 from analyzer.report.week import WeekReport
@@ -24,8 +25,8 @@ from analyzer.report.words import (
     duration,
     gpu_hours,
     hours_decimals,
+    kind_of,
     money,
-    money_decimals,
     plain,
     symbol,
 )
@@ -50,6 +51,7 @@ def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> l
         paper.wrap(first_sentence(report)),
         went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
         _teams(report, paper),
+        _charged(report, paper),
         _worth_doing(report, paper, top or WORTH_DOING_SHOWN),
         checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
         _corrections(report, paper),
@@ -59,8 +61,7 @@ def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> l
 
 def _period(report: WeekReport, paper: Paper) -> list[str]:
     period = report.period
-    kind = "week" if "-W" in period.label else "month" if re.fullmatch(r"\d{4}-\d{2}", period.label) else "period"
-    left = f"{kind} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
+    left = f"{kind_of(period)} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
     status = status_words(report)
     head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]
     if head[0] == left:
@@ -72,8 +73,7 @@ def _head(report: WeekReport, paper: Paper) -> list[str]:
     head = _period(report, paper)
     name = f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
     owned = f"{gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds))} GPU-hours owned"
-    cost = report.breakdown.cost_micros
-    paid = f", {money(cost, report.currency, money_decimals(cost))}" if cost is not None else ""
+    paid = f", {cost_words(report.breakdown, report.currency)}" if report.breakdown.cost_micros is not None else ""
     head += paper.wrap(f"{fleet_words(report.fleet)}, {owned}{paid}", name.ljust(15) + " ", " " * 16)
     return head + paper.wrap(prices_words(report), "prices".ljust(16), " " * 16)
 
@@ -95,7 +95,8 @@ def prices_words(report: WeekReport) -> str:
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
     known = f"{bought or 'option unknown'}; price book {versions}" if versions else "none known"
     invoice = [match_words(report.invoice)] if versions else []
-    return "; ".join([known, *unpriced_words(report.breakdown, report.currency), *invoice])
+    stale = repriced_words(report.repriced)
+    return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
 
 
 def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:
@@ -113,7 +114,7 @@ def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str
         first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
         name = "" if line.level == "total" else paper.cut(line.label, label - 1)
         text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
-        text += f"{line.money:>10}" if with_money else ""
+        text += f"{line.paid:>10}" if with_money else ""
         text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
         found.append(text)
     return found
@@ -133,6 +134,19 @@ def _teams(report: WeekReport, paper: Paper) -> list[str]:
     return found
 
 
+def _charged(report: WeekReport, paper: Paper) -> list[str]:
+    table = charge_lines(report)
+    if not table:
+        return []
+    sign = symbol(report.currency).strip()
+    width = 27 + max(-8, paper.extra)
+    found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>19}"]
+    for line in table:
+        name = paper.cut(line.name, width - 3)
+        found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>19}")
+    return found
+
+
 def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
     shown = report.recommendations[:top]
     if not shown:
@@ -146,16 +160,22 @@ def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
         title = paper.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
         found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
     bill = bill_words(shown, report.fleet, report.currency, report.period.timezone)
-    return found + paper.wrap(f"Together {together}: {bill}")
+    return found + (paper.wrap(f"Together {together}: {bill}") if together else [])
 
 
 def _corrections(report: WeekReport, paper: Paper) -> list[str]:
     if not report.corrections:
         return []
     found = ["CORRECTED SINCE IT CLOSED (not in the figures above)"]
+    return [*found, *(line for words in correction_words(report) for line in paper.labelled("", words, 4))]
+
+
+def correction_words(report: WeekReport) -> list[str]:
+    """Return what was moved after the period had closed, a state each."""
+    found = []
     for entry in report.corrections:
         cost = f", {money(entry.cost_micros, report.currency)}" if entry.cost_micros is not None else ""
-        found += paper.labelled("", f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}", 4)
+        found.append(f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}")
     return found
 
 

@@ -1,5 +1,6 @@
 """How amounts, times and names are written wherever a person reads; one spelling for terminal, page and e-mail."""
 
+import re
 import unicodedata
 from datetime import datetime
 
@@ -10,6 +11,7 @@ MS_PER_HOUR = 3_600_000
 MICROS = 1_000_000
 CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
 UNKNOWN = "-"
+AT_LEAST = "≥"
 NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -44,6 +46,11 @@ def money(micros: int | None, currency: str, decimals: int = 2) -> str:
 def amount(micros: int, decimals: int = 2) -> str:
     """Return an amount without its currency, for a column that names it."""
     return decimal(nearest(micros * 10**decimals, MICROS), decimals)
+
+
+def at_least(told: str, is_part: bool) -> str:
+    """Return an amount, marked where a part of the GPU time that it is of has no price: the same everywhere."""
+    return f"{AT_LEAST}{told}" if is_part and told != UNKNOWN else told
 
 
 def money_decimals(micros: int | None) -> int:
@@ -112,6 +119,13 @@ def span_words(start: int, end: int, timezone: str) -> str:
         closing = local(end - 1, timezone)
         return f"{moment(start, timezone)} - {'' if first.date() == closing.date() else f'{day(closing)} '}24:00"
     return f"{moment(start, timezone)} - {moment(end, timezone)}"
+
+
+def kind_of(period: Period) -> str:
+    """Return what a period is called: a week, a month, or just a period."""
+    if "-W" in period.label:
+        return "week"
+    return "month" if re.fullmatch(r"\d{4}-\d{2}", period.label) else "period"
 
 
 def days(period: Period) -> str:

@@ -1,9 +1,9 @@
 -- The price of what is owned in an hour, split over its rows by time: exact to the millionth, largest remainders first.
--- rates(sku, purchase_option, node_group, hour, micros, price_version) says what a GPU-hour costs; where it is silent, so is the cost.
+-- rates(sku, purchase_option, node_group, region, hour, micros, price_version) says what a GPU-hour costs; where it is silent, so is the cost.
 
 CREATE OR REPLACE TEMP TABLE priced AS
 WITH owned_ms AS (
-    SELECT o.gid, hour_ms * 1000 AS hour, sku, purchase_option, h.node_group, sum(until_ms - from_ms)::BIGINT AS owned_ms
+    SELECT o.gid, hour_ms * 1000 AS hour, sku, purchase_option, h.node_group, h.region, sum(until_ms - from_ms)::BIGINT AS owned_ms
     FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) GROUP BY ALL
 ), totals AS (
     SELECT g.gpu_uuid, o.hour, o.sku, o.purchase_option, o.owned_ms, r.price_version,
@@ -11,6 +11,7 @@ WITH owned_ms AS (
     FROM owned_ms o JOIN gpus g USING (gid)
     LEFT JOIN rates r ON r.hour = o.hour AND r.sku IS NOT DISTINCT FROM o.sku
         AND r.purchase_option IS NOT DISTINCT FROM o.purchase_option AND r.node_group IS NOT DISTINCT FROM o.node_group
+        AND r.region IS NOT DISTINCT FROM o.region
 ), based AS (
     SELECT l.*, t.total, t.price_version, (t.total::HUGEINT * l.milliseconds // t.owned_ms)::BIGINT AS base,
         t.total::HUGEINT * l.milliseconds % t.owned_ms AS remainder

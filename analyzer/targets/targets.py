@@ -19,6 +19,9 @@ HEADROOM_LEAST = 500  # permille of held time inside 10 to 20 % of memory left: 
 LATENCY_LEAST = 990  # permille of the time of services that declare one
 FALLING_LEAST = 500  # permille of kinds of runs: at least as many fell as rose
 
+SOURCE = (
+    "These bars are of published articles on running AI clusters, read in November 2026; a site may think otherwise."
+)
 NO_RUN = "no run held a GPU that was measured"
 NO_PROMISE = "no service declares one"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import exp, log, sqrt
-from statistics import median
+from statistics import fmean, median
 
 LEAST_RATIO = 1.25  # smaller ones are told by the table of weeks
 LEAST_AFTER = 12  # hours
@@ -72,7 +72,7 @@ def _turn(series: Sequence[At]) -> int:
         ]
         after = [one for one in off[place:] if one is not None]
         known = [one for one in off if one is not None]
-        middle = median(after) / 2 if after else median(known)
+        middle = median(after) / 2 if after else fmean(known)  # a median would be that of before, and no sum turn
         sums = list(accumulate(0.0 if one is None else one - middle for one in off))
         places = range(LEAST_BEFORE, len(series) - LEAST_AFTER + 1)
         place = max(places, key=lambda number: abs(sums[number - 1]) + abs(sums[-1] - sums[number - 1]))

@@ -62,7 +62,10 @@ def factor_words(line: UnitLine, change: Changed) -> str:
         else:
             still.append(name)
     parts = [*moved, *([f"{' and '.join(still)} did not change"] if still else [])]
-    return f"{'; '.join(parts)}." if parts else "Why is not known."
+    if not parts:
+        return "Why is not known."
+    said = "; ".join(parts)
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def _first(report: UnitReport, paper: Paper) -> list[str]:
@@ -88,8 +91,9 @@ def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
         f"{'A UNIT OF WORK':<{width}}{'a unit is':<22}{'done':>9}{'cost ' + sign:>10}{sign + ' a unit':>10}{'+/- %':>7}"
     )
     found = [head]
+    decimals = money_decimals(max((line.micros or 0 for line in report.units[:rows]), default=0))
     for line in report.units[:rows]:
-        cost = UNKNOWN if line.micros is None else amount(line.micros, money_decimals(line.micros))
+        cost = UNKNOWN if line.micros is None else amount(line.micros, decimals)
         each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
         name = paper.cut(line.name, width - 3)
         change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"

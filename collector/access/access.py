@@ -54,12 +54,13 @@ class Access:
         self.registry.close()
 
     def _expire(self) -> None:
-        """Once a day drop what of the audit is older than must be kept."""
+        """Once a day drop what of the audit and of capacity requests is older than must be kept."""
         now = time.time_ns() // 1000
         if now - self._expired_at > DAY:
             self._expired_at = now
             with suppress(RegistryError):  # tomorrow is soon enough
                 self.registry.audit.expire(now)
+                self.registry.capacity.expire(now)
 
     def _run(self) -> None:
         while not self._stop.wait(FRESH_SECONDS):

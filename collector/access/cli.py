@@ -202,7 +202,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", required=True, help="who or what will hold it, like grafana")
     parser.add_argument(
-        "--team", action="append", metavar="TEAM", help="with --role read: this team alone; may be repeated"
+        "--team",
+        action="append",
+        metavar="TEAM",
+        help="with --role read, owner or approver: this team alone; may be repeated",
     )
     parser.add_argument("--node", metavar="HOST", help="with --role agent: the host whose rows it may write")
     parser.add_argument(

@@ -62,6 +62,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/notices", Right.READ, by_team=True),
     Endpoint("GET", "/v1/adjustments", Right.READ, by_team=True),
     Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/invoices", Right.READ),
+    Endpoint("POST", "/v1/invoices", Right.RECONCILE),
     # What the fleet has free is in it: of the whole site, never of one team's key.
     Endpoint("GET", "/v1/capacity-profile", Right.READ),
     Endpoint("GET", "/v1/capacity-requests", Right.READ, by_team=True),

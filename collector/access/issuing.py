@@ -14,7 +14,7 @@ MOST_USES = 100_000
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LIFETIME = re.compile(r"(\d{1,5})([mhdw])")
 _LONGEST_NAME = 100
-OF_TEAMS = ("read", "owner")  # roles that may be of some teams alone
+OF_TEAMS = ("read", "owner", "approver")  # roles that may be of some teams alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from collector.access.access import Access
 from collector.access.gate import is_loopback
-from collector.registry import Registry, beside, open_registry
+from collector.registry import Bounds, Registry, beside, open_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,8 @@ def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
     Raises:
         RegistryError: it cannot be opened.
     """
-    return open_registry(config.lake if config.lake.startswith(_POSTGRES) else beside(store))
+    where = config.lake if config.lake.startswith(_POSTGRES) else beside(store)
+    return open_registry(where, Bounds(config.capacity_requests, config.capacity_days))
 
 
 def access_of(config: "CollectorConfig", store: "Path | None") -> Access:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
-KeyRole = Literal["agent", "writer", "read", "owner", "approver", "admin"]
-Role = Literal["agent", "writer", "read", "owner", "approver", "admin", "site", "local"]
+KeyRole = Literal["agent", "writer", "read", "owner", "approver", "finance", "admin"]
+Role = Literal["agent", "writer", "read", "owner", "approver", "finance", "admin", "site", "local"]
 
 
 class Right(Enum):
@@ -20,6 +20,7 @@ class Right(Enum):
     JUDGE = "judge"  # say of a finding whether it is right, mute it, or decide on a recommendation
     ASK = "ask for capacity"  # a request for more GPUs, with its profile
     APPROVE = "waive a gate"  # of such a request
+    RECONCILE = "hold an invoice against the ledger"
     CHANGE = "change"  # prices, gates, keys
 
 
@@ -30,13 +31,15 @@ ROLES: Final[Mapping[Role, frozenset[Right]]] = {
     "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.ASK}),  # the same, and judges what it sees
     # Who waives a gate asks for nothing itself: whoever asks needs somebody else's word.
     "approver": frozenset({Right.LEARN, Right.READ, Right.APPROVE}),
-    "admin": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.ASK, Right.CHANGE}),
+    # Reports say whether the invoice matches: who says that can change no price to make it so.
+    "finance": frozenset({Right.LEARN, Right.READ, Right.RECONCILE}),
+    "admin": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.ASK, Right.RECONCILE, Right.CHANGE}),
     # The tokens of the settings, with which a site begins.
     "site": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE, Right.READ}),
     # Loopback of a server that has neither tokens nor keys: who can reach it can also read its files.
     "local": frozenset(Right) - {Right.OPEN},
 }
-KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "owner", "approver", "admin")
+KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "owner", "approver", "finance", "admin")
 
 
 @dataclass(frozen=True, slots=True)

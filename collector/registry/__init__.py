@@ -5,7 +5,7 @@ The only importer of sqlalchemy and psycopg. One code path over SQLite (beside t
 
 from collector.registry.alarms import AlarmChange, AlarmPost, Alarms, KeptAlarm
 from collector.registry.audit import Entry
-from collector.registry.capacity import CapacityEvent, CapacityRequest
+from collector.registry.capacity import Bounds, CapacityEvent, CapacityRequest, PilotsSeen
 from collector.registry.collectors import Collector
 from collector.registry.joins import Join
 from collector.registry.keys import Key
@@ -17,6 +17,7 @@ __all__ = [
     "AlarmChange",
     "AlarmPost",
     "Alarms",
+    "Bounds",
     "CapacityEvent",
     "CapacityRequest",
     "Collector",
@@ -26,6 +27,7 @@ __all__ = [
     "Key",
     "Lease",
     "Mails",
+    "PilotsSeen",
     "Queued",
     "Registry",
     "Send",

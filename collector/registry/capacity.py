@@ -7,9 +7,9 @@ transaction.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import case, func, insert, select, update
+from sqlalchemy import case, delete, func, insert, select, update
 
-from collector.errors import RegistryError
+from collector.errors import FullError, RegistryError
 from collector.registry.audit import Entry, record
 from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
 
@@ -20,9 +20,28 @@ if TYPE_CHECKING:
 
     from collector.registry.database import Database
 
-MOST_REQUESTS = 100_000
+MOST_LISTED = 100_000
+EXPIRED_AT_ONCE = 1_000
+_ONE_BY_ONE = 0x67706371  # the number of PostgreSQL's lock under which requests are added and waived
+DAY = 86_400_000_000
 MOST_EVENTS = 1_000  # of one request
 EventKind = Literal["decided", "waived"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many requests are kept of one team, and for how many days after the last entry of their history."""
+
+    of_a_team: int = 1000
+    days: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class PilotsSeen:
+    """How many pilots of its team a decision has counted, from a moment on."""
+
+    since: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +75,44 @@ class CapacityEvent:
 class CapacityRequests:
     """The site's requests."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: "Database", bounds: Bounds) -> None:
         self._database = database
+        self.bounds = bounds
 
-    def add(self, request: CapacityRequest, event: CapacityEvent) -> None:
+    def add(self, request: CapacityRequest, event: CapacityEvent, seen: PilotsSeen | None = None) -> bool:
         """Add a decision on a request, and the request where it is new: both or neither.
 
+        False, and nothing is added, where the team has not as many pilots any more as the decision has `seen`: of two
+        that are asked for at once, the second is decided again.
+
         Raises:
-            RegistryError: there are too many, or another request has this id.
+            FullError: the team has as many requests as are kept of one.
+            RegistryError: another request has this id.
         """
         with self._database.writing() as connection:
+            self._database.one_at_a_time(connection, _ONE_BY_ONE)
+            if seen is not None and _pilots(connection, request.team, seen.since, request.id) != seen.count:
+                return False
+            _expire(connection, event.at, self.bounds.days)
             values = {name: getattr(request, name) for name in CapacityRequest.__slots__}
             new = self._database.insert(CAPACITY_REQUESTS).values(**values).on_conflict_do_nothing()
-            if connection.execute(new).rowcount and _count(connection) > MOST_REQUESTS:
-                raise RegistryError(f"there are {MOST_REQUESTS:,} capacity requests, and no more are taken")
+            if connection.execute(new).rowcount and _count(connection, request.team) > self.bounds.of_a_team:
+                raise FullError(_full(request.team, self.bounds))
             # Who waives meanwhile waits here, and then sees that the history has gone on.
             own = select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id).with_for_update()
             there = connection.execute(own).one()
             if there.digest != request.digest:
                 raise RegistryError(f"{request.id} is another request; ask again")
             _append(connection, event, "ask for capacity", f"{request.team}: {event.verdict}")
+            return True
 
     def waive(self, event: CapacityEvent, after: int) -> bool:
         """Add a waiver to a request's history; False where the history has gone on since its entry number `after`."""
         with self._database.writing() as connection:
-            # Two who waive at once wait for one another here, in PostgreSQL too.
+            # Two who waive at once wait for one another, and for a pilot that is being counted.
+            self._database.one_at_a_time(connection, _ONE_BY_ONE)
             own = select(CAPACITY_REQUESTS.c.id).where(CAPACITY_REQUESTS.c.id == event.request_id).with_for_update()
-            connection.execute(own).one()
-            if _last(connection, event.request_id) != after:
+            if connection.execute(own).first() is None or _last(connection, event.request_id) != after:
                 return False
             _append(connection, event, "waive gate", f"{event.gate}: {event.reason}")
             return True
@@ -106,7 +135,7 @@ class CapacityRequests:
         since: int,
         until: int,
         teams: "Sequence[str] | None" = None,
-        limit: int = MOST_REQUESTS,
+        limit: int = MOST_LISTED,
         before: tuple[int, str] | None = None,
     ) -> list[CapacityRequest]:
         """Return those asked in a span, the newest first; of these teams alone, and before this place of the list."""
@@ -133,12 +162,15 @@ class CapacityRequests:
             return [(row[0], CapacityEvent(*row[1:])) for row in connection.execute(found)]
 
     def pilots(self, team: str, since: int, but: str) -> int:
-        """Return how many pilots of a team have passed since then, other than the one of this id."""
-        table = CAPACITY_REQUESTS.c
-        wanted = (table.team == team) & table.pilot & (table.verdict == "PASS") & (table.id != but)
-        found = select(func.count()).select_from(CAPACITY_REQUESTS).where(wanted & (table.asked_at >= since))
+        """Return how many pilots of a team have passed since then, or were decided again, but the one of this id."""
         with self._database.reading() as connection:
-            return int(connection.execute(found).scalar_one())
+            return _pilots(connection, team, since, but)
+
+    def expire(self, now: int) -> int:
+        """Delete the requests whose last entry is older than is kept, a bounded part of them, and return how many."""
+        with self._database.writing() as connection:
+            self._database.one_at_a_time(connection, _ONE_BY_ONE)
+            return _expire(connection, now, self.bounds.days)
 
 
 def _append(connection: "Connection", event: CapacityEvent, action: str, detail: str) -> None:
@@ -152,8 +184,39 @@ def _append(connection: "Connection", event: CapacityEvent, action: str, detail:
     record(connection, Entry(event.at, "change", event.who, action, event.request_id, detail))
 
 
-def _count(connection: "Connection") -> int:
-    return int(connection.execute(select(func.count()).select_from(CAPACITY_REQUESTS)).scalar_one())
+def _count(connection: "Connection", team: str) -> int:
+    own = CAPACITY_REQUESTS.c.team == team
+    return int(connection.execute(select(func.count()).select_from(CAPACITY_REQUESTS).where(own)).scalar_one())
+
+
+def _full(team: str, bounds: Bounds) -> str:
+    counted = f"{bounds.of_a_team:,} capacity request{'' if bounds.of_a_team == 1 else 's'}"
+    return (
+        f"{team} has {counted}, as many as are kept of one team (capacity_requests); each "
+        f"goes {bounds.days:,} days after its last entry (capacity_days)"
+    )
+
+
+def _pilots(connection: "Connection", team: str, since: int, but: str) -> int:
+    table, event = CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
+    wanted = (table.team == team) & table.pilot & (table.verdict == "PASS") & (table.id != but)
+    lately = select(event.number).where((event.request_id == table.id) & (event.at >= since)).exists()
+    found = select(func.count()).select_from(CAPACITY_REQUESTS).where(wanted & lately)
+    return int(connection.execute(found).scalar_one())
+
+
+def _expire(connection: "Connection", now: int, days: int) -> int:
+    """Delete old requests with their histories; what was asked, decided and waived stays in the audit for its time."""
+    before, request, event = now - days * DAY, CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
+    later = select(event.number).where((event.request_id == request.id) & (event.at >= before)).exists()
+    found = select(request.id).where((request.asked_at < before) & ~later).order_by(request.asked_at)
+    old = [id_ for (id_,) in connection.execute(found.limit(EXPIRED_AT_ONCE))]
+    if old:
+        connection.execute(delete(CAPACITY_EVENTS).where(event.request_id.in_(old)))
+        connection.execute(delete(CAPACITY_REQUESTS).where(request.id.in_(old)))
+        told = f"{len(old):,} without an entry for {days:,} days"
+        record(connection, Entry(now, "change", "gpuledger", "forget capacity requests", "capacity", told))
+    return len(old)
 
 
 def _last(connection: "Connection", id_: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -56,6 +56,11 @@ class Database:
     def insert(self, table: Any) -> Any:  # noqa: ANN401  two dialects, each with its own class of one form
         """Return an INSERT that knows ON CONFLICT."""
         return postgresql.insert(table) if self.is_postgres else sqlite.insert(table)
+
+    def one_at_a_time(self, connection: Connection, number: int) -> None:
+        """Wait until no other transaction that asks for this number goes on; in SQLite none that writes does."""
+        if self.is_postgres:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
     def close(self) -> None:
         """Close the connections."""

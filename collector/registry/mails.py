@@ -69,6 +69,7 @@ class Send:
     next_at: int
     done_at: int | None
     told: str
+    made_at: int
 
 
 class Mails:
@@ -242,6 +243,7 @@ def _sends() -> "Select[Any]":
         SENDS.c.next_at,
         SENDS.c.done_at,
         SENDS.c.told,
+        SENDS.c.made_at,
     ).join_from(SENDS, SUBSCRIPTIONS, SUBSCRIPTIONS.c.id == SENDS.c.subscription)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from collector.registry.alarms import Alarms
 from collector.registry.audit import Audit
-from collector.registry.capacity import CapacityRequests
+from collector.registry.capacity import Bounds, CapacityRequests
 from collector.registry.collectors import Collectors
 from collector.registry.database import Database, postgres_database, sqlite_database
 from collector.registry.joins import Joins
@@ -20,7 +20,7 @@ _POSTGRES = ("postgres:", "postgresql://", "postgres://")
 class Registry:
     """What the site's collectors agree on. Safe to use from several threads."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, bounds: Bounds) -> None:
         self.name = database.name
         self.collectors = Collectors(database)
         self.leases = Leases(database)
@@ -29,7 +29,7 @@ class Registry:
         self.audit = Audit(database)
         self.mails = Mails(database)
         self.alarms = Alarms(database)
-        self.capacity = CapacityRequests(database)
+        self.capacity = CapacityRequests(database, bounds)
         self._database = database
 
     def close(self) -> None:
@@ -43,10 +43,11 @@ class Registry:
         self.close()
 
 
-def open_registry(where: str | Path | None) -> Registry:
+def open_registry(where: str | Path | None, bounds: Bounds | None = None) -> Registry:
     """Open the registry and bring its schema up to date.
 
-    `where` is a file, `postgres:dbname=… host=…` or a URL of PostgreSQL, or None for one in memory.
+    `where` is a file, `postgres:dbname=… host=…` or a URL of PostgreSQL, or None for one in memory. `bounds` are
+    those of what it keeps of capacity requests.
 
     Raises:
         RegistryError: it cannot be opened, or is of a newer release.
@@ -57,7 +58,7 @@ def open_registry(where: str | Path | None) -> Registry:
     except BaseException:
         database.close()
         raise
-    return Registry(database)
+    return Registry(database, bounds or Bounds())
 
 
 def beside(store: Path | None) -> Path | None:

@@ -110,8 +110,8 @@ def migrate(database: "Database") -> None:
 
 
 def _prepare(database: "Database", connection: "Connection") -> None:
+    database.one_at_a_time(connection, _MIGRATING)
     if database.is_postgres:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MIGRATING})
         # IF NOT EXISTS asks for the right to create even where it is there, which a careful site has not given.
         there = connection.execute(text("SELECT 1 FROM pg_namespace WHERE nspname = :name"), {"name": SCHEMA}).first()
         if there is None:

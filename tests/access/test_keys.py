@@ -130,6 +130,12 @@ def test_a_key_that_makes_no_sense_is_not_made(registry: Registry, wish: Wish, s
     assert registry.keys.listed() == []
 
 
+def test_who_waives_may_do_so_for_one_team(registry: Registry) -> None:
+    """Else whoever waives a gate would see the requests of every team."""
+    issue(registry, Wish("approver", "x", teams=("vision",)), "test", 0)
+    assert [key.teams for key in registry.keys.listed()] == [("vision",)]
+
+
 @pytest.mark.parametrize(
     ("text", "micros"), [("30m", 30 * 60 * 10**6), ("90d", 90 * DAY), ("2w", 14 * DAY), ("never", None)]
 )

@@ -17,17 +17,17 @@ from tests.access.serving import site as serve
 from tests.collector.batches import body
 
 OK, ASKED, FORBIDDEN, MISSING = 200, 401, 403, 404
-WHO = ("nobody", "agent", "writer", "read", "team", "owner", "approver", "admin", "site")
+WHO = ("nobody", "agent", "writer", "read", "team", "owner", "approver", "finance", "admin", "site")
 # What each of WHO is answered. A page that is not there is 404 for who may change everything, and 403 for the others.
 TABLE = {
-    ("GET", "/healthz"): (OK, OK, OK, OK, OK, OK, OK, OK, OK),
-    ("GET", "/readyz"): (OK, OK, OK, OK, OK, OK, OK, OK, OK),
-    ("GET", "/v1/schema"): (ASKED, OK, OK, OK, OK, OK, OK, OK, OK),
-    ("POST", "/v1/batches"): (ASKED, OK, OK, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN, OK),
-    ("GET", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, OK, FORBIDDEN, OK, OK, OK, OK),
-    ("GET", "/nowhere"): (ASKED, *[FORBIDDEN] * 6, MISSING, FORBIDDEN),
-    ("DELETE", "/v1/batches"): (ASKED, *[FORBIDDEN] * 6, 405, FORBIDDEN),
-    ("HEAD", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, 405, FORBIDDEN, 405, 405, 405, 405),
+    ("GET", "/healthz"): (OK, OK, OK, OK, OK, OK, OK, OK, OK, OK),
+    ("GET", "/readyz"): (OK, OK, OK, OK, OK, OK, OK, OK, OK, OK),
+    ("GET", "/v1/schema"): (ASKED, OK, OK, OK, OK, OK, OK, OK, OK, OK),
+    ("POST", "/v1/batches"): (ASKED, OK, OK, *[FORBIDDEN] * 6, OK),
+    ("GET", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, OK, FORBIDDEN, OK, OK, OK, OK, OK),
+    ("GET", "/nowhere"): (ASKED, *[FORBIDDEN] * 7, MISSING, FORBIDDEN),
+    ("DELETE", "/v1/batches"): (ASKED, *[FORBIDDEN] * 7, 405, FORBIDDEN),
+    ("HEAD", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, 405, FORBIDDEN, 405, 405, 405, 405, 405),
 }
 
 
@@ -37,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, dict[
     path = tmp_path_factory.mktemp("site") / "store.duckdb"
     with serve(CollectorConfig(store=path, lake="none", gather_seconds=0, tokens=(TOKEN,))) as serving:
         registry = serving.registry
-        keys = {role: add_key(registry, role) for role in ("writer", "read", "owner", "approver", "admin")}
+        keys = {role: add_key(registry, role) for role in ("writer", "read", "owner", "approver", "finance", "admin")}
         keys |= {"agent": add_key(registry, "agent", node="n14"), "team": add_key(registry, "read", teams=("vision",))}
         yield serving, {who: keys.get(who, TOKEN if who == "site" else "") for who in WHO}
 

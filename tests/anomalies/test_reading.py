@@ -1,10 +1,12 @@
 """Anomalies of a ledger: the team, the hours, and the runs that made the difference."""
 
+from dataclasses import replace
+
 from analyzer.anomalies.reading import Anomalies, anomalies
 from analyzer.anomalies.text import anomalies_text
 from analyzer.period import Calendar
 from analyzer.report.paper import Paper
-from analyzer.unit_cost.report import unit_report
+from analyzer.unit_cost.report import UnitReport, unit_report
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")
@@ -47,7 +49,16 @@ def test_what_was_avoidable_is_looked_at_apart() -> None:
     """The same GPUs may cost the same and do nothing."""
     found, text = read(fleet(extra_gpus=40.0, state="held_idle"))
     assert [one.what for one in found.found] == ["avoidable cost", "cost"]
-    assert "had avoidable cost of $480, $480 more than usual" in " ".join(text.split())
+    assert "had avoidable cost of $480, where there is usually none, Tue 9 Dec" in " ".join(text.split())
+
+
+def test_what_is_not_listed_is_counted() -> None:
+    """Of twelve that were found ten were listed, and the other two nowhere."""
+    found, _ = read(fleet(extra_gpus=40.0))
+    units = UnitReport(found.period, "USD", (), (), ())
+    many = replace(found, found=found.found * 7, more=3)
+    assert f"and {7 * len(found.found) + 3 - 4} smaller ones" in anomalies_text(many, units, Paper(80), top=4)
+    assert "smaller" not in anomalies_text(found, units, Paper(80))
 
 
 def test_a_usual_week_says_so() -> None:
@@ -62,4 +73,5 @@ def test_a_young_ledger_says_what_it_needs() -> None:
     found, text = read(fleet(extra_gpus=40.0, weeks=2))
     assert found.found == ()
     assert found.weeks_missing == 2
+    assert "Nothing can be called out of the ordinary yet." in text
     assert "2 more weeks" in text

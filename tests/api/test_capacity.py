@@ -1,6 +1,8 @@
 """Requests for more GPUs over HTTP: asked by owners, waived by approvers, seen by their own teams."""
 
+import asyncio
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +11,33 @@ from typing import Any
 import httpx
 import pytest
 
+from analyzer.api import capacity_body
+from analyzer.api.capacity_body import parsed
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.cli import gate, list_, show, waive
+from collector.errors import RegistryError
 from dashboards.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, Site, collector, settings
-from tests.capacity.gate.asking import SAID, profile
+from tests.capacity.gate.asking import SAID as DRAWN
+from tests.capacity.gate.asking import SOON, profile
 from tests.capacity.gate.signing import policy_file, signed_document, signed_text
 from tests.dashboards.serving import served
 
+SAID = DRAWN | {"starts": SOON}
+# Teams without any run yet.
+NEW_TEAMS = """
+[[rule]]
+team = "team-vision"
+account = "vision"
+from = 2020-01-01
+
+[[rule]]
+team = "team-nlp"
+account = "nlp"
+from = 2020-01-01
+"""
 PATH = "/v1/capacity-requests"
 
 
@@ -28,12 +47,16 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("capacity")
     bar = '[gates.age]\ndays = 100000\nsource = "these profiles are of one date"\nas_of = 2026-11-01\n'
     fleet, chosen = small_site(), replace(settings(folder), gates=policy_file(folder, bar))
+    assert chosen.teams is not None
+    chosen.teams.write_text(chosen.teams.read_text() + NEW_TEAMS)
     fleet.analyze(now=LATER, settings=chosen)
     app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
     registry = app.state.access.registry
     keys = {role: add_key(registry, role) for role in ("read", "owner", "approver", "admin")}
     keys["nlp"] = add_key(registry, "owner", teams=("team-nlp",))
+    keys["visio"] = add_key(registry, "owner", teams=("team-visio",))
     keys["vision"] = add_key(registry, "owner", teams=("team-vision",))
+    keys["approver of nlp"] = add_key(registry, "approver", teams=("team-nlp",))
     keys["approver of vision"] = add_key(registry, "approver", teams=("team-vision",))
     with served(app) as client:
         yield Site(client, fleet, keys, registry)
@@ -46,9 +69,9 @@ def ask(to: Site, key: str = "nlp", profiled: Any = None, **changes: object) -> 
     return to.client.post(PATH, json=body, headers=bearer(to.keys[key]))
 
 
-def asked(to: Site, **changes: object) -> Any:
+def asked(to: Site, key: str = "owner", **changes: object) -> Any:
     """Ask for GPUs, which must be taken."""
-    answer = ask(to, **changes)  # type: ignore[arg-type]
+    answer = ask(to, key, **changes)
     assert answer.status_code == 200, answer.text
     return answer.json()["request"]
 
@@ -106,6 +129,86 @@ def test_a_team_sees_and_asks_for_its_own(own: Site) -> None:
     assert ask(own, "vision", team="team-vision").status_code == 409  # its profile is of another team
 
 
+def test_a_teams_key_is_told_nothing_of_what_the_fleet_has_free(own: Site) -> None:
+    """Who holds fewer is read off the free ones. Whoever sees all teams sees them, of the same request."""
+    whole = asked(own, "owner", why="free GPUs")
+    assert whole["decided"]["offer"]["free_gpus"] == 17
+    assert "the fleet has 16 free" in whole["decided"]["headline"]
+    seen = [
+        asked(own, "nlp", why="free GPUs"),
+        own.json(f"{PATH}/{whole['id']}", "nlp")["request"],
+        next(each for each in own.items(PATH, "nlp") if each["id"] == whole["id"]),
+        drop(own, whole["id"], "approver of nlp").json()["request"],
+    ]
+    for one in seen:
+        decided = one["decided"]
+        assert (decided["offer"]["free_gpus"], decided["offer"]["free_day"]) == (None, None)
+        assert {decided["offer"][name]["to_buy"] for name in ("likely", "careful")} == {None}
+        assert [option["to_buy"] for option in decided["options"]] == [None, None, None, 0]
+        assert "free" not in decided["headline"] + decided["at_length"]
+        assert any("keys of all teams see it" in text for text in decided["missing"])
+        assert (one["verdict"], decided["gates"]) == (whole["verdict"], whole["decided"]["gates"])
+
+
+def test_a_body_is_parsed_off_the_loop(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four megabytes take long enough that no agent would be answered meanwhile."""
+    loops = list[bool]()
+
+    def seen(content: bytes) -> Any:
+        loops.append(asyncio._get_running_loop() is not None)
+        return parsed(content)
+
+    monkeypatch.setattr(capacity_body, "parsed", seen)
+    asked(own, why="off the loop")
+    assert loops == [False]
+
+
+def test_a_registry_that_does_not_answer_is_told(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is back in a moment, as a rule; what it said of its inside is for the log alone."""
+
+    def gone(*_: object, **__: object) -> None:
+        raise RegistryError("the registry at 10.0.0.7 failed")
+
+    for name in ("find", "listed"):
+        monkeypatch.setattr(own.registry.capacity, name, gone)
+    for answer in (own.get(PATH, "read"), ask(own, "owner", why="to a silent registry")):
+        assert (answer.status_code, answer.headers["retry-after"], "10.0.0.7" in answer.text) == (503, "5", False)
+
+
+def slowly() -> Iterator[bytes]:
+    """Yield a body whose end does not come."""
+    yield b"{"
+    time.sleep(0.5)
+    yield b"}"
+
+
+def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them holds megabytes: who comes then comes again, and the server goes on."""
+    monkeypatch.setattr(capacity_body, "HELD_AT_ONCE", 0)
+    answer = ask(own, why="too many")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    monkeypatch.undo()
+    monkeypatch.setattr(capacity_body, "RECEIVED_SECONDS", 0.01)
+    begun = own.client.post(PATH, content=slowly(), headers=bearer(own.keys["owner"]))
+    assert (begun.status_code, "did not come within" in begun.json()["detail"]) == (503, True)
+    monkeypatch.undo()
+    assert ask(own, why="too many").status_code == 200
+
+
+def test_a_name_that_nobody_knows_is_refused(own: Site) -> None:
+    """Each team that is made up would have a pilot of its own; a key that sees no other teams is told of none."""
+    small = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None, "team": "team-visio"}
+    body = {"request": {key: value for key, value in (SAID | small).items() if value is not None}}
+    answer = own.client.post(PATH, json=body, headers=bearer(own.keys["owner"]))
+    assert (answer.status_code, "did you mean team-vision?" in answer.json()["detail"]) == (409, True)
+    answer = own.client.post(PATH, json=body, headers=bearer(own.keys["visio"]))
+    assert (answer.status_code, "team-vision" in answer.json()["detail"]) == (409, False)
+    for changes, says in (({"sku": "H100-80G"}, "did you mean H100-80GB?"), ({"starts": "2026-01-01"}, "is past")):
+        answer = ask(own, **changes)
+        assert (answer.status_code, says in answer.json()["detail"]) == (409, True)
+    assert not [each for each in own.items(PATH, "owner") if each["team"] == "team-visio"]
+
+
 def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
     """One by one, the newest first, each once."""
     ids = {asked(own, why=f"page {number}")["id"] for number in range(3)}
@@ -133,6 +236,7 @@ def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
         (json.dumps({"request": SAID, "profile": {}}), 409, "it has no 'profile'"),
         (json.dumps({"request": SAID | {"gpus": -1}, "profile": {}}), 422, "'gpus' must be a whole number"),
         (" " * 5_000_000, 413, "at most 4,259,840 bytes"),
+        (f'{{"request": [{"[]," * 400_000}1]}}', 413, "at most 300,000 values"),
     ],
 )
 def test_a_body_that_is_none_is_told(own: Site, body: str, status: int, says: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -10,16 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.budgets.book import Budget
-from analyzer.budgets.month import Line, MonthReport, judged, month_report
+from analyzer.budgets.month import Ending, Line, MonthReport, judged, month_report
 from analyzer.budgets.spent import Days, Spending, Whose
-from analyzer.budgets.text import budgets_text, first_sentence
+from analyzer.budgets.text import budgets_text, first_sentence, over_words
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar
 from analyzer.reading import Reader
 from analyzer.report.economics import budgets_of
 from analyzer.report.paper import Paper
+from collector.store.database import Store
+from gpuledger import main
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+from tests.report import example_week
 
 BERLIN = Calendar("Europe/Berlin")
 NOVEMBER = BERLIN.month(2026, 11)
@@ -55,12 +59,16 @@ def line(report: MonthReport, name: str) -> Line:
 
 
 def test_a_team_that_spends_the_same_each_day_ends_at_its_days_times_that() -> None:
-    """The arithmetic a reader does in the head: 15 of 30 days, so twice as much."""
-    report = at(46, {NLP: [10_000_000] * 46, FREE: [5_000_000] * 46}, budget(290_000_000))
+    """The arithmetic a reader does in the head: 15 of 30 days, so twice as much.
+
+    The Sunday of 25 hours costs an hour more, and those after it are not expected to.
+    """
+    days = [24_000_000] * 24 + [25_000_000] + [24_000_000] * 21
+    report = at(46, {NLP: days, FREE: [day // 2 for day in days]}, budget(700_000_000))
     nlp = line(report, "nlp")
-    assert nlp.spent_micros == 150_000_000
+    assert nlp.spent_micros == 15 * 24_000_000
     assert nlp.ending is not None
-    assert nlp.ending.expected_micros == 300_000_000
+    assert nlp.ending.expected_micros == 30 * 24_000_000
     assert nlp.verdict == "likely over"
     assert report.over == ("nlp",)
 
@@ -177,3 +185,51 @@ def test_budgets_of_a_month_that_is_not_whole_hold_only_without_its_first_days()
     report = at(46, {NLP: [5] * 46}, budget(10_000_000))
     late = replace(report, known_since=report.period.start + DAY)
     assert "will hold, without the days before the ledger begins" in first_sentence(late)
+
+
+def test_who_may_be_over_is_told() -> None:
+    """That all budgets will hold was said where the upper end of one is above it."""
+    report = at(46, {NLP: [1_000_000_000] * 46}, budget(55_000_000_000))
+    may = (replace(one, verdict="may be over", ending=MAY) if one.held else one for one in report.lines)
+    report = replace(report, lines=tuple(may), fleet=replace(report.fleet, ending=MAY), over=())
+    text = budgets_text(report, Paper(80))
+    words = " ".join(text.split())
+    assert "Nobody is likely to be over budget, but nlp may be: up to $57,000 of its $55,000." in words
+    assert "50,000 ?" in text
+    assert "? may be over its budget" in words
+
+
+MAY = Ending(50_000_000_000, 48_000_000_000, 57_000_000_000, "as a week before")
+
+
+def test_two_amounts_of_a_sentence_are_as_exact() -> None:
+    """The one with cents and the other without reads as if somebody had counted the cents."""
+    report = at(46, {NLP: [400_000_000] * 46}, budget(8_000_000_000))
+    assert over_words(line(report, "nlp"), "USD").startswith("nlp will likely cost $11,992 of its $8,000 (")
+
+
+def test_a_project_is_called_by_its_name_alone() -> None:
+    """The block says what they are; "project foundat~" named none."""
+    allowed = Budget(None, "foundation", 9, date(2026, 1, 1), None, "test")
+    report = at(46, {("nlp", "foundation", True): [1_000_000] * 46}, allowed)
+    assert "  foundation  " in budgets_text(report, Paper(80))
+
+
+def test_a_check_without_any_budget_fails_and_says_how_to_write_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job in cron that nobody ever gave a budget ended well each night."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path) as store, store.session() as session:
+        example_week.fill(session)
+    assert main(["budgets", "--check", "--store", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "no budget holds in 2026-11" in said
+    assert "usd_per_month = 55_000" in said
+    settings, book = tmp_path / "gpuledger.toml", tmp_path / "budgets.toml"
+    settings.write_text('[analyzer]\ntimezone = "Europe/Berlin"\nbudgets = "budgets.toml"\n')
+    for allowed, code in ((900_000, 0), (9, 1)):
+        book.write_text(f'[[budget]]\nusd_per_month = {allowed}\nfrom = 2026-01-01\nsource = "plan"\n')
+        assert main(["budgets", "--check", "--store", str(path)]) == code
+    book.write_text('[[budget]]\nusd_per_month = 9\nfrom = 2027-01-01\nsource = "plan"\n')
+    assert main(["budgets", "--check", "--store", str(path)]) == 2

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from analyzer.report.cli import findings
+from analyzer.errors import ConfigError
+from analyzer.report.cli import budgets, findings
 from analyzer.request import Request as Reading
 from dashboards.readings import ReadAsked
 
@@ -147,6 +148,12 @@ def test_check_fails_through_a_server_too(address: str, capsys: pytest.CaptureFi
     """A job that asks the server ended well, whatever was found."""
     assert findings(["--server", address, "--check", "--top", "1"]) == 1
     assert "check failed: " in capsys.readouterr().err
+
+
+def test_a_check_of_no_budget_fails_through_a_server_too(address: str) -> None:
+    """The server's answer says of each bearer whether it has one."""
+    with pytest.raises(ConfigError, match="no budget holds in 2026-11"):
+        budgets(["--server", address, "--check"])
 
 
 def test_plotly_is_ours_and_shares_nothing(client: httpx.Client) -> None:

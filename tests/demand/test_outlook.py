@@ -61,7 +61,8 @@ def test_fewer_are_advised_where_half_the_day_is_empty() -> None:
     assert mix.best is not None
     assert mix.best.held_gpus == 8
     text = " ".join(demand_text(report, Paper(80)).split())
-    assert "8 fewer reserved saves $2,688 a week." in text
+    assert "8 fewer reserved would save $2,688 a week." in text
+    assert "Spot is for" not in text, "none is bought"
 
 
 def test_a_missing_price_is_named() -> None:

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from analyzer.config import Settings
 from analyzer.finding_book import findings
-from analyzer.fleet_metrics.reading import NOBODY, OTHER, TEAMS_SHOWN, UNMAPPED
+from analyzer.fleet_metrics.losing import TEAMS_SHOWN, UNMAPPED
+from analyzer.fleet_metrics.reading import NOBODY, OTHER
 from analyzer.fleet_metrics.snapshot import FleetPage
 from analyzer.reading import Reader
 from analyzer.states import BOOKINGS, CLASSES
@@ -155,7 +156,7 @@ def test_an_empty_ledger_has_a_page() -> None:
     """A new site is scraped too."""
     with Store.open(None) as store:
         found = families(page(store, Settings()))
-        assert set(found) == {"gpuledger_fleet_read_failures", "gpuledger_fleet_read_timestamp_seconds"}
+        assert set(found) == {f"gpuledger_fleet_{name}" for name in ("info", "read_failures", "read_timestamp_seconds")}
 
 
 def test_the_page_is_made_anew_when_the_ledger_changes(own: tuple[Fleet, Settings]) -> None:

@@ -1,5 +1,6 @@
 """The ledger as a bill in FOCUS: every sum is the ledger's, every identity holds in the decimals that are printed."""
 
+import os
 import random
 from dataclasses import replace
 from decimal import Decimal
@@ -274,6 +275,24 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
     with pytest.raises(ConfigError, match="cannot write"):
         write(tmp_path / "none" / "bill.csv", columns("1.2"), [], "csv", lambda: None)
+
+
+def test_a_name_that_was_laid_out_before_is_not_written_through(tmp_path: Path) -> None:
+    """In a folder where others write too, a link under a name that could be known would let them choose the file."""
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    file = tmp_path / "bill.csv"
+    (tmp_path / f".{file.name}.{os.getpid()}").symlink_to(victim)
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.extend(path.name for path in tmp_path.iterdir() if path.name.startswith(".gpuledger-"))
+
+    write(file, columns("1.2"), [], "csv", look)
+    write(tmp_path / "again.csv", columns("1.2"), [], "csv", look)
+    assert victim.read_text() == "untouched"
+    assert file.exists()
+    assert len(set(seen)) == 2
 
 
 def test_an_empty_period_is_no_bill(tmp_path: Path) -> None:

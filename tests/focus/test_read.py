@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from analyzer.csv_lines import ROW_MOST
 from analyzer.errors import ConfigError
 from analyzer.focus.read import is_own, read_focus
 from tests.focus.books import DAY, NOVEMBER
@@ -75,3 +76,16 @@ def test_a_file_that_is_no_bill_is_refused(tmp_path: Path) -> None:
             list(read_focus(tmp_path / name))
     with pytest.raises(ConfigError, match="cannot read"):
         list(read_focus(tmp_path / "none.csv"))
+
+
+def test_a_file_without_line_ends_is_not_read_whole(tmp_path: Path) -> None:
+    """A dump of gigabytes in one line must not fill the memory of whoever names the wrong file."""
+    endless, quoted = tmp_path / "endless.csv", tmp_path / "quoted.csv"
+    endless.write_text("x," * ROW_MOST)
+    row = ",".join('"x\n"' for _ in range(ROW_MOST // 4))  # one row, of which no line is long
+    quoted.write_text(invoice(tmp_path / "i.csv", {}).read_text() + row)
+    for read in (is_own, lambda path: list(read_focus(path))):
+        with pytest.raises(ConfigError, match=r"endless.csv, line 1: a row of more than 1,000,000 characters"):
+            read(endless)
+    with pytest.raises(ConfigError, match=r"quoted.csv, line \d+: a row of more than"):
+        list(read_focus(quoted))

@@ -1,5 +1,6 @@
 """A mail says what the report says: the same figures, the same sums, and of a team its own alone."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -8,7 +9,7 @@ import pytest
 
 from analyzer.mail.compose import compose
 from analyzer.mail.content import Content, Extras, Footer, Month, Section
-from analyzer.mail.html import mail_html
+from analyzer.mail.html import mail_html, whole_ids
 from analyzer.mail.joined import REQUESTS_SHOWN, request_lines
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.text import mail_text
@@ -100,6 +101,7 @@ def test_text_and_html_say_the_same_words(week: WeekReport) -> None:
     """The text part is a twin, not a pointer to the other."""
     content = content_of(week)
     text, html = " ".join(mail_text(content, FOOTER).split()), " ".join(mail_html(content, FOOTER, "c").split())
+    html = re.sub(r'<span style="white-space:nowrap;">(.*?)</span>', r"\1", html)
     words = [line.amount for line in content.went]
     words += [paragraph for section in content.sections for paragraph in section.paragraphs]
     assert content.actions is not None
@@ -151,7 +153,7 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
     months = {(row.team, row.held): Month(10_400_000, 40_000_000, row.team == "team-vision") for row in week.teams}
     extras = Extras(
         months=months | {("team-idle", True): Month(7_000_000, 9_000_000)},
-        over_budget=("team-vision is over.",),
+        of_months=("team-vision is over.",),
         energy=Section("energy", ("11.29 MWh at the GPUs.",)),
         anomalies=Section("out of the ordinary", ("ranker-serve costs twice as much.",)),
         invoice="October matched its invoice within 0.4 %",
@@ -174,6 +176,14 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
     assert teams.rows[-2][0] == "nobody"
     assert "matched its invoice" in " ".join(text.split())
     assert "40 !" in mail_html(content, FOOTER, None)
+
+
+def test_no_id_is_torn_apart_and_none_is_markup(week: WeekReport) -> None:
+    """ "r-" at the end of a line and "9bgxx" on the next is nobody's id; what is around it stays text."""
+    shown = str(whole_ids("<b>r-9bgxx</b> & f-f3p8a, not for-ever"))
+    whole = '<span style="white-space:nowrap;">{}</span>'
+    assert shown == f"&lt;b&gt;{whole.format('r-9bgxx')}&lt;/b&gt; &amp; {whole.format('f-f3p8a')}, not for-ever"
+    assert whole.format("r-3mx8") in mail_html(content_of(week), FOOTER, None)
 
 
 def test_a_thousand_requests_are_no_mail_of_a_thousand_lines() -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, sync_playwright
 from analyzer.mail.compose import compose
 from analyzer.mail.content import Extras, Footer, Month
 from analyzer.mail.html import mail_html
+from analyzer.placement.recommendation import Range
 from analyzer.report.week import WeekReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -33,10 +34,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def html(week: WeekReport) -> str:
-    """The widest mail: a long name, and a table with the columns of the month."""
+    """The widest mail: a long name, a change that is not predicted, and a table with the columns of the month."""
     teams = tuple(replace(row, team=row.team and f"{row.team}-{'x' * 60}") for row in week.teams)
     months = {(row.team, row.held): Month(145_152_000_000, 290_304_000_000, is_over=True) for row in teams}
-    content = compose(replace(week, teams=teams), extras=Extras(months=months), base_url="https://gpuledger.example")
+    nothing = Range(0, 0, 0)
+    tried = replace(week.recommendations[1], saves_milliseconds=nothing, saves_micros=nothing)
+    advice = (week.recommendations[0], tried)
+    content = compose(
+        replace(week, teams=teams, recommendations=advice),
+        extras=Extras(months=months),
+        base_url="https://gpuledger.example",
+    )
     return mail_html(content, Footer("Once a week.", "https://gpuledger.example/mail/stop/1.2", None), None)
 
 

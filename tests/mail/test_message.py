@@ -76,17 +76,17 @@ class Seen(HTMLParser):
 
 
 def test_the_tree_is_text_then_html_then_the_picture(week: WeekReport) -> None:
-    """Mailers show the last alternative that they can; the picture belongs to all of it."""
-    mail = mail_of(week)
-    assert [each.get_content_type() for each in mail.walk()] == [
-        "multipart/related",
-        "multipart/alternative",
-        "text/plain",
-        "text/html",
-        "image/png",
-    ]
-    assert mail.get_param("type") == "multipart/alternative"
-    assert [each["MIME-Version"] for each in mail.walk()] == ["1.0", None, None, None, None]
+    """Mailers show the last alternative that they can; the picture belongs to all of it, the files stand beside."""
+    tree = ["multipart/related", "multipart/alternative", "text/plain", "text/html", "image/png"]
+    bare = replace(compose(week), files=())
+    for mail, wanted in (
+        (mail_of(week), ["multipart/mixed", *tree, "text/csv", "text/csv"]),
+        (parsed(edition_message(FLEET, bare, SETTINGS, "0.1", MADE_AT)), tree),
+    ):
+        assert [each.get_content_type() for each in mail.walk()] == wanted
+        (related,) = [each for each in mail.walk() if each.get_content_type() == "multipart/related"]
+        assert related.get_param("type") == "multipart/alternative"
+        assert [each["MIME-Version"] for each in mail.walk()] == ["1.0", *[None] * (len(wanted) - 1)]
 
 
 def test_the_headers_are_those_of_a_weekly_list(week: WeekReport) -> None:

@@ -125,8 +125,9 @@ def test_what_the_server_says_of_one_mail_is_of_that_mail(served: Served, reply:
     assert [address for address, _ in served.mailbox.got] == ["c@example.com"]
 
 
-def test_a_server_that_hangs_up_is_tried_again_later(served: Served) -> None:
-    """Its answer is not known: neither sent nor refused may be noted."""
+@pytest.mark.parametrize("answers", [1, 2, 3, 4], ids=["at MAIL", "at RCPT", "at DATA", "after the data"])
+def test_a_server_that_hangs_up_is_tried_again_later(served: Served, answers: int) -> None:
+    """Its answer is not known: neither sent nor refused may be noted, at whatever word it dies."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -135,8 +136,9 @@ def test_a_server_that_hangs_up_is_tried_again_later(served: Served) -> None:
             caller, _ = listening.accept()
             with caller:
                 caller.sendall(b"220 hello\r\n")
-                caller.recv(1000)
-                caller.sendall(b"250 hello\r\n")
+                for number in range(answers):
+                    caller.recv(1000)
+                    caller.sendall(b"354 go on\r\n" if number == 3 else b"250 hello\r\n")
                 caller.recv(1000)
 
         thread = threading.Thread(target=serve, daemon=True)

@@ -118,6 +118,8 @@ def test_prometheus_takes_its_settings_and_alerts(tmp_path: Path) -> None:
     for name in ("prometheus.yml", "alerts.yml"):
         text = (BESIDE / name).read_text().replace("/run/secrets/token", str(tmp_path / "token"))
         (tmp_path / name).write_text(text)
+    for name in ("recording.yml", "fleet.yml"):
+        shutil.copy(ROOT / "dashboards" / "prometheus" / name, tmp_path)
     (tmp_path / "token").write_text("secret")
     command = [str(PROMTOOL), "check", "config", str(tmp_path / "prometheus.yml")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)

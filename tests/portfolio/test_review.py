@@ -64,7 +64,8 @@ def test_a_ledger_is_read_by_name() -> None:
         ("forgotten", 1, "retire?"),
     ]
     text = portfolio_text(found, Paper(80))
-    assert "2 workloads: retire? 1 ($60), earns 1 ($120)." in text
+    assert '2 workloads: 1 "retire?" ($60), 1 "earns" ($120).' in text
+    assert [line.split() for line in text.splitlines() if line.startswith("  total")] == [["total", "90", "180"]]
     assert text.index("forgotten") < text.index("sweep")
     assert all(len(line) <= 80 for line in text.splitlines())
     fewer = portfolio_text(found, Paper(80), top=1).splitlines()

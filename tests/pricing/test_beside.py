@@ -15,7 +15,8 @@ from analyzer.period import Period
 from analyzer.pricing.beside.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, intensity, near
 from analyzer.pricing.beside.cli import costs as command
 from analyzer.pricing.beside.energy import Drawn, energy
-from analyzer.pricing.beside.reading import Costs, TeamEnergy, read_costs, read_drawn
+from analyzer.pricing.beside.energy_by_team import TeamEnergy, energy_by_team
+from analyzer.pricing.beside.reading import Costs, costs_of, read_drawn
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Energy, Host, Storage
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.pricing.beside.text import costs_text
@@ -116,6 +117,29 @@ def test_energy_of_hours_sums_to_energy_of_days(millijoules: list[int], cut: int
     assert exact - len(millijoules) < whole[0] <= exact
 
 
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from(["nlp", "vision", None]), st.booleans()),
+        st.lists(st.tuples(st.sampled_from(["h100", None]), st.integers(0, 4), st.integers(0, 10**10)), max_size=20),
+    )
+)
+def test_what_teams_drew_sums_to_what_the_fleet_drew(
+    told: dict[tuple[str | None, bool], list[tuple[str | None, int, int]]],
+) -> None:
+    """A team lead adds up the column, and finance compares it with the mail: not a millionth may be missing."""
+    drawn = {
+        who: [Drawn(group, hour * HOUR, amount, 1) for group, hour, amount in taken] for who, taken in told.items()
+    }
+    whole: dict[tuple[str | None, int], int] = {}
+    for one in (one for taken in drawn.values() for one in taken):
+        whole[one.node_group, one.hour] = whole.get((one.node_group, one.hour), 0) + one.millijoules
+    fleet = energy([Drawn(group, hour, amount, 1) for (group, hour), amount in whole.items()], [ROW])
+    teams = energy_by_team(drawn, [ROW])
+    assert sum(one.millijoules for one in teams) == sum(one.gpu_millijoules for one in fleet)
+    assert sum(one.cost_micros or 0 for one in teams) == sum(one.cost_micros or 0 for one in fleet)
+    assert sum(one.carbon_milligrams or 0 for one in teams) == sum(one.carbon_milligrams or 0 for one in fleet)
+
+
 SCRATCH = Storage("storage", "scratch", 3 * HOUR, 1000 * HOUR, "contract", DAY_ONE, 512_000_000_007, 20_001)
 
 
@@ -207,7 +231,7 @@ def test_costs_are_counted_from_the_store(tmp_path: Path) -> None:
     fleet.analyze(MONDAY + DAY)
     period = Period(MONDAY, MONDAY + 2 * HOUR, "two hours", "UTC")
     with fleet.store.session() as session:
-        costs = read_costs(session, period, book.beside, book.beside_version, "USD", TariffBook())
+        costs = costs_of(session, period, book.beside, book.beside_version, "USD", TariffBook())
     (drawn,) = costs.energy
     assert (drawn.node_group, drawn.gpu_millijoules, drawn.measured_ms) == ("h100", 120 * 18_000_500, 7_200_000)
     assert drawn.cost_micros == 2 * (60 * 18_000_500 * 13 * 110_000 // (10 * KWH))
@@ -251,12 +275,19 @@ def test_the_text_says_what_is_known_and_what_would_make_the_rest_known() -> Non
     assert "PUE 1.30, 0.11 a kWh (power contract, checked 2026-01-01), 381 g/kWh (Germany, 2023)" in said
     assert "other nodes: 1.0 kWh at the GPUs; no [[energy]] row says its PUE, tariff and carbon" in said
     assert "in 50.0 % of GPU time" in said
-    assert "nlp 500.0 $71.50 247.6 nobody (not allocated) 1.0 - -" in said
+    assert "nlp 500.0 $71.50 247.6 nobody (not allocated) 1.0 - - total 501.0 - -" in said
     assert "A GPU-hour's price has power in it already: it is not added." in said
     assert "$100.00" in said
     assert "storage not told: write a [[storage]]" in said
     assert "1.0 TB written; no [[checkpoints]] row prices all of it" in said
     assert "hosts -: a host has not told its cores and memory" in said
+
+
+def test_the_columns_of_energy_add_up_as_printed() -> None:
+    """Three thirds of a cent are a cent, and the table says the cent that the sentence above it says."""
+    third = [TeamEnergy(name, True, 120_000_000, 3_334, 33_334) for name in ("nlp", "speech", "vision")]
+    said = " ".join(costs_text(replace(whole(), energy_by_team=tuple(third)), Paper(width=160, ascii=True)).split())
+    assert "nlp 0.1 $0.01 0.1 speech 0.0 $0.00 0.0 vision 0.0 $0.00 0.0 total 0.1 $0.01 0.1" in said
 
 
 def test_the_command_prints_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,7 +299,9 @@ def test_the_command_prints_both_ways(tmp_path: Path, capsys: pytest.CaptureFixt
     assert command(asked) == 0
     assert "all nodes: 1.8 kWh at the GPUs, 2.3 with the hall: $0.26" in capsys.readouterr().out
     assert command([*asked, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["energy"]
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "gpuledger/costs"
+    (told,) = document["report"]["energy"]
     assert told["gpu_millijoules"] == 360 * 18_000_000
 
 

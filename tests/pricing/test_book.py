@@ -1,5 +1,6 @@
 """A price is what somebody wrote down, with source and date; everything else is None."""
 
+import re
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -153,3 +154,20 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The way out is in the sentence."""
     with pytest.raises(ConfigError, match=r"cannot read .*none\.toml"):
         PriceBook.read(tmp_path / "none.toml")
+
+
+def test_an_error_repeats_what_was_written(tmp_path: Path) -> None:
+    """Nobody who keeps a price file knows what a Decimal is, or that nothing is called None."""
+    for line, said in (
+        ("sku = 6.5", "'sku' must be a text in quotes, not 6.5"),
+        ('usd_per_gpu_hour = "2.60"', "'usd_per_gpu_hour' must be a number such as 2.60, not \"2.60\""),
+        ("usd_per_gpu_hour = true", "not true"),
+        ("usd_per_gpu_hour = [2.60, 1.5]", r"not [2.60, 1.5]"),
+        ("usd_per_gpu_hour = { h100 = 2.60 }", "not { h100 = 2.60 }"),
+        ("usd_per_gpu_hour = 1979-05-27", "not 1979-05-27"),
+        ("", "'usd_per_gpu_hour' must be a number such as 2.60; it is missing"),
+    ):
+        key = line.partition(" ")[0] or "usd_per_gpu_hour"
+        text = "\n".join(line if old.startswith(key) else old for old in ROW.splitlines())
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            book(tmp_path, text)

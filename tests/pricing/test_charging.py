@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -19,10 +20,15 @@ from analyzer.pricing.book import PriceBook
 from analyzer.pricing.charging.cli import charges as command
 from analyzer.pricing.charging.file import charge_csv
 from analyzer.pricing.charging.reading import read_held
+from analyzer.pricing.charging.report import ChargesReport, charges_report
 from analyzer.pricing.charging.rows import Charge
-from analyzer.pricing.charging.sums import By, Held, charges
-from analyzer.pricing.charging.text import charge_lines
-from analyzer.pricing.check import complaints
+from analyzer.pricing.charging.sums import Charged, Held, charges
+from analyzer.pricing.charging.text import charge_data, charge_text
+from analyzer.pricing.checking.check import complaints
+from analyzer.reading import Reader
+from analyzer.report.coverage import Hours
+from analyzer.report.paper import Paper
+from analyzer.request import By
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")
@@ -57,6 +63,11 @@ rates = st.builds(
     st.just("a price list"),
     st.just(date(2026, 1, 1)),
 )
+
+
+def report(lines: Sequence[Charged], *, by: By = "team") -> ChargesReport:
+    """Return the lines as a report of a week."""
+    return ChargesReport(WEEK, "USD", by, 1, Hours(168, 168, "closed", (), ()), tuple(lines))
 
 
 @given(held=st.lists(holdings, max_size=30), rows=st.lists(rates, max_size=4))
@@ -114,7 +125,7 @@ def test_what_has_no_price_has_no_difference() -> None:
     (line,) = charges([held("nlp", None)], [rate("nlp", 2_900_000)])
     assert (line.cost_micros, line.charged_micros, line.difference_micros) == (None, 5_800_000, None)
     assert charges([held("nlp", None)], [])[0].charged_micros is None
-    said = "\n".join(charge_lines([line], WEEK, "USD", 1))
+    said = charge_text(report([line]), Paper(ascii=True))
     assert "some of it has no price; gpuledger prices check names what is missing" in said
 
 
@@ -126,18 +137,62 @@ def test_cost_centres_bear_what_their_teams_are_charged() -> None:
         held("search"),
         Held(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000),
     ]
-    lines = charges(holdings, [rate("nlp", 3_000_000)], "cost_centre")
-    assert [(one.bearer, one.held, one.charged_micros, one.avoidable_micros) for one in lines] == [
-        ("4711", True, 6_000_000 + 5_200_000, 1_000_000),
-        (None, True, 5_200_000, 0),
-        (None, False, 0, 0),
+    lines = charges(holdings, [rate("nlp", 3_000_000)], "cost-centre")
+    assert [(one.bearer, one.team, one.held, one.charged_micros, one.avoidable_micros) for one in lines] == [
+        ("4711", None, True, 6_000_000 + 5_200_000, 1_000_000),
+        (None, "search", True, 5_200_000, 0),
+        (None, None, False, 0, 0),
     ]
+
+
+def test_a_team_without_a_cost_centre_is_named() -> None:
+    """Finance must know whom to ask; unmapped is what maps to no team at all."""
+    lines = charges([held("search"), held("vision"), held(None)], [], "cost-centre")
+    said = charge_text(report(lines, by="cost-centre"), Paper(ascii=True))
+    assert [row.split("  ")[0] for row in said.splitlines()[3:6]] == [
+        "no cost centre: search",
+        "no cost centre: vision",
+        "unmapped",
+    ]
+    rows = list(csv.DictReader(StringIO(charge_csv(report(lines, by="cost-centre")))))
+    assert [row["cost_centre"] for row in rows] == ["no cost centre: search", "no cost centre: vision", "unmapped"]
+    told = charge_data(report(lines, by="cost-centre"))["charges"]
+    assert [(row["cost_centre"], row["team"]) for row in told] == [(None, "search"), (None, "vision"), (None, None)]  # type: ignore[attr-defined]
+
+
+def test_what_is_learned_of_closed_hours_is_a_line_of_its_own(tmp_path: Path) -> None:
+    """A closed month was charged: finance books the difference in the month in which it was learned, and once."""
+    fleet = Fleet()
+    fleet.own("n1", ["g1"], purchase_option="reserved")
+    fleet.sample("n1", "g1", MONDAY, MONDAY + 40 * DAY, every=DAY)
+    fleet.hold("slurm/alpha/1", "n1", ["g1"], MONDAY, MONDAY + HOUR)
+    settings = priced(tmp_path, H100_80GB=2.6)
+    december = MONDAY + 25 * DAY
+    fleet.analyze(december, settings)
+    priced(tmp_path, H100_80GB=3.0)
+    fleet.analyze(december, settings)
+    with fleet.store.session() as session:
+        reader = Reader(session, settings)
+        november, month = (charges_report(reader, reader.period(name), "team") for name in ("2025-11", "2025-12"))
+    assert november.corrections == ()
+    closed = 20 * DAY // HOUR  # up to the week that ended on the 30th, which is open until two days later
+    moved = {(one.corrects, one.held): one.cost_micros for one in month.corrections}
+    assert moved[("2025-11", True)] == 400_000
+    assert sum(cost or 0 for cost in moved.values()) in (400_000 * closed, 400_000 * (closed + 24))
+    said = charge_text(month, Paper(ascii=True))
+    assert "CORRECTIONS learned in 2025-12, of hours that had closed; not in the figures" in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+    rows = list(csv.DictReader(StringIO(charge_csv(month))))
+    assert {row["corrects"] for row in rows} == {"", "2025-11"}
+    printed = sum(Decimal(row["charged"]) + Decimal(row["difference"]) for row in rows) * 1_000_000
+    whole = [*month.lines, *month.corrections]
+    assert printed == sum(one.cost_micros or 0 for one in whole)
 
 
 def test_the_file_for_finance_is_exact_and_holds_no_formula() -> None:
     """It is opened in a spreadsheet, by who trusts it."""
     hostile = replace(held("=cmd|' /C calc'!A0", 1), cost_centre='=HYPERLINK("x")')
-    rows = list(csv.DictReader(StringIO(charge_csv(charges([hostile, held(None, None)], []), WEEK, "USD"))))
+    rows = list(csv.DictReader(StringIO(charge_csv(report(charges([hostile, held(None, None)], []))))))
     assert rows[0]["team"].startswith("'=")
     assert (rows[0]["cost"], rows[0]["charged"], rows[0]["difference"]) == ("0.000001", "0.000001", "0")
     assert (rows[1]["team"], rows[1]["cost"], rows[1]["charged"]) == ("unmapped", "", "")
@@ -147,7 +202,7 @@ def test_the_file_for_finance_is_exact_and_holds_no_formula() -> None:
 def test_the_files_rows_sum_to_the_bill(held: list[Held], rows: list[Charge]) -> None:
     """By team or by cost centre: charged and difference are the cost, to the millionth, as printed."""
     for by in get_args(By):
-        text = charge_csv(charges(held, rows, by), WEEK, "USD", by)
+        text = charge_csv(report(charges(held, rows, by), by=by))
         told = list(csv.DictReader(StringIO(text)))
         printed = sum((Decimal(row["charged"]) + Decimal(row["difference"]) for row in told), Decimal(0))
         assert printed * 1_000_000 == sum(one.cost_micros or 0 for one in held)
@@ -212,7 +267,7 @@ def test_the_command_prints_a_table_that_sums(tmp_path: Path, capsys: pytest.Cap
     assert "unmapped                           3.0         $7.80         $7.80         $0.00" in shown
     assert "the platform bears $7.80:\ncharged $7.80 and $7.80 are the bill of $15.60" in shown
     assert command(["2025-11-10", "--store", str(tmp_path / "store.duckdb"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(capsys.readouterr().out)["report"]
     assert sum(line["charged_micros"] + line["difference_micros"] for line in told["charges"]) == 15_600_000
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.check import Owned, complaints
+from analyzer.pricing.checking.check import complaints
+from analyzer.pricing.checking.fleet import Owned
 from analyzer.pricing.cli import prices, teams
 from analyzer.pricing.money import dollars
 from collector.store.database import Store
@@ -56,7 +57,7 @@ def test_the_book_is_listed_with_source_and_date(tmp_path: Path, capsys: pytest.
     path.write_text(PRICES.format(as_of="2026-11-01"))
     assert prices(["--prices", str(path), "--sku", "h100"]) == 0
     shown = capsys.readouterr().out
-    assert "2.60  2026-01-01 until further notice; contract 4711, checked 2026-11-01" in shown
+    assert "2.60  2026-01-01 until further notice\n      contract 4711, checked 2026-11-01\n" in shown
     assert "H100-80GB          2.29 to 12.29   (11 rows)" in shown
     assert "A100" not in shown
 
@@ -78,9 +79,11 @@ def test_the_json_has_exact_integers(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_all_shows_what_is_wrong_with_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An estimate may be looked at, as long as it says that it is one."""
     assert prices(["--all", "--sku", "H100-80GB", "--prices", str(_empty(tmp_path))]) == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert shown.count("is an estimate, not a quote") == 6
-    assert "flex_or_dws_suspected, as of undated (v8 catalog, >=2025-06); leaves out the host" in shown
+    assert "flex_or_dws_suspected, as of undated (v8 catalog, >=2025-06); leaves out the host" in " ".join(
+        shown.split()
+    )
 
 
 def _empty(directory: Path) -> Path:
@@ -93,9 +96,11 @@ def test_the_check_names_gpus_without_a_price(tmp_path: Path, store: Path, capsy
     """A missing price empties the money column, so that it must be found before the report is."""
     settings(tmp_path)
     assert prices(["check", "--store", str(store)]) == 1
-    shown = capsys.readouterr().out
-    assert "missing    1 x V100-16GB (purchase option unknown): no price is known" in shown
-    assert "missing    1 x GPU of unknown SKU (owned)" in shown
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    shown = " ".join(told.split())
+    assert "missing 1 x V100-16GB (purchase option unknown): no price is known" in shown
+    assert "missing 1 x GPU of unknown SKU (owned)" in shown
     assert "list prices on demand: $0.1381 to $3.06" in shown
     assert "H100" not in shown
 
@@ -105,7 +110,7 @@ def test_a_sound_book_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     settings(tmp_path)
     assert prices(["check", "--prices", str(tmp_path / "prices.toml")]) == 0
     said = capsys.readouterr()
-    assert said.out == "1 prices: none stale, missing or suspicious\n"
+    assert said.out == "1 price: none stale, missing or suspicious\n"
     assert "not checked" in said.err
 
 
@@ -207,14 +212,17 @@ def test_a_derived_price_is_listed_with_its_parts(tmp_path: Path, capsys: pytest
     assert prices(["--prices", str(path), "--sku", "A100"]) == 0
     shown = capsys.readouterr().out
     assert "A100-80GB          owned" in shown
-    assert "depreciation                 0.50  175,296.00 a node of 8 over 5 years" in shown
-    assert "power                      0.0858  4,800 W a node of 8 x PUE 1.30 x 0.11 a kWh" in shown
-    assert "any GPU (any) for team-nlp                    2.90  2026-01-01 until further notice; internal" in shown
-    assert "energy                                   2026-01-01 until further notice; hall 2" in shown
+    assert "depreciation                     0.50  175,296.00 a node of 8 over 5 years" in shown
+    assert "power                          0.0858  4,800 W a node of 8 x PUE 1.30 x" in shown
+    assert "any GPU (any) for team-nlp           2.90  2026-01-01 until further notice\n      internal" in shown
+    assert "energy                                     2026-01-01 until further notice\n      hall 2" in shown
     assert prices(["--prices", str(path), "--sku", "H100"]) == 0
     shown = capsys.readouterr().out
     assert "2 hours from 2026-01-01T05:00Z to 2026-01-02T05:00Z, 1.25 to 2.50" in shown
-    assert "(aws us-east-1)" in shown
+    assert "      in aws us-east-1; price history" in shown
+    assert prices(["--prices", str(path), "--all"]) == 0
+    ours = [line for line in capsys.readouterr().out.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, ours)) <= 80
 
 
 def test_the_json_has_the_parts_as_integers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

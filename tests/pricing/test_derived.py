@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.check import complaints
+from analyzer.pricing.checking.check import complaints
 from analyzer.pricing.derived.parts import Part, spread
 from analyzer.pricing.keeping import PriceFile
 from tests.ledger.fleet import DAY, MONDAY, Fleet
@@ -184,10 +184,11 @@ def test_the_check_names_parts_that_nobody_told(tmp_path: Path) -> None:
 
 def test_the_check_says_that_a_term_is_over(tmp_path: Path) -> None:
     """Until somebody says what such GPUs cost now."""
-    assert complaints(book(tmp_path, RESERVED), [], date(2026, 12, 31)) == []
+    assert complaints(book(tmp_path, RESERVED), [], date(2026, 12, 1)) == []
+    assert [one.kind for one in complaints(book(tmp_path, RESERVED), [], date(2026, 12, 2))] == ["ending"]
     found = complaints(book(tmp_path, RESERVED), [], date(2027, 1, 1))
     assert [(one.kind, "its term ended 2027-01-01" in one.sentence) for one in found] == [("over", True)]
-    after = ANY.replace('"any"', '"reserved"').replace("2026-01-01", "2027-01-01")
+    after = ANY.replace('"any"', '"reserved"').replace("2026-01-01", "2027-01-01").replace("9.00", "3.00")
     assert complaints(book(tmp_path, RESERVED + after), [], date(2027, 1, 1)) == []
 
 
@@ -209,14 +210,6 @@ def test_the_version_follows_the_series_and_leaves_old_files_alone(tmp_path: Pat
     assert book(tmp_path, SPOT, SERIES.replace("1.25", "1.26")).version != version
     assert book(tmp_path, ANY).version == "fc34f8e59341"
     assert book(tmp_path, ANY.replace("source", 'region = "us-east-1"\nsource')).version != "fc34f8e59341"
-
-
-def test_provider_and_region_are_told_and_choose_nothing(tmp_path: Path) -> None:
-    """Two regions are two node groups: the ledger knows hosts by these, and a price must not depend on a guess."""
-    east, west = (ANY.replace("source", f'provider = "aws"\nregion = "{name}"\nsource') for name in ("east", "west"))
-    assert [row.region for row in book(tmp_path, east).rows] == ["east"]
-    with pytest.raises(ConfigError, match=r"two prices of H100-80GB \(any\) at the same time"):
-        book(tmp_path, east + west)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.check import complaints
+from analyzer.pricing.checking.check import complaints
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "prices.md"
 
@@ -22,7 +22,7 @@ def test_the_examples_of_the_document_are_a_price_file(tmp_path: Path) -> None:
     reserved = book.price("H100-80GB", "reserved", at_us)
     assert reserved is not None
     assert reserved.micros_per_gpu_hour == 2_600_000
-    told = [float(figure) for figure in re.findall(r"^    (?:\w+) +(0\.\d+)", text, re.MULTILINE)]
+    told = [float(figure) for figure in re.findall(r"^      (?:\w+) +(0\.\d+)", text, re.MULTILINE)]
     assert [amount / 1e6 for _, amount in book.parts("A100-80GB", "owned", at_us)] == [
         float(f"{figure:.6f}") for figure in told
     ]

@@ -1,12 +1,13 @@
 """A real Prometheus, a real VictoriaMetrics, and an exporter that serves what a test puts there."""
 
 import http.client
+import json
 import shutil
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -77,14 +78,25 @@ def until(true: Any, process: "subprocess.Popen[bytes] | None" = None) -> None:
 
 
 @contextmanager
-def prometheus(folder: Path, scrape: str = "", remote_write: str = "", data: Path | None = None) -> Iterator[str]:
-    """Run a Prometheus and yield its address; `scrape` and `remote_write` are YAML below these keys."""
+def prometheus(
+    folder: Path,
+    scrape: str = "",
+    remote_write: str = "",
+    data: Path | None = None,
+    rules: Sequence[Path] = (),
+    alertmanager: str = "",
+) -> Iterator[str]:
+    """Run a Prometheus and yield its address; `scrape` and `remote_write` are YAML below these keys.
+
+    It evaluates `rules`, and tells the Alertmanager at this address what fires.
+    """
     program, port = need("prometheus", "prometheus"), free_port()
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "prometheus.yml"
     config.write_text(
-        f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs: {scrape or '[]'}\n"
-        f"remote_write: {remote_write or '[]'}\n"
+        f"global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n"
+        f"scrape_configs: {scrape or '[]'}\nremote_write: {remote_write or '[]'}\n"
+        f"rule_files: {json.dumps([str(file) for file in rules])}\n" + _alerting(alertmanager)
     )
     arguments = [
         program,
@@ -92,6 +104,29 @@ def prometheus(folder: Path, scrape: str = "", remote_write: str = "", data: Pat
         f"--storage.tsdb.path={data or folder / 'data'}",
         "--storage.tsdb.retention.time=20y",
         f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    with _running(arguments, folder / "log", port, "/-/ready"):
+        yield f"http://127.0.0.1:{port}"
+
+
+def _alerting(alertmanager: str) -> str:
+    target = alertmanager.removeprefix("http://")
+    return f"alerting: {{alertmanagers: [{{static_configs: [{{targets: [{target!r}]}}]}}]}}\n" if target else ""
+
+
+@contextmanager
+def alertmanager(folder: Path, config: str) -> Iterator[str]:
+    """Run an Alertmanager of one and yield its address; `config` is its YAML."""
+    program, port = need("prometheus-alertmanager", "prometheus-alertmanager"), free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "alertmanager.yml").write_text(config)
+    arguments = [
+        program,
+        f"--config.file={folder / 'alertmanager.yml'}",
+        f"--storage.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
         "--log.level=warn",
     ]
     with _running(arguments, folder / "log", port, "/-/ready"):

@@ -9,8 +9,8 @@ from analyzer.focus.read import read_focus
 from analyzer.period import Period
 from analyzer.reconcile.bill import Bill, gather
 from analyzer.reconcile.compare import Comparison, Difference
-from analyzer.reconcile.kept import keep, last_match, match_words
-from analyzer.reconcile.reconcile import Asked, reconcile
+from analyzer.reconcile.kept import Told, digest_of, keep, last_match, match_words
+from analyzer.reconcile.reconcile import reconcile
 from analyzer.reconcile.skus import SkuMap, known_instances
 from analyzer.reconcile.text import label_of, reconcile_text
 from tests.focus.books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
@@ -34,10 +34,12 @@ def three_hours(books: Books | None = None, day: int = 0, gpus: int = 8, option:
     return books
 
 
-def against(books: Books, path: Path, **more: object) -> tuple[Comparison, Bill]:
+def against(
+    books: Books, path: Path, mapping: Path | None = None, start: int | None = None, end: int | None = None
+) -> tuple[Comparison, Bill]:
     """Reconcile a file with a ledger."""
     with books.session() as session:
-        return reconcile(session, Asked(path, more.pop("mapping", None), "USD", **more))  # type: ignore[arg-type]
+        return reconcile(session, path, mapping, "USD", (start, end))
 
 
 def reasons(difference: Difference) -> list[tuple[str, int | None]]:
@@ -207,8 +209,9 @@ def test_reports_say_what_came_of_it(tmp_path: Path) -> None:
         assert match_words(last_match(session, week)) == "invoice not yet matched"
         for number, (cost, words) in enumerate([("80", "not matched: 22.0 % apart"), ("62.4", "matched within 0.0 %")]):
             path = invoice(tmp_path / "i.csv", {"EffectiveCost": cost})
-            compared, bill = reconcile(session, Asked(path, None, "USD"))
-            keep(session, compared, bill, label_of(compared.start, compared.end), (path, "cli:test", number))
+            compared, bill = reconcile(session, path, None, "USD")
+            told = Told(path.name, digest_of(path), "cli:test", number)
+            keep(session, compared, bill, label_of(compared.start, compared.end), told)
             assert match_words(last_match(session, week)) == f"invoice {words} (2026-11-01)"
         later = Period(NOVEMBER + 20 * DAY, NOVEMBER + 27 * DAY, "2026-W48", "UTC")
         assert match_words(last_match(session, later)) == "invoice matched within 0.0 % (2026-11-01)"

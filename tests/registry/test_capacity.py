@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from collector.errors import RegistryError
-from collector.registry import CapacityEvent, CapacityRequest, Registry
+from collector.errors import FullError, RegistryError
+from collector.registry import Bounds, CapacityEvent, CapacityRequest, PilotsSeen, Registry, open_registry
 
 NOW = 1_795_000_000_000_000
 DAY = 86_400_000_000
@@ -136,6 +137,71 @@ def test_a_list_is_of_a_span_and_of_teams_the_newest_first(registry: Registry) -
     assert walked == ids
     assert registry.capacity.ids("q-aaaa") == sorted(ids)
     assert registry.capacity.ids("q-a%") == []
+
+
+def test_of_pilots_at_once_one_is_the_first(opened: Callable[[], Registry]) -> None:
+    """Several servers of one site count and keep in one transaction, on PostgreSQL too."""
+    registries = [opened() for _ in range(6)]
+    start, verdicts = threading.Barrier(6), list[str]()
+
+    def ask(registry: Registry, number: int) -> None:
+        seen = registry.capacity.pilots("team-nlp", NOW - DAY, f"q-aaaa{number}")
+        start.wait()
+        while True:
+            one = asked(f"q-aaaa{number}", pilot=True, verdict="PASS" if seen == 0 else "FAIL")
+            if registry.capacity.add(one, decided(one), PilotsSeen(NOW - DAY, seen)):
+                break
+            seen = registry.capacity.pilots("team-nlp", NOW - DAY, one.id)
+        verdicts.append(one.verdict)
+
+    threads = [threading.Thread(target=ask, args=(each, number)) for number, each in enumerate(registries)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(verdicts) == ["FAIL"] * 5 + ["PASS"]
+
+
+def test_a_team_has_so_many_requests_and_no_more(where: str | Path) -> None:
+    """One team cannot take the place of all others; an old request of it may still be decided anew."""
+    with open_registry(where, Bounds(2, 400)) as registry:
+        mine = [asked(f"q-aaaa{number}") for number in range(3)]
+        assert all(registry.capacity.add(one, decided(one)) for one in mine[:2])
+        with pytest.raises(FullError, match="2 capacity requests, as many as are kept of one team"):
+            registry.capacity.add(mine[2], decided(mine[2]))
+        assert registry.capacity.find(mine[2].id) is None
+        assert registry.capacity.add(mine[0], decided(mine[0], "PASS"))
+        other = asked("q-bbbb1", team="team-vision")
+        assert registry.capacity.add(other, decided(other))
+
+
+def test_a_request_goes_so_long_after_its_last_entry(where: str | Path) -> None:
+    """With its history; the audit says that, and what was decided stays there for its own time."""
+    with open_registry(where, Bounds(1000, 10)) as registry:
+        old, waived_late = asked("q-aaaa1"), asked("q-aaaa2")
+        for one in (old, waived_late):
+            registry.capacity.add(one, decided(one))
+        ((last, _),) = registry.capacity.history(waived_late.id)
+        late = replace(waived(waived_late, "useful"), at=NOW + 9 * DAY)
+        assert registry.capacity.waive(late, last)
+        assert registry.capacity.expire(NOW + 10 * DAY) == 0  # the tenth day is not over
+        assert registry.capacity.expire(NOW + 10 * DAY + 1) == 1
+        assert registry.capacity.find(old.id) is None
+        assert registry.capacity.history(old.id) == []
+        assert len(registry.capacity.history(waived_late.id)) == 2
+        assert not registry.capacity.waive(waived(old, "useful"), 1)
+        entries = [(entry.actor, entry.action, entry.detail) for entry in registry.audit.since(0)]
+        assert entries[-1] == ("gpuledger", "forget capacity requests", "1 without an entry for 10 days")
+        assert ("k3", "ask for capacity", "team-nlp: FAIL") in entries
+
+
+def test_a_new_request_makes_room_by_itself(where: str | Path) -> None:
+    """A site that has no server running has nobody else who would forget what is old."""
+    with open_registry(where, Bounds(1, 10)) as registry:
+        old, new = asked("q-aaaa1"), asked("q-aaaa2", NOW + 11 * DAY)
+        registry.capacity.add(old, decided(old))
+        assert registry.capacity.add(new, decided(new))
+        assert registry.capacity.ids("q-") == [new.id]
 
 
 def test_pilots_of_a_team_are_counted(registry: Registry) -> None:

@@ -8,6 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.period import HOUR
+from analyzer.placement.recommendation import Range
+from analyzer.pricing.charging.sums import Charged
+from analyzer.report.by_team import TeamRow
+from analyzer.report.charged import charge_lines
+from analyzer.report.html import week_html
 from analyzer.report.paper import Paper, paint
 from analyzer.report.readings import Breakdown, Entry, Unpriced
 from analyzer.report.sentences import first_sentence
@@ -155,6 +161,75 @@ def test_the_best_next_step_counts_the_price_of_moving() -> None:
     assert step.id == "r-3mx8"
 
 
+def test_the_sentence_says_why_the_best_step_is_not_the_first_of_the_list(week: WeekReport) -> None:
+    """$1,022 before $1,258 without a word reads as a mistake; where both are one there is nothing to explain."""
+    assert "costs nothing to try; r-9td4 saves more, but moving costs $280." in first_sentence(week)
+    (only,) = [one for one in week.recommendations if one.id == "r-3mx8"]
+    assert first_sentence(replace(week, recommendations=(only,))).endswith("saves about $1,022 a week.")
+    bare = tuple(replace(one, cost_to_move_micros=None) if one.id == "r-9td4" else one for one in week.recommendations)
+    assert "r-9td4 saves more, but what moving costs is not known." in first_sentence(
+        replace(week, recommendations=bare)
+    )
+
+
+def test_without_prices_the_best_step_is_that_of_time() -> None:
+    """A restart of 700 GPU-hours that saves 600 is no step, whatever nobody priced."""
+    first, second = example_week.recommendations()[:2]
+    bare = [replace(one, saves_micros=None, cost_to_move_micros=None) for one in (first, second)]
+    most = max(bare, key=lambda one: one.saves_milliseconds.p50)
+    dear = [replace(one, cost_to_move_milliseconds=10**12) if one is most else one for one in bare]
+    assert best_next_step(bare) == most
+    assert best_next_step(dear) != dear[bare.index(most)]
+
+
+def test_a_period_that_runs_is_compared_with_nothing(session: Session) -> None:
+    """Half a month cost $12,762 less than the month before, said the report: so it did."""
+    half = replace(example_week.W46, end=example_week.W46.end + 24 * HOUR)
+    assert week_report(session, half, example_week.CALENDAR, "USD", [], []).previous is None
+    assert week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], []).previous is not None
+
+
+def test_what_can_only_be_tried_is_no_best_step_and_saves_nothing_that_is_known(week: WeekReport) -> None:
+    """ "Saves about $0 a week" was the best next step of a month."""
+    nothing = Range(0, 0, 0)
+    tried = replace(week.recommendations[0], saves_milliseconds=nothing, saves_micros=nothing)
+    alone = replace(week, recommendations=(tried,))
+    assert "Best next step" not in first_sentence(alone)
+    assert "Together" not in week_text(alone, Paper())
+    text = week_text(replace(week, recommendations=(*week.recommendations[1:3], tried)), Paper())
+    assert re.search(rf"{tried.id} .* -$", text, re.MULTILINE)
+    assert "Together" in text
+
+
+def test_charges_stand_beside_the_cost_and_add_up(week: WeekReport) -> None:
+    """A team reads what it is charged beside what it cost; what is left is the platform's."""
+    charged = tuple(
+        Charged(row.team, row.held, row.breakdown.milliseconds, row.breakdown.cost_micros, _charged_of(row))
+        for row in week.teams
+    )
+    assert charge_lines(week) == ()
+    *rows, total = charge_lines(replace(week, charged=charged))
+    assert [line.name for line in rows] == ["team-nlp", "others, at cost", "nobody (not allocated)"]
+    printed = {line.name: line.money for line in team_lines(week)}
+    assert rows[0].cost == printed["team-nlp"]
+    assert rows[1].left == "0"
+    assert total.cost == printed["total"]
+    for column in ("cost", "charged", "left"):
+        amounts = [int(getattr(line, column).replace(",", "")) for line in (*rows, total)]
+        assert sum(amounts[:-1]) == amounts[-1]
+    for width in (64, 80):
+        text = week_text(replace(week, charged=charged), Paper(width))
+        assert "CHARGED  " in text
+        assert all(len(line) <= width for line in text.splitlines())
+    unpriced = replace(charged[0], charged_micros=None)
+    assert charge_lines(replace(week, charged=(unpriced, *charged[1:]))) == ()
+
+
+def _charged_of(row: TeamRow) -> int:
+    cost = row.breakdown.cost_micros or 0
+    return 0 if not row.held else cost + 1_234_567_890 if row.team == "team-nlp" else cost
+
+
 def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
     """What was learned after a week closed is a line, never a silent rewrite."""
     moved = (
@@ -164,4 +239,8 @@ def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
     text = week_text(replace(week, corrections=moved), Paper())
     assert "working: -16.0 GPU-hours, -$41.60" in text
     assert "work lost: 16.0 GPU-hours, $41.60" in text
+    page = week_html(replace(week, corrections=moved))
+    assert "Corrected since it closed" in page
+    assert "<li>work lost: 16.0 GPU-hours, $41.60</li>" in page
+    assert "Corrected" not in week_html(week)
     assert "67,738" in text

@@ -60,7 +60,7 @@ def test_the_first_row_that_fits_and_is_in_force_counts(tmp_path: Path) -> None:
         (("requests_per_second = 2.5", "requests_per_second = 0"), "must be more than 0"),
         (("requests_per_second = 2.5", "busy_ratio = 60"), "is a share of time, at most 1"),
         (("requests_per_second = 2.5", "busy_ratio = true"), "must be a number"),
-        (("minimum_replicas = 2", ""), "'minimum_replicas' must be a whole number, not None"),
+        (("minimum_replicas = 2", ""), "'minimum_replicas' must be a whole number; it is missing"),
         (("minimum_replicas = 2", "minimum_replicas = -1"), "'minimum_replicas' must be a whole number"),
         (("minimum_replicas = 2", "minimum_replicas = 2\nlook_back_hours = 200"), "must be 1 to 168, not 200"),
         (("minimum_replicas = 2", "minimum_replicas = 2\ngpus_per_replica = 0"), "must be 1 to 1024, not 0"),

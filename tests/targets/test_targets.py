@@ -64,4 +64,8 @@ def test_a_fleet_is_read_as_it_is() -> None:
     assert found["useful"].permille is not None
     assert 480 <= found["useful"].permille <= 500
     assert found["latency promised"].standing is None
-    assert all(len(line) <= 80 for line in target_lines(tuple(found.values()), Paper(80)))
+    assert all(len(line) <= 64 for line in target_lines(tuple(found.values()), Paper(64)))
+    lines = target_lines(tuple(found.values()), Paper(80))
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith("  useful ") and line.endswith("missed") and " %" in line[50:] for line in lines)
+    assert "read in November 2026" in " ".join(" ".join(lines).split()), "a bar without its date is an opinion"

@@ -62,7 +62,7 @@ def test_dearer_requests_are_told_with_what_moved() -> None:
     assert moved["tokens a request"] == pytest.approx(1.0)
     text = units_text(report, Paper(80))
     assert "since Tue 9 Dec 14:00" in text
-    assert "requests an hour fell to 0.50x" in text
+    assert "Requests an hour fell to 0.50x" in " ".join(text.split())
     assert line.ratio is not None
     assert line.ratio > 1.4
 

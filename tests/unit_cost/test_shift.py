@@ -31,6 +31,15 @@ def test_a_doubled_cost_is_found_at_its_hour(days: int, at: int) -> None:
     assert found.ratio == pytest.approx(1.9, rel=0.1)
 
 
+def test_a_service_that_repeats_to_the_digit_is_judged_too() -> None:
+    """Without noise no sum turned around a median of nothing, and the last fifth of five weeks was never looked at."""
+    at = 29 * 24 + 14
+    found = shift(service(35, Random(1), lambda number: 1.9 if number >= at else 1.0, noise=0.0))
+    assert found is not None
+    assert found.at == at * HOUR
+    assert found.ratio == pytest.approx(1.9)
+
+
 def test_nights_weekends_and_noise_are_no_shift() -> None:
     """An accusation a week would teach people to look away: of 300 quiet services none is named, or one."""
     named = [

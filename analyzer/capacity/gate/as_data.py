@@ -1,6 +1,6 @@
 """A decision as plain data and back: what the registry keeps, the API answers and --json prints."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -33,9 +33,16 @@ def decided_of(document: object) -> Decided:
     return made
 
 
+def _dataclass(kind: Any, value: Any) -> Any:  # noqa: ANN401 - the kind decides
+    """Return one object. What a decision that was kept before does not have yet has its default."""
+    hints = get_type_hints(kind)
+    there = [each for each in fields(kind) if each.name in value or each.default is MISSING]
+    return kind(**{each.name: _made(hints[each.name], value[each.name]) for each in there})
+
+
 def _made(kind: Any, value: Any) -> Any:  # noqa: ANN401 - the kind decides
     if is_dataclass(kind):
-        return kind(**{name: _made(inner, value[name]) for name, inner in get_type_hints(kind).items()})  # type: ignore[operator]
+        return _dataclass(kind, value)
     origin = get_origin(kind)
     if origin is UnionType:
         inner = next(each for each in get_args(kind) if each is not NoneType)

@@ -14,7 +14,7 @@ from analyzer.asking import asked_json
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Event, Kept, Teller, identity_of, keep, kept, listed
+from analyzer.capacity.gate.keeping import Event, Kept, Teller, decide, identity_of, kept, listed
 from analyzer.capacity.gate.keeping import waive as waive_one
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request_file import read_request
@@ -23,17 +23,20 @@ from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.read import read_profile
 from analyzer.casebook.by_command import where, who
 from analyzer.casebook.judgement import reason_of
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.config import BESIDE
+from analyzer.errors import ConfigError, LedgerError, ProfileError
 from analyzer.report.as_json import as_json
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
+    from analyzer.capacity.gate.supply import History
     from analyzer.capacity.profile.read import ReadProfile
+    from analyzer.capacity.profile.trusted import TrustedKey
     from analyzer.config import Settings
     from collector.registry import Registry
 
@@ -57,7 +60,7 @@ def gate(argv: list[str]) -> int:
     else:
         settings = _settings(options)
         policy = read_policy(options.policy or (settings.gates if settings else None))
-        read = read_profile(options.profile, policy.keys) if options.profile else None
+        read = _read(options.profile, policy.keys) if options.profile else None
         decided, is_kept = (
             _judged(options, request, read, policy, settings),
             bool(options.store) and not options.dry_run,
@@ -181,10 +184,14 @@ def _judged(
 
     with _registry(options) as registry, Store.open(options.store, read_only=True) as store, store.session() as session:
         identity = identity_of(registry, request, read.sha256 if read else "")
-        supply = supply_of(session, settings, registry, request, policy, identity, now)
-        told = _told(price, settings.currency)
-        decided = judge(request, read, policy, replace(supply, rate=told) if told else supply, now, identity)
-        return decided if options.dry_run else keep(registry, decided, _teller()).decided
+
+        def judged() -> "tuple[Decided, History | None]":
+            supply = supply_of(session, settings, registry, request, policy, identity, now)
+            told = _told(price, settings.currency)
+            supply = replace(supply, rate=told) if told else supply
+            return judge(request, read, policy, supply, now, identity), supply.history
+
+        return judged()[0] if options.dry_run else decide(registry, judged, _teller()).decided
 
 
 def _told(price: int | None, currency: str) -> Rate | None:
@@ -214,16 +221,27 @@ def _document(path: Path) -> object:
     """Return a profile's document as it is in the file; whether its signature holds is the server's to say."""
     from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END
 
-    read_profile(path)  # what is no profile is told here, before anything is sent
+    _read(path)  # what is no profile is told here, before anything is sent
     text = path.read_text("utf-8")
     if text.lstrip()[:1] == "<":
         text = text.split(EMBEDDED, 1)[1].partition(EMBEDDED_END)[0]
     return json.loads(text)
 
 
+def _read(path: Path, keys: "Sequence[TrustedKey]" = ()) -> "ReadProfile":
+    """Return the profile of a file; what is wrong with it is told with the file's name."""
+    try:
+        return read_profile(path, keys)
+    except ProfileError as error:
+        if str(path) in str(error):
+            raise
+        raise ProfileError(f"{path.name}: {error}") from error
+
+
 def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
     from analyzer.capacity.gate.shown import shown_of
+    from analyzer.capacity.gate.work import work_of
     from analyzer.capacity.profile.page import page
     from analyzer.capacity.profile.signature import Envelope, Signature
 
@@ -232,8 +250,9 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     said: Any = _document(options.profile)
     signature = said.get("signature")
     envelope = Envelope(read_profile(options.profile).profile, Signature(**signature) if signature else None)
+    shown = shown_of(decided, work_of(decided.request, envelope.profile))
     try:
-        options.out.write_text(page(envelope, shown_of(decided)), "utf-8")
+        options.out.write_text(page(envelope, shown), "utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
 
@@ -242,7 +261,8 @@ def _registry(options: argparse.Namespace) -> "Registry":
     from collector.access.opening import registry_of
     from collector.config import load
 
-    config = load(options.config, os.environ)
+    beside = options.store.parent / BESIDE if options.store else None
+    config = load(options.config or (beside if beside and beside.exists() else None), os.environ)
     store: Path = options.store or config.store
     if not store.exists() and not config.lake.startswith("postgres:"):
         raise LedgerError(f"there is no store at {store}; name the site's with --store, or its server with --server")

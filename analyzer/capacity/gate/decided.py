@@ -66,6 +66,7 @@ class Evidence:
     sha256: str
     signature: str
     age_days: int
+    judged: str = ""  # which of the profile's runs count, where not all do
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ class Decided:
     at_length: str
     missing: tuple[str, ...]
     waivers: tuple[Waiver, ...] = ()
+    waits_permille: int | None = None  # how much of the work's GPU time waited for input
 
 
 def verdict_of(gates: tuple[Gate, ...], waivers: tuple[Waiver, ...] = ()) -> Verdict:

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Gate, Outcome
-from analyzer.capacity.gate.offer import work_of
-from analyzer.capacity.gate.shares import at_least, ratio_parts, written
+from analyzer.capacity.gate.shares import at_least, written
 from analyzer.report.words import MS_PER_HOUR, NO_BREAK, counted, decimal, gpu_hours, plain
 
 if TYPE_CHECKING:
@@ -49,20 +48,23 @@ def age(rule: "Rule", look: "Looking") -> Gate:
 
 def measured(rule: "Rule", look: "Looking") -> Gate:
     """Judge how much of the runs' GPU time was measured."""
-    part, whole = ratio_parts(look.profile.measured_ratio)
+    part, whole = look.work.measured
     bar = f"{rule.number('percent')}{NO_BREAK}% or more"
     value = written(part, whole, rule.permille)
-    if look.profile.milliseconds <= 0:
+    if look.work.milliseconds <= 0:
         return gate(rule, "time measured", "N/E", "no GPU time", bar, "the profile has no GPU time")
     return gate(rule, "time measured", passed(at_least(part, whole, rule.permille)), value, bar)
 
 
 def runs(rule: "Rule", look: "Looking") -> Gate:
-    """Judge whether there is enough of it: so many runs, or so many GPU-hours."""
-    own = work_of(look.request, look.profile)
+    """Judge whether there is enough of it, of this team: so many runs, or so many GPU-hours."""
+    own = look.work.runs
     count, milliseconds = len(own), sum(run.milliseconds for run in own)
     least, hours = rule.number("runs"), rule.number("gpu_hours")
     enough = count >= least or milliseconds >= hours * MS_PER_HOUR
     decimals = 0 if milliseconds >= 100 * MS_PER_HOUR else 1
-    value = f"{decimal(count, 0)}, {gpu_hours(milliseconds, decimals)}"
-    return gate(rule, "runs, GPU-hours", passed(enough), value, f"{least}, or {hours} GPU-h")
+    value, bar = f"{decimal(count, 0)}, {gpu_hours(milliseconds, decimals)}", f"{least}, or {hours} GPU-h"
+    if not look.work.is_known:
+        why = f"nobody has said whose runs these are: of {plain(look.request.team)}, or of somebody else"
+        return gate(rule, "runs, GPU-hours", "N/E", "whose is not known", bar, why)
+    return gate(rule, "runs, GPU-hours", passed(enough), value, bar)

@@ -6,16 +6,17 @@ from typing import Any
 from analyzer.capacity.gate import choice_gates, evidence_gates, work_gates
 from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Waiver, verdict_of
 from analyzer.capacity.gate.fix import fix_of
+from analyzer.capacity.gate.known import check_known
 from analyzer.capacity.gate.looking import Looking
-from analyzer.capacity.gate.offer import Asked, asked_of, need_of, offer_of, price_of, work_of
+from analyzer.capacity.gate.offer import Asked, asked_of, need_of, offer_of, price_of
 from analyzer.capacity.gate.options import Loss, options_of
 from analyzer.capacity.gate.pilot import condition, pilot_gates, pilot_remedies
 from analyzer.capacity.gate.policy import Policy
 from analyzer.capacity.gate.remedies import remedies_of
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.shares import booked
 from analyzer.capacity.gate.supply import Supply, completed
 from analyzer.capacity.gate.words import at_length, headline
+from analyzer.capacity.gate.work import Work, work_of
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.read import ReadProfile
 from analyzer.capacity.profile.spelling import canonical
@@ -53,8 +54,10 @@ def judge(
     `identity` is the id under which it is kept, where that is longer than its usual one.
 
     Raises:
-        ConfigError: there is no profile and no pilot is asked for, or the profile is of another team or other work.
+        ConfigError: there is no profile and no pilot is asked for, the profile is of another team or other work, or
+            the request names what nobody knows.
     """
+    check_known(request, read, known.names, now_us)
     if request.pilot and read is None:
         return _pilot(request, policy, known, now_us, identity or request_id(request, ""))
     if read is None:
@@ -64,13 +67,13 @@ def judge(
         )
     if request.pilot:
         raise ConfigError("a request with a profile is no pilot: leave 'pilot' out")
-    _check_whose(request, read.profile)
+    work = work_of(request, read.profile)
     supply = completed(known, request, read.profile)
     _check_currency(supply, read.profile)
-    fix = fix_of(work_of(request, read.profile), read.profile)
-    asked = asked_of(request, read.profile)
+    fix = fix_of(work.runs, read.profile)
+    asked = asked_of(request, work, read.profile.until_us)
     offer = offer_of(request, asked, fix, policy.step_gpus, supply)
-    look = Looking(request, read, policy, supply, fix, offer, now_us)
+    look = Looking(request, read, work, policy, supply, fix, offer, now_us)
     gates = tuple(_JUDGES[rule.name](rule, look) for rule in policy.rules)
     verdict = verdict_of(gates)
     decided = Decided(
@@ -82,12 +85,11 @@ def judge(
         gates=gates,
         remedies=remedies_of(gates, look),
         offer=offer,
-        options=options_of(
-            request, supply, offer, _grown(request, asked, policy, supply), _loss(read.profile), verdict
-        ),
+        options=options_of(request, supply, offer, _grown(request, asked, policy, supply), _loss(work), verdict),
         missing=_missing(look),
+        waits_permille=_waits(work),
     )
-    return told(decided, _waits(read.profile))
+    return told(decided)
 
 
 def with_waivers(decided: Decided, waivers: tuple[Waiver, ...]) -> Decided:
@@ -97,9 +99,9 @@ def with_waivers(decided: Decided, waivers: tuple[Waiver, ...]) -> Decided:
     return replace(now, headline=headline(now))
 
 
-def told(decided: Decided, waits_permille: int | None) -> Decided:
+def told(decided: Decided) -> Decided:
     """Return it with its sentences."""
-    return replace(decided, headline=headline(decided), at_length=at_length(decided, waits_permille))
+    return replace(decided, headline=headline(decided), at_length=at_length(decided))
 
 
 def request_id(request: Request, profile_sha256: str, length: int = LENGTH) -> str:
@@ -122,7 +124,7 @@ def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identit
         options=options_of(request, known, None, None, None, verdict),
         missing=() if known.rate else (_no_price(request),),
     )
-    return told(decided, None)
+    return told(decided)
 
 
 def _head(request: Request, policy: Policy, supply: Supply, now_us: int, identity: str) -> dict[str, Any]:
@@ -141,15 +143,6 @@ def _head(request: Request, policy: Policy, supply: Supply, now_us: int, identit
     }
 
 
-def _check_whose(request: Request, profile: CapacityProfile) -> None:
-    if profile.team is not None and profile.team != request.team:
-        raise ConfigError(f"the profile is of {plain(profile.team)}, the request of {plain(request.team)}")
-    if not work_of(request, profile):
-        named = sorted({plain(run.name or run.run_id) for run in profile.runs})[:5]
-        had = f"it has {', '.join(named)}" if named else "it has no run at all"
-        raise ConfigError(f"the profile has no run of {plain(', '.join(request.work))}: {had}")
-
-
 def _check_currency(supply: Supply, profile: CapacityProfile) -> None:
     if supply.rate is not None and supply.rate.currency != profile.currency:
         raise ConfigError(
@@ -160,7 +153,7 @@ def _check_currency(supply: Supply, profile: CapacityProfile) -> None:
 
 def _evidence(look: Looking) -> Evidence:
     profile, read = look.profile, look.read
-    runs = work_of(look.request, profile)
+    runs = look.work.runs
     return Evidence(
         runs=len(runs),
         run_names=tuple(sorted({run.name or run.run_id for run in runs})),
@@ -176,6 +169,7 @@ def _evidence(look: Looking) -> Evidence:
         sha256=read.sha256,
         signature=read.sentence,
         age_days=look.age_days,
+        judged=look.work.judged,
     )
 
 
@@ -185,26 +179,26 @@ def _grown(request: Request, asked: Asked | None, policy: Policy, supply: Supply
     return need_of(request, asked, 1000, policy.step_gpus, supply)
 
 
-def _waits(profile: CapacityProfile) -> int | None:
-    waits = booked(profile, lambda each: each.state == "starved")
-    return nearest(waits * 1000, profile.milliseconds) if profile.milliseconds > 0 else None
+def _waits(work: Work) -> int | None:
+    waits = work.of(lambda each: each.state == "starved")
+    return nearest(waits * 1000, work.milliseconds) if work.milliseconds > 0 else None
 
 
 _VERBS = {"starved": "waits", "held_idle": "idle", "communicating": "waits", "lost_work": "lost"}
 
 
-def _loss(profile: CapacityProfile) -> Loss | None:
+def _loss(work: Work) -> Loss | None:
     """Return the largest state of what is avoidable."""
-    if profile.milliseconds <= 0:
+    if work.milliseconds <= 0:
         return None
     lost: dict[str, int] = {}
-    for each in profile.booked:
+    for each in work.booked:
         if each.klass == "avoidable":
             lost[each.state] = lost.get(each.state, 0) + each.milliseconds
     if not lost:
         return None
     state, most = max(lost.items(), key=lambda item: (item[1], item[0]))
-    return Loss(nearest(most * 1000, profile.milliseconds), _VERBS.get(state, "wasted"))
+    return Loss(nearest(most * 1000, work.milliseconds), _VERBS.get(state, "wasted"))
 
 
 def _missing(look: Looking) -> tuple[str, ...]:

@@ -14,14 +14,17 @@ from analyzer.casebook.judgement import reason_of
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ids import LENGTH, LONGEST, TYPED_LEAST
 from analyzer.report.words import plain
-from collector.registry import CapacityEvent, CapacityRequest
+from collector.errors import FullError
+from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from analyzer.capacity.gate.request import Request
+    from analyzer.capacity.gate.supply import History
     from collector.registry import Registry
 
+TRIES = 10  # each time another pilot of the team was decided in between, of which none passes after the first
 DECIDED_LETTERS = 262_144  # a decision has about ten thousand; a profile may bring names of megabytes
 
 
@@ -77,14 +80,26 @@ def digest_of(request: "Request", sha256: str) -> str:
     return hashlib.sha256(f"{json.dumps(data_of(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
 
-def keep(registry: "Registry", decided: Decided, teller: Teller) -> Kept:
-    """Keep a decision and return it; the same decision on the same request again adds nothing.
+def decide(registry: "Registry", judged: "Callable[[], tuple[Decided, History | None]]", teller: Teller) -> Kept:
+    """Judge a request, keep what is decided and return it; the same decision on the same request again adds nothing.
 
     Another decision, after another policy or a day that brought the profile over its age, begins without waivers.
+    `judged` is asked again where its count of pilots was overtaken: of two at once, one is the first.
 
     Raises:
-        ConfigError: it is too long to be kept: every list of requests reads it again.
+        ConfigError: it is too long to be kept, since every list of requests reads it again; or the team has as many
+            requests as are kept of one.
+        LedgerError: others of the team are decided all the time.
     """
+    for _ in range(TRIES):
+        found = _keep(registry, *judged(), teller)
+        if found is not None:
+            return found
+    raise LedgerError("other pilots of this team are decided in this moment: ask again")
+
+
+def _keep(registry: "Registry", decided: Decided, history: "History | None", teller: Teller) -> Kept | None:
+    """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
     text = json.dumps(data_of(decided), sort_keys=True)
     if len(text) > DECIDED_LETTERS:
         raise ConfigError(
@@ -109,8 +124,12 @@ def keep(registry: "Registry", decided: Decided, teller: Teller) -> Kept:
     event = CapacityEvent(
         decided.request_id, teller.at, "decided", teller.who, teller.role, decided.verdict, decided=text
     )
-    registry.capacity.add(asked, event)
-    return kept(registry, decided.request_id)
+    counted = None if history is None or history.pilots is None else PilotsSeen(history.since_us, history.pilots)
+    try:
+        is_added = registry.capacity.add(asked, event, counted if decided.pilot else None)
+    except FullError as error:
+        raise ConfigError(str(error)) from error
+    return kept(registry, decided.request_id) if is_added else None
 
 
 def _same(one: Decided, other: Decided) -> bool:

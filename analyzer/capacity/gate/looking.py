@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.fix import advice_for
-from analyzer.capacity.gate.offer import work_of
 from analyzer.report.words import plain
 
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
     from analyzer.capacity.gate.supply import Supply
+    from analyzer.capacity.gate.work import Work
     from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice
     from analyzer.capacity.profile.read import ReadProfile
 
@@ -25,6 +25,7 @@ class Looking:
 
     request: "Request"
     read: "ReadProfile"
+    work: "Work"
     policy: "Policy"
     supply: "Supply"
     fix: "Fix | None"
@@ -39,7 +40,7 @@ class Looking:
     @property
     def advice(self) -> "tuple[OpenAdvice, ...]":
         """The open recommendations for the work that is asked for."""
-        return advice_for(work_of(self.request, self.profile), self.profile)
+        return advice_for(self.work.runs, self.profile)
 
     @property
     def sku(self) -> str:
@@ -48,18 +49,26 @@ class Looking:
 
     @property
     def age_days(self) -> int:
-        """Whole days since the last that was measured; negative where that is of the future."""
-        return (self.now_us - self.profile.until_us) // DAY_US
+        """Whole days since the last that was measured of this work; negative where the profile is of the future."""
+        until = self.profile.until_us
+        ends = [until if run.ended_at is None else min(run.ended_at, until) for run in self.work.runs]
+        return (self.now_us - (until if until > self.now_us else max(ends))) // DAY_US
 
     @property
     def sizes(self) -> set[int]:
         """The sizes at which the work has run."""
-        return {run.gpus for run in self.profile.runs} | {each.gpus for each in self.profile.scaling}
+        return {run.gpus for run in self.work.runs} | {each.gpus for each in self.profile.scaling}
+
+    @property
+    def is_scaling_of_others(self) -> bool:
+        """Whether the speed at several sizes was measured of runs that are not of this work."""
+        of = self.profile.scaling_of
+        return of is not None and not any(of == run.name for run in self.work.runs)
 
     @property
     def run_gpus(self) -> int | None:
-        """How many GPUs a run is to have: as asked, else as the newest run of the profile had."""
+        """How many GPUs a run is to have: as asked, else as the newest run of the work had."""
         if self.request.gpus_per_run is not None:
             return self.request.gpus_per_run
-        newest = max(self.profile.runs, key=lambda run: (run.started_at, run.run_id), default=None)
+        newest = max(self.work.runs, key=lambda run: (run.started_at, run.run_id), default=None)
         return None if newest is None else newest.gpus

@@ -11,7 +11,7 @@ from analyzer.capacity.gate.decided import Need, Offer
 from analyzer.capacity.gate.fix import Fix
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import Supply
-from analyzer.capacity.profile.facts import CapacityProfile, Represented
+from analyzer.capacity.gate.work import Work
 from analyzer.report.rounding import nearest
 
 PERMILLE = 1000
@@ -26,25 +26,28 @@ class Asked:
     growth_permille: int
 
 
-def asked_of(request: Request, profile: CapacityProfile) -> Asked | None:
+def asked_of(request: Request, work: Work, until_us: int) -> Asked | None:
     """Return today's GPUs and the growth, as the request says them or as they follow; None where nobody can say.
+
+    `until_us` is the end of the profile, to which runs that go on are counted.
 
     Without a word on growth the request itself is the word: so many more GPUs for so much more work.
     """
-    today = request.today_gpus or held_at_once(request, profile)
+    today = request.today_gpus or held_at_once(request, work, until_us)
     if not today:
         return None
     growth = request.growth_permille
     return Asked(today, growth if growth is not None else nearest((today + request.gpus) * PERMILLE, today))
 
 
-def held_at_once(request: Request, profile: CapacityProfile) -> int | None:
+def held_at_once(request: Request, work: Work, until_us: int) -> int | None:
     """Return how many GPUs of the asked kind the runs of this work held, on average over the time that any of them ran.
 
     None where no run is on that kind: an hour of another kind of GPU is other work.
     """
-    own = [run for run in work_of(request, profile) if run.sku == request.sku]
-    spans = [(run.started_at, _end(run, profile), run.gpus) for run in own if _end(run, profile) > run.started_at]
+    own = [run for run in work.runs if run.sku == request.sku]
+    ends = [(run.started_at, until_us if run.ended_at is None else run.ended_at, run.gpus) for run in own]
+    spans = [(start, end, gpus) for start, end, gpus in ends if end > start]
     if not spans:
         return None
     held = sum((end - start) * gpus for start, end, gpus in spans)
@@ -53,18 +56,6 @@ def held_at_once(request: Request, profile: CapacityProfile) -> int | None:
         covered += max(0, end - max(start, until))
         until = max(until, end)
     return max(1, nearest(held, covered))
-
-
-def work_of(request: Request, profile: CapacityProfile) -> tuple[Represented, ...]:
-    """Return the profile's runs of the work that the request names, by name, id or the end of an id."""
-    named = set(request.work)
-    return tuple(
-        run for run in profile.runs if named & {run.name, run.run_id} or run.run_id.rpartition("/")[2] in named
-    )
-
-
-def _end(run: Represented, profile: CapacityProfile) -> int:
-    return profile.until_us if run.ended_at is None else run.ended_at
 
 
 def price_of(gpus: int, hours: int, micros_per_gpu_hour: int | None) -> int | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.gate.choice_gates import is_cheaper
 from analyzer.capacity.gate.decided import Gate, Remedy
 from analyzer.capacity.gate.fix import INPUT_KINDS
-from analyzer.capacity.gate.shares import booked
 from analyzer.report.rounding import nearest
 from analyzer.report.words import counted, plain
 
@@ -56,15 +55,15 @@ def _short_of(name: str, look: "Looking") -> str | None:
 
     The same useful time in less time altogether: what is saved is taken from what is lost.
     """
-    profile, fix = look.profile, look.fix
-    if fix is None or profile.milliseconds <= 0 or name not in ("useful", "waiting"):
+    work, fix = look.work, look.fix
+    if fix is None or work.milliseconds <= 0 or name not in ("useful", "waiting"):
         return None
-    speed, whole = fix.advice.speedup_permille.p50, profile.milliseconds
+    speed, whole = fix.advice.speedup_permille.p50, work.milliseconds
     rule = look.policy.rule("useful" if name == "useful" else "waiting")
     if name == "useful":
-        after = nearest(booked(profile, lambda each: each.klass == "useful") * speed, whole)
+        after = nearest(work.of(lambda each: each.klass == "useful") * speed, whole)
         return f"useful is then about {after // 10} %" if after < rule.permille else None
-    waits = booked(profile, lambda each: each.state == "starved")
+    waits = work.of(lambda each: each.state == "starved")
     after = max(0, nearest(waits * speed - (speed - PERMILLE) * whole, whole))
     return f"waiting for input is then about {after // 10} %" if after > rule.permille else None
 
@@ -89,6 +88,8 @@ def _measured(_rule: "Rule", _look: "Looking") -> str:
 
 def _runs(rule: "Rule", look: "Looking") -> str:
     work = plain(", ".join(look.request.work))
+    if not look.work.is_known:
+        return f"a teams file whose rules say whose runs of {work} are, then the profile anew: gpuledger profile --team"
     return f"a profile of {rule.number('runs')} runs of {work}, or of {rule.number('gpu_hours')} GPU-hours of them"
 
 
@@ -105,6 +106,8 @@ def _scaling(rule: "Rule", look: "Looking") -> str:
     seen = {each.gpus for each in look.profile.scaling}
     if size is None:
         return "gpus_per_run in the request"
+    if look.is_scaling_of_others:
+        return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger profile --runs"
     if size in seen and any(gpus < size for gpus in seen):
         return f"runs of {look.profile.knee_gpus or min(seen)} GPUs, where they scale better: ask for that size"
     wanted = f"fewer than {size} GPUs" if size in look.sizes else f"{size} GPUs"

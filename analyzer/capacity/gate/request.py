@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 
@@ -11,6 +11,7 @@ from analyzer.errors import ConfigError
 GPUS_MOST = 100_000  # more than any site that is known to have bought at once; a slip of the finger, not a wish
 HOURS_A_WEEK = 168
 HOURS_MOST = 5 * 52 * HOURS_A_WEEK  # five years: longer than GPUs are written off
+DAYS_MOST = HOURS_MOST // 24  # nobody plans further ahead either
 GROWTH_MOST = 1000
 NAME_MOST, WHY_MOST, WORK_MOST = 120, 500, 50
 PERMILLE = 1000
@@ -181,9 +182,25 @@ def _pilot(where: str, said: Mapping[str, object]) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message may show it: short, and without the bytes that rewrite a terminal."""
+    """Return a value as it was written in a file: short, and without the bytes that rewrite a terminal."""
     try:
-        text = repr(value)
+        text = _written(value)
     except ValueError:
         text = "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a table of keys"
+    if isinstance(value, list):
+        return f"a list of {len(value):,}" if value else "an empty list"
+    if isinstance(value, Decimal):
+        return str(value).lower().replace("infinity", "inf")
+    if isinstance(value, date | time):  # a date with its time is a date too
+        return value.isoformat()
+    return repr(value)

@@ -1,19 +1,12 @@
 """Shares of a profile's GPU time, in integers, and how they are written beside a bar that they must not contradict."""
 
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 
-from analyzer.capacity.profile.facts import Booked, CapacityProfile
 from analyzer.report.rounding import nearest
 from analyzer.report.words import NO_BREAK, decimal
 
 PERMILLE = 1000
 MOST_DECIMALS = 6
-
-
-def booked(profile: CapacityProfile, which: Callable[[Booked], bool]) -> int:
-    """Return the GPU milliseconds of the bookings that are meant."""
-    return sum(each.milliseconds for each in profile.booked if which(each))
 
 
 def at_least(part: int, whole: int, permille: int) -> bool:

@@ -4,15 +4,16 @@ from datetime import date, timedelta
 
 from analyzer.capacity.gate.decided import Decided, Option, failed, not_evaluated
 from analyzer.capacity.gate.text import day_words
-from analyzer.capacity.gate.words import duration_words, priced
+from analyzer.capacity.gate.words import duration_words, failed_words, priced
+from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
 from analyzer.report.words import UNKNOWN, counted, money, plain, plain_sentence
 
 HOURS_A_DAY = 24
 
 
-def shown_of(decided: Decided) -> Shown:
-    """Return what page one says of a request."""
+def shown_of(decided: Decided, work: Work | None = None) -> Shown:
+    """Return what page one says of a request; `work` is the part of the profile that was judged."""
     request = decided.request
     waived = {waiver.gate for waiver in decided.waivers}
     asked = (
@@ -35,8 +36,29 @@ def shown_of(decided: Decided) -> Shown:
             for gate in decided.gates
         ),
         span=duration_words(request),
+        in_time=f"{plain(request.needed_for)}?" if request.needed_for else "in time?",
         fix=_fix(decided),
+        stopped=_stopped(decided),
+        judged=_judged(decided),
+        booked=work.booked if work is not None and work.judged and work.is_own else (),
     )
+
+
+def _stopped(decided: Decided) -> str | None:
+    """Return the gates that stop the request: those that failed, and those that nobody could evaluate."""
+    parts = [
+        f"{what}: {', '.join(plain(gate.label) for gate in gates if gate.required)}."
+        for what, gates in (("Failed", failed(decided)), ("Not evaluated", not_evaluated(decided)))
+        if any(gate.required for gate in gates)
+    ]
+    return " ".join(parts) or None
+
+
+def _judged(decided: Decided) -> str | None:
+    """Return which part of what the page shows was judged, where not all of it was."""
+    if decided.evidence is None or not decided.evidence.judged:
+        return None
+    return f"Judged by {decided.evidence.judged}."
 
 
 def _last_day(starts: str, hours: int) -> str:
@@ -46,7 +68,7 @@ def _last_day(starts: str, hours: int) -> str:
 
 def _verdict(decided: Decided) -> str:
     if decided.verdict == "FAIL":
-        return f"FAIL, {len(failed(decided))} of {len(decided.gates)} gates"
+        return f"FAIL, {failed_words(decided)}"
     if decided.verdict == "INCOMPLETE":
         return f"INCOMPLETE, {len(not_evaluated(decided))} of {len(decided.gates)} gates not evaluated"
     waived = f", {counted(len(decided.waivers), 'waiver')}" if decided.waivers else ""

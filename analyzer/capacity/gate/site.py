@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from analyzer.capacity.gate.decided import Rate
+from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
+from analyzer.errors import ConfigError
 from analyzer.period import micros
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
     from analyzer.config import Settings
@@ -34,6 +38,10 @@ _OPTION = """
     SELECT purchase_option FROM ownership WHERE sku = ? AND purchase_option IS NOT NULL
     GROUP BY purchase_option ORDER BY count(*) DESC, purchase_option LIMIT 1
 """
+_TEAMS = "SELECT DISTINCT team FROM runs WHERE team IS NOT NULL"
+_SKUS = """
+    SELECT sku FROM (SELECT sku FROM ownership UNION SELECT sku FROM inventory) WHERE sku IS NOT NULL
+"""
 _HELD = """
     SELECT coalesce(sum(milliseconds), 0)::BIGINT FROM ledger WHERE hour >= ? AND run_id IN (
         SELECT run_id FROM runs WHERE team = ?
@@ -49,13 +57,28 @@ def supply_of(
     policy: "Policy",
     identity: str,
     now_us: int,
+    sees: "Callable[[str], bool]" = lambda _: True,
 ) -> Supply:
-    """Return what the ledger, the price file and the registry say; `identity` is the id of the request itself."""
+    """Return what the ledger, the price file and the registry say; `identity` is the id of the request itself.
+
+    `sees` says of a team whether whoever asks may read its name.
+    """
     return Supply(
         free=free_of(session, request.sku),
         rate=rate_of(session, settings, request),
         history=history_of(session, registry, request, policy, identity, now_us),
+        names=names_of(session, settings, sees),
     )
+
+
+def names_of(session: "Session", settings: "Settings", sees: "Callable[[str], bool]") -> Names:
+    """Return the teams and the kinds of GPU that this site knows."""
+    ruled = {rule.team.name for rule in settings.team_book().rules}
+    teams = frozenset(ruled | {team for (team,) in session.rows(_TEAMS)})
+    book = settings.price_book()
+    priced = {row.subject[0] for row in (*book.rows, *book.derived)}
+    skus = {sku for sku in priced if sku is not None} | {sku for (sku,) in session.rows(_SKUS)}
+    return Names(teams, frozenset(filter(sees, teams)), frozenset(skus), settings.timezone)
 
 
 def free_of(session: "Session", sku: str) -> FreeGpus | None:
@@ -85,8 +108,17 @@ def rate_of(session: "Session", settings: "Settings", request: "Request") -> Rat
 def history_of(
     session: "Session", registry: "Registry | None", request: "Request", policy: "Policy", identity: str, now_us: int
 ) -> History:
-    """Return what the team held in the days that the policy looks back, and its earlier pilots."""
+    """Return what the team held in the days that the policy looks back, and its earlier pilots.
+
+    Raises:
+        ConfigError: the site forgets requests before the policy has done looking back for them.
+    """
+    if registry is not None and registry.capacity.bounds.days < policy.pilot.within_days:
+        raise ConfigError(
+            f"the policy looks back {policy.pilot.within_days} days for pilots, and requests are kept for "
+            f"{registry.capacity.bounds.days} (capacity_days): make that as many"
+        )
     since = now_us - policy.pilot.within_days * DAY_US
     (milliseconds,) = session.row(_HELD, [since, request.team])
     pilots = None if registry is None else registry.capacity.pilots(request.team, since, identity)
-    return History(milliseconds, pilots, f"the ledger, {policy.pilot.within_days} days")
+    return History(milliseconds, pilots, f"the ledger, {policy.pilot.within_days} days", since)

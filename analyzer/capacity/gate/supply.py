@@ -1,9 +1,10 @@
 """What the fleet has free of one kind, what an hour of it costs, and what the team had before: each with its source."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Rate
+from analyzer.capacity.gate.known import Names
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.report.rounding import nearest
 
@@ -25,12 +26,13 @@ class FreeGpus:
 class History:
     """What a team did before: its GPU milliseconds in the days that the policy looks back, and its earlier pilots.
 
-    `pilots` None is not looked up: without a registry nobody knows.
+    `pilots` None is not looked up: without a registry nobody knows. They are counted from `since_us` on.
     """
 
     milliseconds: int
     pilots: int | None
     told: str
+    since_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,14 @@ class Supply:
     free: FreeGpus | None = None
     rate: Rate | None = None
     history: History | None = None
+    names: Names | None = None
 
 
 def completed(known: Supply, request: "Request", profile: CapacityProfile | None) -> Supply:
     """Return the site's price, else the profile's; the profile's free GPUs, which its page shows, else the site's."""
     if profile is None:
         return known
-    return Supply(_free(request, profile) or known.free, known.rate or _rate(request, profile), known.history)
+    return replace(known, free=_free(request, profile) or known.free, rate=known.rate or _rate(request, profile))
 
 
 def _free(request: "Request", profile: CapacityProfile) -> FreeGpus | None:

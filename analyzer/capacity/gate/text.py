@@ -51,6 +51,7 @@ def _head(decided: Decided, paper: Paper) -> list[str]:
         runs = f"{evidence.runs:,} run{'' if evidence.runs == 1 else 's'}, {gpu_hours(evidence.milliseconds)} GPU-hours"
         days = f"{day_words(first.date().isoformat())} - {day_words(last.date().isoformat())}"
         lines += paper.wrap(f"{runs}, {days}; {_signature(evidence)}", "profile   ", " " * REMEDY)
+        lines += paper.wrap(evidence.judged, "judged by ", " " * REMEDY) if evidence.judged else []
     return [*lines, f"policy    {paper.cut(decided.policy, 60)}"]
 
 

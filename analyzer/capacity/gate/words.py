@@ -26,9 +26,13 @@ def headline(decided: Decided) -> str:
     if decided.verdict == "INCOMPLETE":
         named = _named([gate for gate in not_evaluated(decided) if gate.required])
         return f"{named} could not be evaluated. That is not a pass."
-    stopped = failed(decided)
-    told = f"{len(stopped)} of {len(decided.gates)} gates."
-    return f"{told} {offer_words(decided.request, decided.offer)}".strip()
+    return f"{failed_words(decided)}. {offer_words(decided.request, decided.offer)}".strip()
+
+
+def failed_words(decided: Decided) -> str:
+    """Return "3 of 12 gates", and how many more of those that must pass nobody could evaluate."""
+    open_ones = sum(gate.required for gate in not_evaluated(decided))
+    return f"{len(failed(decided))} of {len(decided.gates)} gates{f', {open_ones} not evaluated' if open_ones else ''}"
 
 
 def _passed(decided: Decided) -> str:
@@ -59,9 +63,9 @@ def offer_words(request: Request, offer: Offer | None) -> str:
     return f"{told}; {to_buy:,} of them to buy."
 
 
-def at_length(decided: Decided, waits_permille: int | None) -> str:
+def at_length(decided: Decided) -> str:
     """Return the page's paragraph: how much the work loses, what that is worth in GPUs, and the other offer."""
-    offer = decided.offer
+    offer, waits_permille = decided.offer, decided.waits_permille
     if offer is None:
         return headline(decided)
     parts = []

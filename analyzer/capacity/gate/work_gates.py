@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.evidence_gates import gate, passed
-from analyzer.capacity.gate.shares import at_least, at_most, booked, ratio_parts, written
+from analyzer.capacity.gate.shares import at_least, at_most, ratio_parts, written
 from analyzer.report.rounding import nearest
-from analyzer.report.words import NO_BREAK, decimal
+from analyzer.report.words import NO_BREAK, decimal, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule
     from analyzer.capacity.profile.facts import Booked, Scale
 
-GIGA = 10**9
+GIBI = 2**30  # as GPUs are named: 80 GB of an H100-80GB are 80 GiB
 FULL_PERCENT = 100
 
 
@@ -31,21 +31,21 @@ def waiting(rule: "Rule", look: "Looking") -> "Gate":
 
 def useful(rule: "Rule", look: "Looking") -> "Gate":
     """Judge how much of the time was useful, as the ledger books it: a loop that only keeps a GPU busy is not."""
-    profile, bar = look.profile, f"{rule.number('percent')}{NO_BREAK}% or more"
-    part = booked(profile, lambda each: each.klass == "useful")
-    if profile.milliseconds <= 0:
+    part, whole = look.work.of(lambda each: each.klass == "useful"), look.work.milliseconds
+    bar = f"{rule.number('percent')}{NO_BREAK}% or more"
+    if whole <= 0:
         return gate(rule, "useful", "N/E", "no GPU time", bar, "the profile has no GPU time")
-    value = written(part, profile.milliseconds, rule.permille)
-    return gate(rule, "useful", passed(at_least(part, profile.milliseconds, rule.permille)), value, bar)
+    value = written(part, whole, rule.permille)
+    return gate(rule, "useful", passed(at_least(part, whole, rule.permille)), value, bar)
 
 
 def _most(rule: "Rule", look: "Looking", label: str, which: "Callable[[Booked], bool]") -> "Gate":
-    profile, bar = look.profile, f"{rule.number('percent')}{NO_BREAK}% or less"
-    if profile.milliseconds <= 0:
+    part, whole = look.work.of(which), look.work.milliseconds
+    bar = f"{rule.number('percent')}{NO_BREAK}% or less"
+    if whole <= 0:
         return gate(rule, label, "N/E", "no GPU time", bar, "the profile has no GPU time")
-    part = booked(profile, which)
-    value = written(part, profile.milliseconds, rule.permille)
-    return gate(rule, label, passed(at_most(part, profile.milliseconds, rule.permille)), value, bar)
+    value = written(part, whole, rule.permille)
+    return gate(rule, label, passed(at_most(part, whole, rule.permille)), value, bar)
 
 
 def memory(rule: "Rule", look: "Looking") -> "Gate":
@@ -57,7 +57,7 @@ def memory(rule: "Rule", look: "Looking") -> "Gate":
     if told is None or not told.total_bytes:
         why = f"no run of the profile was on {look.sku}" if told is None else f"how much {look.sku} has is not known"
         return gate(rule, label, "N/E", "not known", bar, why)
-    value = f"{decimal(nearest(told.peak_bytes, GIGA), 0)} of {decimal(nearest(told.total_bytes, GIGA), 0)} GB"
+    value = f"{decimal(nearest(told.peak_bytes, GIBI), 0)} of {decimal(nearest(told.total_bytes, GIBI), 0)} GiB"
     if told.peak_bytes * 1000 > rule.permille * told.total_bytes:
         return gate(rule, label, "PASS", value, bar)
     is_priced = any(each.micros_per_gpu_hour is not None for each in look.profile.alternatives if each.sku != sku)
@@ -75,6 +75,9 @@ def scaling(rule: "Rule", look: "Looking") -> "Gate":
     label = f"scaling at {size} GPU{'' if size == 1 else 's'} a run"
     if size == 1:
         return gate(rule, label, "PASS", "nothing to scale", bar)
+    if look.is_scaling_of_others:
+        why = f"the speed at several sizes was measured of {plain(look.profile.scaling_of or '')}, which is other work"
+        return gate(rule, label, "N/E", "of other work", bar, why)
     told = next((each for each in look.profile.scaling if each.gpus == size), None)
     if told is None or not _has_two(look.profile.scaling, size):
         seen = ", ".join(str(gpus) for gpus in sorted({each.gpus for each in look.profile.scaling})) or "none"

@@ -3,6 +3,7 @@
 from analyzer.capacity.profile.evidence import PERMILLE, gpus_words, lot, rate, ratio, short_id, unit_cost
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
 from analyzer.capacity.profile.spent import Table, causes_table, runs_table
+from analyzer.notices.wording import gib
 from analyzer.report.rounding import nearest
 from analyzer.report.words import UNKNOWN, bytes_words, decimal, money, plain
 from analyzer.states import booking
@@ -45,10 +46,7 @@ def _spreads(profile: CapacityProfile) -> Table:
         )
         for each in profile.distributions
     ]
-    rows += [
-        ("memory in use", plain(each.sku or UNKNOWN), "", "", "", bytes_words(each.peak_bytes))
-        for each in profile.memory
-    ]
+    rows += [("memory in use", plain(each.sku or UNKNOWN), "", "", "", gib(each.peak_bytes)) for each in profile.memory]
     zero = profile.at_zero_ratio
     note = f"No kernel ran at all in {ratio(zero)} of the readings." if zero is not None else ""
     return Table(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Represented, UnitCost
+from analyzer.notices.wording import gib
 from analyzer.period import Period, local
 from analyzer.report.rounding import nearest
 from analyzer.report.words import MICROS, NO_BREAK, bytes_words, counted, day, decimal, money, plain
@@ -125,7 +126,7 @@ def _three(value: float) -> str:
 
 def _memory(profile: CapacityProfile) -> str:
     return "; ".join(
-        f"{bytes_words(each.peak_bytes)}{f' of {bytes_words(each.total_bytes)}' if each.total_bytes else ''} "
+        f"{gib(each.peak_bytes)}{f' of {gib(each.total_bytes)}' if each.total_bytes else ''} "
         f"at the peak{f' ({plain(each.sku)})' if each.sku else ''}"
         for each in profile.memory
     )
@@ -184,7 +185,7 @@ def unit_cost_words(profile: CapacityProfile) -> str:
 
 
 def energy_words(profile: CapacityProfile) -> str:
-    """Return kilowatt-hours at the GPUs and with cooling, and carbon."""
+    """Return kilowatt-hours at the GPUs and with cooling, and carbon; by what they are counted stands behind them."""
     energy = profile.energy
     if energy is None:
         return ""
@@ -193,6 +194,8 @@ def energy_words(profile: CapacityProfile) -> str:
         parts.append(f"{decimal(nearest(energy.facility_joules, JOULES_PER_KWH), 0)} kWh with cooling")
     if energy.carbon_grams is not None:
         parts.append(f"{decimal(nearest(energy.carbon_grams, 1000), 0)} kg CO2e")
+    if len(parts) == 1:
+        return f"{parts[0]}; cooling and carbon are not known"
     return f"{'; '.join(parts)} ({plain(energy.told)})"
 
 
@@ -202,7 +205,8 @@ def _advice(profile: CapacityProfile) -> str:
 
 def _first_advice(profile: CapacityProfile) -> Iterator[Row]:
     span_ms = (profile.until_us - profile.since_us) // 1000
-    for each in profile.advice[:2]:
+    helps = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE or one.frees.p50 * 10 >= span_ms]
+    for each in helps[:2]:
         speed = f"{each.speedup_permille.p50 / PERMILLE:.2f}x"
         freed = gpus_words(each.frees.p50 / span_ms)
         yield (

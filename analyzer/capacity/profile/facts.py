@@ -37,7 +37,10 @@ class Booked:
 
 @dataclass(frozen=True, slots=True)
 class Represented:
-    """One run that stands for the work that more GPUs are asked for."""
+    """One run that stands for the work that more GPUs are asked for.
+
+    `team` is None where nobody's rule fits it; `booked` is its own part of the profile's GPU time.
+    """
 
     run_id: str
     name: str | None
@@ -48,6 +51,8 @@ class Represented:
     ended_at: int | None
     milliseconds: int
     micros: int | None
+    team: str | None = None
+    booked: tuple[Booked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +231,7 @@ class CapacityProfile:
     distributions: tuple[Distribution, ...]
     memory: tuple[Memory, ...]
     scaling: tuple[Scale, ...]
+    scaling_of: str | None  # the name of the runs that the table is of
     knee_gpus: int | None
     data_path: DataPath | None
     communication: Communication | None

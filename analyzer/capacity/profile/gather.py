@@ -55,7 +55,8 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
     session, settings = source.session, source.settings
     work = read_work(session, Calendar(settings.timezone, WEEKDAYS.index(settings.first_weekday)), asked)
     known = hours(session, work.period)
-    booked = _booked(session, work)
+    by_run = _booked(session, work)
+    booked = _together(by_run)
     signals = read_signals(session, work)
     around = read_around(session, work, booked, signals)
     scaled = read_scale(session, work)
@@ -72,7 +73,7 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
         project=work.project,
         since_us=work.period.start,
         until_us=work.period.end,
-        runs=tuple(_represented(run, work) for run in work.runs),
+        runs=tuple(_represented(run, work, by_run) for run in work.runs),
         booked=booked,
         milliseconds=sum(each.milliseconds for each in booked),
         micros=_sum([each.micros for each in booked]),
@@ -81,6 +82,7 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
         distributions=signals.distributions,
         memory=signals.memory,
         scaling=scaled.table,
+        scaling_of=scaled.of,
         knee_gpus=scaled.knee_gpus,
         data_path=around.data_path,
         communication=around.communication,
@@ -114,17 +116,32 @@ def tool_version() -> str:
         return "a checkout"
 
 
-def _represented(run: Held, work: Work) -> Represented:
+def _represented(run: Held, work: Work, by_run: dict[str, tuple[Booked, ...]]) -> Represented:
     started = run.started_at if run.started_at is not None else work.period.start
     moments = (started, run.ended_at)
     amounts = (run.milliseconds, run.micros)
-    return Represented(run.run_id, run.name, run.stage, run.sku, run.gpus, *moments, *amounts)
+    whose = (run.team, by_run.get(run.run_id, ()))
+    return Represented(run.run_id, run.name, run.stage, run.sku, run.gpus, *moments, *amounts, *whose)
 
 
-def _booked(session: "Session", work: Work) -> tuple[Booked, ...]:
+def _booked(session: "Session", work: Work) -> dict[str, tuple[Booked, ...]]:
+    """Return where the GPU time of each run went."""
     _, _, select = statements("profile/runs.sql")
+    found: dict[str, tuple[Booked, ...]] = {}
+    for run_id, state, cause, *rest in work.rows(session, select):
+        found[run_id] = (*found.get(run_id, ()), Booked(booking(state, cause).klass, state, cause, *rest))
+    return found
+
+
+def _together(by_run: dict[str, tuple[Booked, ...]]) -> tuple[Booked, ...]:
+    """Return where the GPU time of all runs went."""
+    parts: dict[tuple[str, str, str | None], list[Booked]] = {}
+    for each in (each for own in by_run.values() for each in own):
+        parts.setdefault((each.klass, each.state, each.cause), []).append(each)
+    ordered = sorted(parts.items(), key=lambda part: (part[0][1], part[0][2] is None, part[0][2] or ""))
     return tuple(
-        Booked(booking(state, cause).klass, state, cause, *rest) for state, cause, *rest in work.rows(session, select)
+        Booked(*key, sum(each.milliseconds for each in own), _sum([each.micros for each in own]))
+        for key, own in ordered
     )
 
 

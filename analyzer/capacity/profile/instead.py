@@ -7,7 +7,7 @@ from analyzer.capacity.profile.facts import Alternative, Memory
 from analyzer.capacity.profile.owned import Kind
 from analyzer.capacity.profile.work import Work
 from analyzer.notices.limits import MIG_CAPABLE
-from analyzer.report.words import bytes_words
+from analyzer.notices.wording import gib
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _kind(kind: Kind, micros: int | None, peak: int | None, tried: dict[str, int
     elif peak is None or kind.memory_bytes is None:
         why = "no run of this work had it, and its memory or the work's peak is not known"
     else:
-        held = f"{bytes_words(peak)} were in use at the peak, it has {bytes_words(kind.memory_bytes)}"
+        held = f"{gib(peak)} were in use at the peak, it has {gib(kind.memory_bytes)}"
         why = f"no run of this work had it; {held}{'' if fits else ', and what was only set aside is not known'}"
     return Alternative(kind.sku or "", "another kind of GPU", bool(runs), fits, micros, why)
 
@@ -93,7 +93,7 @@ def _parts(
     price = prices.get(own)
     half = None if price is None else price // HALF
     fits = True if peak * HALF <= memory else None
-    why = f"{bytes_words(peak)} of {bytes_words(memory)} were in use at the peak"
+    why = f"{gib(peak)} of {gib(memory)} were in use at the peak"
     sliced = Alternative(own, "half of it, as a MIG slice", False, fits, half, why)
     packed = Alternative(own, "two such runs on one", False, fits, half, why)
     return (sliced, packed) if own.split("-")[0].upper() in MIG_CAPABLE else (packed,)

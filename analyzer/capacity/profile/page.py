@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from analyzer.capacity.profile.shown import Shown
 
+TEAMS_SHOWN = 3
 TEMPLATE = "profile.html"
 HEAD, BODY_END = "<head>", "</body>"  # names are escaped: only the template can have written these
 
@@ -54,7 +55,8 @@ def page(envelope: Envelope, decided: "Shown | None" = None, key: "Ed25519Privat
 def view(envelope: Envelope, decided: "Shown | None" = None) -> dict[str, object]:
     """Return everything that the template prints, rounded and in words."""
     profile = envelope.profile
-    breakdown = breakdown_of(profile)
+    judged = decided.booked if decided else ()
+    breakdown = breakdown_of(judged or profile.booked)
     said = lines(breakdown) if breakdown.entries else ()
     bars = spreads(profile)
     return {
@@ -65,6 +67,7 @@ def view(envelope: Envelope, decided: "Shown | None" = None) -> dict[str, object
         "decided": decided,
         "answer": plain_answer(profile, said),
         "lines": said,
+        "went": "Where the time of the judged runs went" if judged else "Where it went",
         "sign": symbol(profile.currency).strip(),
         "parts": parts(said),
         "evidence": evidence(profile),
@@ -112,7 +115,9 @@ def _site(profile: CapacityProfile) -> str:
 
 
 def _whose(profile: CapacityProfile) -> str:
-    team = plain(profile.team) if profile.team else "no team known"
+    teams = sorted({profile.team} if profile.team else {run.team for run in profile.runs if run.team})
+    more = f" and {len(teams) - TEAMS_SHOWN} more" if len(teams) > TEAMS_SHOWN else ""
+    team = ", ".join(map(plain, teams[:TEAMS_SHOWN])) + more if teams else "no team known"
     project = f", project {plain(profile.project)}" if profile.project else ""
     days = days_words(profile.since_us, profile.until_us, profile.timezone)
     year = local(profile.until_us - 1, profile.timezone).year

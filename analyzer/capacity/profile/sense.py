@@ -1,10 +1,10 @@
 """What a profile must be to make sense, whoever signed it: else pages and gates would fail on it, or be fooled."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.capacity.profile.facts import Booked, CapacityProfile
 from analyzer.errors import ProfileError
 from analyzer.states import BOOKINGS
 
@@ -26,6 +26,7 @@ def check(profile: CapacityProfile) -> None:
 def _problems(profile: CapacityProfile) -> Iterator[str]:
     yield from _of_time(profile)
     yield from _of_amounts(profile)
+    yield from _of_runs(profile)
     yield from _of_ratios(profile)
 
 
@@ -67,6 +68,27 @@ def _of_amounts(profile: CapacityProfile) -> Iterator[str]:
     costs = [each.micros for each in profile.booked]
     if profile.micros is not None and (None in costs or sum(cost or 0 for cost in costs) != profile.micros):
         yield "profile.booked does not add up to profile.micros"
+
+
+def _of_runs(profile: CapacityProfile) -> Iterator[str]:
+    """A run whose parts are told must add up like the whole: gates judge the work that is asked for by them."""
+    for run in profile.runs:
+        if run.booked and sum(each.milliseconds for each in run.booked) != run.milliseconds:
+            yield f"the parts of run {run.run_id[:60]!r} do not add up to its milliseconds"
+        if any(each.milliseconds < 0 for each in run.booked):
+            yield f"run {run.run_id[:60]!r} has a negative amount of GPU time"
+    whole, parts = _by_state(profile.booked), _by_state(each for run in profile.runs for each in run.booked)
+    told = all(run.booked or not run.milliseconds for run in profile.runs)
+    if (told and parts != whole) or any(amount > whole.get(key, 0) for key, amount in parts.items()):
+        yield "the parts of the runs do not add up to profile.booked"
+
+
+def _by_state(booked: Iterable[Booked]) -> dict[tuple[str, str, str | None], int]:
+    found: dict[tuple[str, str, str | None], int] = {}
+    for each in booked:
+        key = (each.klass, each.state, each.cause)
+        found[key] = found.get(key, 0) + each.milliseconds
+    return {key: amount for key, amount in found.items() if amount}
 
 
 def _of_ratios(profile: CapacityProfile) -> Iterator[str]:

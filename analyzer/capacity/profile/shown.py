@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from analyzer.capacity.profile.facts import Booked
+
 
 @dataclass(frozen=True, slots=True)
 class ShownGate:
@@ -37,4 +39,8 @@ class Shown:
     options: tuple[ShownOption, ...]
     gates: tuple[ShownGate, ...]
     span: str
+    in_time: str = "in time?"  # heads the column that says whether it comes in time
     fix: str | None = None
+    stopped: str | None = None  # the gates that stop it, by name
+    judged: str | None = None  # which of the profile's runs count, where not all do
+    booked: tuple[Booked, ...] = ()  # and where the time of those went

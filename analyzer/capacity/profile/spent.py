@@ -1,10 +1,11 @@
 """The tables of GPU time and money behind page one: by run and by cause, each adding up to what page one has."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
 from analyzer.capacity.profile.evidence import days_words, named, short_id
-from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.capacity.profile.facts import Booked, CapacityProfile
 from analyzer.report.readings import Breakdown, Unpriced, fold
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.table import column_like, rounded
@@ -37,10 +38,11 @@ class Table:
     total: Cells | None = None
 
 
-def breakdown_of(profile: CapacityProfile) -> Breakdown:
-    """Return what a profile booked, as reports read it."""
-    unpriced = sum(each.milliseconds for each in profile.booked if each.micros is None)
-    counted = [(each.state, each.cause, each.milliseconds, each.micros) for each in profile.booked]
+def breakdown_of(booked: Iterable[Booked]) -> Breakdown:
+    """Return what was booked, as reports read it."""
+    parts = tuple(booked)
+    unpriced = sum(each.milliseconds for each in parts if each.micros is None)
+    counted = [(each.state, each.cause, each.milliseconds, each.micros) for each in parts]
     return Breakdown(fold(counted), (Unpriced(None, unpriced),) if unpriced else ())
 
 
@@ -70,7 +72,7 @@ def runs_table(profile: CapacityProfile) -> Table:
 
 def causes_table(profile: CapacityProfile) -> Table:
     """Return the labels of page one by cause: each label's causes add up to the figure that page one has."""
-    whole = breakdown_of(profile)
+    whole = breakdown_of(profile.booked)
     columns = rounded(whole)
     rows: list[Cells] = []
     for place, group in enumerate(columns.groups):

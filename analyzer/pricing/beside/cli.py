@@ -1,12 +1,9 @@
 """`gpuledger prices costs`: what a period cost besides GPUs."""
 
 import argparse
-import json
 
-from analyzer.pricing.asked import add_money, asked
-from analyzer.pricing.beside.reading import read_costs
-from analyzer.pricing.beside.text import costs_json, costs_text
-from analyzer.report.paper import Paper
+from analyzer.pricing.asked import add_money, answer
+from analyzer.request import Format, Request
 
 
 def costs(argv: list[str]) -> int:
@@ -14,9 +11,6 @@ def costs(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger prices costs", description=costs.__doc__)
     add_money(parser)
     options = parser.parse_args(argv)
-    with asked(options) as found:
-        period, settings, book = found.reader.period(options.period), found.settings, found.book
-        session, currency = found.reader.session, settings.currency
-        read = read_costs(session, period, book.beside, book.beside_version, currency, settings.tariff_book())
-    print(json.dumps(costs_json(read), indent=1) if options.json else costs_text(read, Paper(ascii=True)), end="")
+    form: Format = "json" if options.json else "text"
+    print(answer(options, Request("costs", since=options.period, format=form, ascii=True)), end="")
     return 0

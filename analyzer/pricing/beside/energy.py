@@ -6,6 +6,7 @@ Pure, and exact: integers in, integers out, each hour rounded down by itself, so
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from analyzer.pricing.beside.rows import Energy, row_of
 
@@ -62,12 +63,18 @@ def _add(before: EnergySum, one: Drawn, row: Energy | None) -> EnergySum:
     )
 
 
-def _of_hour(millijoules: int, row: Energy) -> tuple[int, int | None, int | None]:
+def _of_hour(millijoules: int, row: Energy) -> tuple[int | None, int | None, int | None]:
     """Return an hour's facility energy, price and carbon, each from the exact product and not from one another."""
-    facility = millijoules * row.pue_millionths
-    cost = None if row.micros_per_kwh is None else facility * row.micros_per_kwh // (MILLION * MILLIJOULES_PER_KWH)
-    grams = None if row.carbon is None else row.carbon.milligrams_per_kwh * facility // (MILLION * MILLIJOULES_PER_KWH)
-    return facility // MILLION, cost, grams
+    facility, cost, carbon = (None if one is None else one * millijoules // 1 for one in factors(row))
+    return facility, cost, carbon
+
+
+def factors(row: Energy) -> tuple[Fraction, Fraction | None, Fraction | None]:
+    """Return what a millijoule at the GPUs comes to: millijoules with the hall, millionths, milligrams of carbon."""
+    facility = Fraction(row.pue_millionths, MILLION)
+    cost = None if row.micros_per_kwh is None else facility * row.micros_per_kwh / MILLIJOULES_PER_KWH
+    carbon = None if row.carbon is None else facility * row.carbon.milligrams_per_kwh / MILLIJOULES_PER_KWH
+    return facility, cost, carbon
 
 
 def _sum(before: int | None, more: int | None) -> int | None:

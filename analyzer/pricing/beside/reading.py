@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.pricing.beside.energy import Drawn, EnergySum, energy
+from analyzer.pricing.beside.energy_by_team import Holder, TeamEnergy, energy_by_team
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Host, Storage, row_of
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
-from analyzer.report.readings import known_sum
 from analyzer.statements import statements
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.tariff import Bill, TariffBook
@@ -14,6 +14,7 @@ from collector.tiers.sources import Kept
 from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
+    from analyzer.config import Settings
     from analyzer.period import Period
     from collector.store.session import Session
 
@@ -24,17 +25,6 @@ class Stored:
 
     row: Storage
     cost_micros: int
-
-
-@dataclass(frozen=True, slots=True)
-class TeamEnergy:
-    """What the GPUs drew that one team held; without a team and not held, what free GPUs drew."""
-
-    team: str | None
-    held: bool
-    millijoules: int
-    cost_micros: int | None
-    carbon_milligrams: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,17 @@ class Costs:
     host_rows: tuple[Host, ...]
 
 
-def read_costs(
+def read_costs(session: "Session", period: "Period", settings: "Settings") -> Costs:
+    """Return the costs of a period, by the rows and the tariffs that the settings name.
+
+    Raises:
+        ConfigError: one of the two files is wrong.
+    """
+    book = settings.price_book()
+    return costs_of(session, period, book.beside, book.beside_version, settings.currency, settings.tariff_book())
+
+
+def costs_of(
     session: "Session", period: "Period", beside: Beside, version: str, currency: str, tariffs: TariffBook
 ) -> Costs:
     """Return the costs of a period; `version` is that of the rows."""
@@ -78,7 +78,7 @@ def read_costs(
         version,
         gpu_ms,
         energy(drawn, beside.energy),
-        tuple(_of_team(*who, held, beside) for who, held in read_drawn_by_team(session, period).items()),
+        energy_by_team(read_drawn_by_team(session, period), beside.energy),
         read_fleet_traffic(session, period, currency, tariffs).bills,
         tuple(_stored(row, period) for row in beside.storage if _meets(row, period)),
         sum(one.bytes for one in written) if written else None,
@@ -113,9 +113,9 @@ def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
     return [Drawn(*row) for row in rows]
 
 
-def read_drawn_by_team(session: "Session", period: "Period") -> dict[tuple[str | None, bool], list[Drawn]]:
+def read_drawn_by_team(session: "Session", period: "Period") -> dict[Holder, list[Drawn]]:
     """Return the same by team and whether anybody held the GPU, once read_drawn() has counted; it sums to the whole."""
-    found: dict[tuple[str | None, bool], list[Drawn]] = {}
+    found: dict[Holder, list[Drawn]] = {}
     span: dict[str, object] = {"start": period.start, "end": period.end}
     for team, is_held, node_group, hour, millijoules in session.rows(statements("pricing/drawn_by_team.sql")[0], span):
         found.setdefault((team, is_held), []).append(Drawn(node_group, hour, millijoules, 0))
@@ -132,18 +132,6 @@ def read_written(session: "Session", period: "Period") -> list[Written]:
         [period.start, period.end],
     )
     return [Written(hour, int(amount)) for hour, amount in rows]
-
-
-def _of_team(team: str | None, held: bool, drawn: list[Drawn], beside: Beside) -> TeamEnergy:
-    sums = energy(drawn, beside.energy)
-    costs, carbon = [one.cost_micros for one in sums], [one.carbon_milligrams for one in sums]
-    return TeamEnergy(
-        team,
-        held,
-        sum(one.gpu_millijoules for one in sums),
-        None if None in costs else known_sum(costs),
-        None if None in carbon else known_sum(carbon),
-    )
 
 
 def _stored(row: Storage, period: "Period") -> Stored:

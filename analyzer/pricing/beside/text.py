@@ -5,8 +5,8 @@ from analyzer.pricing.beside.reading import Costs
 from analyzer.pricing.beside.rows import Energy, Tariff
 from analyzer.pricing.money import dollars
 from analyzer.report.paper import Paper
-from analyzer.report.rounding import nearest
-from analyzer.report.words import UNKNOWN, bytes_words, decimal, money, percent, plain
+from analyzer.report.rounding import apportion, nearest
+from analyzer.report.words import MICROS, UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
 from analyzer.traffic.text import bill_words
 
 LABEL = 16
@@ -42,10 +42,9 @@ def rows_told(one: EnergySum) -> str:
     return "; ".join(_row_words(row) for row in one.rows)
 
 
-def costs_json(costs: Costs) -> dict[str, object]:
+def costs_data(costs: Costs) -> dict[str, object]:
     """Return the same for machines: millijoules, milligrams, bytes, and millionths of the currency; null is unknown."""
     return {
-        "version": 1,
         "period": costs.period.label,
         "currency": costs.currency,
         "rows_version": costs.version or None,
@@ -98,14 +97,30 @@ def _energy(costs: Costs, paper: Paper) -> list[str]:
 
 
 def _energy_by_team(costs: Costs) -> list[str]:
-    """Return a table: what the GPUs drew that each team held, its part of the price and of the carbon."""
+    """Return a table: what the GPUs drew that each team held, its part of the price and of the carbon.
+
+    The columns add up as printed, to what is said of the fleet.
+    """
+    rows = sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules))
+    names = ["nobody (not allocated)" if not row.held else plain(row.team) if row.team else "unmapped" for row in rows]
+    energy = _column([row.millijoules for row in rows], MILLIJOULES_PER_TENTH_KWH, 1)
+    prices = _column([row.cost_micros for row in rows], MICROS // 100, 2, symbol(costs.currency))
+    carbon = _column([row.carbon_milligrams for row in rows], MILLIGRAMS_PER_TENTH_KG, 1)
     found = [f"  {'ENERGY BY TEAM':<{NAME}}{'kWh at the GPUs':>{CELL}}{'price':>{CELL}}{'kg CO2e':>{CELL}}"]
-    for one in sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules)):
-        name = "nobody (not allocated)" if not one.held else plain(one.team) if one.team else "unmapped"
-        price = money(one.cost_micros, costs.currency)
-        carbon = UNKNOWN if one.carbon_milligrams is None else _kg(one.carbon_milligrams)
-        found.append(f"  {name[: NAME - 1]:<{NAME}}{_kwh(one.millijoules):>{CELL}}{price:>{CELL}}{carbon:>{CELL}}")
+    for name, *cells in zip([*names, "total"], energy, prices, carbon, strict=True):
+        found.append(f"  {name[: NAME - 1]:<{NAME}}" + "".join(f"{cell:>{CELL}}" for cell in cells))
     return [*found, ""]
+
+
+def _column(amounts: list[int | None], per_unit: int, decimals: int, sign: str = "") -> list[str]:
+    """Return a column and its total, in printed units; where one is not known, the total is not, and nothing sums."""
+    known = [amount for amount in amounts if amount is not None]
+    units = nearest(sum(known), per_unit)
+    if len(known) < len(amounts):
+        told = [None if amount is None else nearest(amount, per_unit) for amount in amounts] + [None]
+    else:
+        told = [*apportion(units, known, per_unit), units]
+    return [UNKNOWN if one is None else f"{sign}{decimal(one, decimals)}" for one in told]
 
 
 def _network(costs: Costs, paper: Paper) -> list[str]:

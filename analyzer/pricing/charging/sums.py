@@ -1,18 +1,20 @@
 """Add up what teams are charged, and what is left to the platform: charges and differences sum to the bill exactly."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from analyzer.pricing.charging.rows import Charge, rate_of
+from analyzer.request import By
 
 MS_PER_HOUR = 3_600_000
-By = Literal["team", "cost_centre"]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """GPU time of one kind in one UTC hour: who held it (no team: nobody's, or unmapped), and what it cost."""
+    """GPU time of one kind in one UTC hour: who held it (no team: nobody's, or unmapped), and what it cost.
+
+    Of a correction, time and cost are differences.
+    """
 
     team: str | None
     held: bool
@@ -30,7 +32,8 @@ class Charged:
     """What one bearer held, what that cost, and what it is charged; None where a price is not known.
 
     The bearer is a team, or a cost centre: None is what maps to none, or with `held` False what nobody held, which is
-    charged to nobody. A team without a charge rate is charged what its GPUs cost.
+    charged to nobody. A team without a charge rate is charged what its GPUs cost. By cost centre, `team` is one that
+    has none. `corrects` is the month of the hours of which the amounts are corrections, None of the period's own.
     """
 
     bearer: str | None
@@ -39,6 +42,8 @@ class Charged:
     cost_micros: int | None
     charged_micros: int | None
     avoidable_micros: int | None = 0  # of the cost
+    team: str | None = None
+    corrects: str | None = None
 
     @property
     def difference_micros(self) -> int | None:
@@ -48,23 +53,31 @@ class Charged:
         return self.cost_micros - self.charged_micros
 
 
-def charges(held: Iterable[Held], rates: Sequence[Charge], by: By = "team") -> tuple[Charged, ...]:
-    """Return a line a team (or a cost centre), then one for what maps to none and one for what nobody held.
+def charges(
+    held: Iterable[Held], rates: Sequence[Charge], by: By = "team", corrects: str | None = None
+) -> tuple[Charged, ...]:
+    """Return a line a team (or a cost centre), then what maps to none, then what nobody held.
 
-    Each hour of each kind is rounded to the millionth by itself, so that hours, days and weeks sum to one another.
+    By cost centre, each team that has none keeps a line of its own: somebody must say whose bill it is. Each hour of
+    each kind is rounded to the millionth by itself, so that hours, days and weeks sum to one another.
     """
-    sums: dict[tuple[str | None, bool], Charged] = {}
+    sums: dict[tuple[str | None, str | None, bool], Charged] = {}
     for one in held:
-        key = (one.team if by == "team" else one.cost_centre, one.held)
-        before = sums.get(key, Charged(*key, 0, 0, 0))
-        sums[key] = Charged(
-            *key,
-            before.milliseconds + one.milliseconds,
-            _sum(before.cost_micros, one.cost_micros),
-            _sum(before.charged_micros, charged_micros(one, rates)),
-            _sum(before.avoidable_micros, one.avoidable_micros),
+        bearer = one.team if by == "team" else one.cost_centre
+        team = one.team if bearer is None and by != "team" else None
+        before = sums.get((bearer, team, one.held), Charged(bearer, one.held, 0, 0, 0, 0, team, corrects))
+        sums[bearer, team, one.held] = replace(
+            before,
+            milliseconds=before.milliseconds + one.milliseconds,
+            cost_micros=_sum(before.cost_micros, one.cost_micros),
+            charged_micros=_sum(before.charged_micros, charged_micros(one, rates)),
+            avoidable_micros=_sum(before.avoidable_micros, one.avoidable_micros),
         )
-    return tuple(sorted(sums.values(), key=lambda one: (not one.held, one.bearer is None, one.bearer or "")))
+    return tuple(sorted(sums.values(), key=_place))
+
+
+def _place(one: Charged) -> tuple[bool, bool, str, bool, str]:
+    return not one.held, one.bearer is None, one.bearer or "", one.team is None, one.team or ""
 
 
 def charged_micros(held: Held, rates: Sequence[Charge]) -> int | None:

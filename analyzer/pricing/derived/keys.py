@@ -62,6 +62,11 @@ class Row:
         return (self.of.sku, self.purchase_option, self.of.node_group)
 
     @property
+    def place(self) -> tuple[str | None, str | None]:
+        """The provider and the region that it names."""
+        return (self.of.provider, self.of.region)
+
+    @property
     def told(self) -> str:
         """The same in words."""
         return f"{self.of.sku} ({self.purchase_option})"

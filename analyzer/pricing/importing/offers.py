@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 
+from analyzer.csv_lines import BoundedLines
 from analyzer.errors import ConfigError
 from analyzer.pricing.money import dollars
 from analyzer.toml_entry import exact
@@ -72,10 +73,13 @@ def read_catalogue(
 def _lines(path: Path, columns: Collection[str]) -> Iterator[Mapping[str, str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = csv.DictReader(file, restval="")
+            bounded = BoundedLines(path, file)
+            lines = csv.DictReader(bounded, restval="")
             if lacking := [name for name in columns if name not in (lines.fieldnames or ())]:
                 raise ConfigError(f"{path} is not such a catalogue: it has no column {', '.join(lacking)}")
+            bounded.next_row()
             for number, line in enumerate(lines, 1):
+                bounded.next_row()
                 if number > ROWS_MOST:
                     raise ConfigError(f"{path} has more than {ROWS_MOST:,} rows; cut it to the provider that is paid")
                 yield line

@@ -8,7 +8,7 @@ GROUP BY ALL ORDER BY ms DESC, l.run_id;
 
 SELECT DISTINCT team FROM runs WHERE team IS NOT NULL ORDER BY team;
 
--- Where the GPU time of these runs went.
-SELECT state, cause, sum(milliseconds)::BIGINT,
+-- Where the GPU time of each of these runs went.
+SELECT run_id, state, cause, sum(milliseconds)::BIGINT,
     if(bool_or(cost_micros IS NULL AND milliseconds > 0), NULL, sum(cost_micros))::BIGINT
 FROM ledger WHERE hour >= $start AND hour < $end AND list_contains($runs::VARCHAR[], run_id) GROUP BY ALL HAVING sum(milliseconds) > 0 ORDER BY ALL

@@ -1,7 +1,7 @@
 """One request and one profile for all tests of the gate: the figures of the weekly report's imaginary site."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.judge import judge
@@ -40,6 +40,7 @@ SAID: dict[str, object] = {
     "gpus_per_run": 16,
     "needed_for": "March",
 }
+SOON = (datetime.now(UTC).date() + timedelta(days=30)).isoformat()  # a first day, where the clock is the real one
 # GPU milliseconds of the week's three runs, by class, state and cause.
 _TENTHS = {
     ("useful", "productive", "compute"): 15_491,
@@ -109,8 +110,9 @@ def profile(**changes: object) -> CapacityProfile:
         measured_ratio=0.99855,
         at_zero_ratio=0.004,
         distributions=(),
-        memory=(Memory(H100, 71 * 10**9, 80 * 10**9),),
+        memory=(Memory(H100, 71 * 2**30, 80 * 2**30),),
         scaling=(Scale(8, 1, 8_400.0, "tokens", 1.0), Scale(16, 3, 15_400.0, "tokens", 0.9167)),
+        scaling_of="llama-sft",
         knee_gpus=16,
         data_path=None,
         communication=None,

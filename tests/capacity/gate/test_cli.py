@@ -13,7 +13,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.errors import ConfigError, LedgerError
 from collector.registry import beside, open_registry
 from collector.store.database import Store
-from tests.capacity.gate.asking import profile
+from tests.capacity.gate.asking import SOON, profile
 from tests.capacity.gate.signing import policy_file, signed_text
 from tests.capacity.gate.test_request import TOML
 from tests.capacity.gate.test_verdict import good_booked
@@ -22,18 +22,28 @@ Said = tuple[int, str]
 
 
 def recent(**changes: object) -> CapacityProfile:
-    """Return the profile as if it had been measured until now."""
-    now = time.time_ns() // 1000
-    return replace(profile(**changes), until_us=now)
+    """Return the profile as if it had been measured until now, its last run too."""
+    one, now = profile(**changes), time.time_ns() // 1000
+    later = now - one.until_us
+    runs = tuple(
+        replace(run, started_at=run.started_at + later, ended_at=run.ended_at and run.ended_at + later)
+        for run in one.runs
+    )
+    return replace(one, until_us=now, runs=runs)
+
+
+def soon() -> str:
+    """Return the request's file with a first day that is not past."""
+    return TOML.replace("2026-12-01", SOON)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a request, two profiles and a policy; nothing else is around."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "request.toml").write_text(TOML)
+    (tmp_path / "request.toml").write_text(soon())
     (tmp_path / "pilot.toml").write_text(
-        TOML.replace("gpus = 32", "gpus = 8\npilot = true").replace("weeks = 8", "weeks = 2")
+        soon().replace("gpus = 32", "gpus = 8\npilot = true").replace("weeks = 8", "weeks = 2")
     )
     (tmp_path / "bad.json").write_text(signed_text(recent()))
     (tmp_path / "good.json").write_text(signed_text(recent(advice=(), booked=good_booked())))
@@ -43,10 +53,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(folder: Path) -> Path:
-    """An empty store."""
+    """An empty store of a site with one team."""
     path = folder / "site.duckdb"
     Store.open(path).close()
-    (folder / "gpuledger.toml").write_text('[analyzer]\ngates = "gates.toml"\n')
+    (folder / "gpuledger.toml").write_text('[analyzer]\ngates = "gates.toml"\nteams = "teams.toml"\n')
+    (folder / "teams.toml").write_text('[[rule]]\nteam = "team-nlp"\naccount = "nlp"\nfrom = 2025-01-01\n')
     return path
 
 
@@ -124,13 +135,40 @@ def test_a_pilot_takes_a_site_that_knows_the_team(store: Path, say: Callable[...
     assert (code, "1 of 4 gates." in out) == (1, True)
 
 
+def test_the_bounds_are_those_of_the_settings_beside_the_store(store: Path, say: Callable[..., Said]) -> None:
+    """A command keeps as much as the server of the same site does."""
+    settings = store.parent / "gpuledger.toml"
+    settings.write_text(settings.read_text() + "[collector]\ncapacity_requests = 1\n")
+    words = ("--profile", "good.json", "--store", store)
+    assert say(gate, "request.toml", *words)[0] == 0
+    other = (store.parent / "request.toml").read_text().replace("gpus = 32", "gpus = 24")
+    (store.parent / "other.toml").write_text(other)
+    with pytest.raises(ConfigError, match="team-nlp has 1 capacity request, as many as"):
+        gate(["other.toml", *map(str, words)])
+    settings.write_text(settings.read_text().replace("capacity_requests = 1", "capacity_days = 90"))
+    with pytest.raises(ConfigError, match=r"looks back 180 days for pilots, and requests are kept for 90"):
+        gate(["other.toml", *map(str, words)])
+
+
+def test_a_team_that_the_site_does_not_know_is_refused(store: Path, say: Callable[..., Said]) -> None:
+    """With a store there is somebody to ask, and the nearest name is told; nothing is kept."""
+    for name, words in (("pilot", ()), ("request", ("--profile", "edited.json"))):
+        text = (store.parent / f"{name}.toml").read_text().replace("team-nlp", "team-nlpp")
+        (store.parent / "slip.toml").write_text(text)
+        edited = (store.parent / "good.json").read_text().replace("team-nlp", "team-nlpp")
+        (store.parent / "edited.json").write_text(edited)
+        with pytest.raises(ConfigError, match=r"did you mean team-nlp\?"):
+            gate(["slip.toml", "--store", str(store), *words])
+    assert say(list_, "--store", store)[1] == "no capacity request is kept here\n"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("request.toml",), "a request needs the profile"),
         (("none.toml",), "cannot read none.toml"),
-        (("request.toml", "--profile", "none.json"), "cannot read none.json"),
-        (("request.toml", "--profile", "request.toml"), "not JSON"),
+        (("request.toml", "--profile", "none.json"), "^cannot read none.json"),
+        (("request.toml", "--profile", "request.toml"), "request.toml: it is not JSON"),
         (("request.toml", "--profile", "good.json", "--policy", "request.toml"), "unknown key"),
         (("request.toml", "--profile", "good.json", "--price", "-1"), "is no price"),
         (("request.toml", "--server", "http://127.0.0.1:9", "--price", "1"), "--price is for this machine"),

@@ -29,8 +29,9 @@ def of_shares(**permille: int) -> CapacityProfile:
 
 
 def aged(days: int, more_us: int = 0) -> CapacityProfile:
-    """Return a profile whose last measurement is so old."""
-    return profile(until_us=NOW - days * 24 * HOUR_US - more_us)
+    """Return a profile of a run that went on until it was made, so many days ago."""
+    running = replace(run("1", "2026-10-01T00:00", 4.0), ended_at=None)
+    return profile(until_us=NOW - days * 24 * HOUR_US - more_us, runs=(running,))
 
 
 def scaled(efficiency: float) -> CapacityProfile:
@@ -43,13 +44,15 @@ def other(sku: str, tried: bool, fits: bool | None, micros: int | None = 1_100_0
     return profile(alternatives=(Alternative(sku, "another kind", tried, fits, micros, ""),))
 
 
-GIGA = 10**9
-SMALL = (Memory(H100, 40 * GIGA, 80 * GIGA),)
+GIBI = 2**30
+SMALL = (Memory(H100, 40 * GIBI, 80 * GIBI),)
 CASES = [
     ("age", aged(30), "PASS", "30 days"),
     ("age", aged(31), "FAIL", "31 days"),
     ("age", aged(0), "PASS", "0 days"),
     ("age", aged(0, -1), "FAIL", "not over yet"),
+    ("age", profile(until_us=NOW, runs=(run("1", "2026-10-01T00:00", 4.0),)), "FAIL", "51 days"),
+    ("age", profile(until_us=NOW), "PASS", "8 days"),
     ("measured", profile(measured_ratio=0.95), "PASS", "95.0 %"),
     ("measured", profile(measured_ratio=0.949999), "FAIL", "94.9999 %"),
     ("measured", profile(milliseconds=0, booked=()), "N/E", "no GPU time"),
@@ -63,9 +66,9 @@ CASES = [
     ("useful", profile(milliseconds=0, booked=()), "N/E", "no GPU time"),
     ("waiting", of_shares(starved=150), "PASS", "15.0 %"),
     ("waiting", of_shares(starved=151), "FAIL", "15.1 %"),
-    ("memory", profile(memory=(Memory(H100, 40 * GIGA + 1, 80 * GIGA),)), "PASS", "40 of 80 GB"),
-    ("memory", profile(memory=SMALL), "PASS", "40 of 80 GB"),  # the A100 has a price
-    ("memory", profile(memory=SMALL, alternatives=()), "FAIL", "40 of 80 GB"),
+    ("memory", profile(memory=(Memory(H100, 40 * GIBI + 1, 80 * GIBI),)), "PASS", "40 of 80 GiB"),
+    ("memory", profile(memory=SMALL), "PASS", "40 of 80 GiB"),  # the A100 has a price
+    ("memory", profile(memory=SMALL, alternatives=()), "FAIL", "40 of 80 GiB"),
     ("memory", profile(memory=(Memory(A100, 1, 2),)), "N/E", "not known"),
     ("memory", profile(memory=(Memory(H100, 1, None),)), "N/E", "not known"),
     ("scaling", scaled(0.7), "PASS", "70 %"),

@@ -1,18 +1,30 @@
 """A site keeps what was asked and decided; waivers hold for the decision that they were given on."""
 
+import json
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Teller, identity_of, keep, kept, listed, requests_of, waive
-from analyzer.capacity.gate.supply import Supply
+from analyzer.capacity.gate.as_data import decided_of
+from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.judge import judge, request_id
+from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, requests_of, waive
+from analyzer.capacity.gate.supply import History, Supply
 from analyzer.errors import ConfigError, LedgerError
-from collector.registry import CapacityEvent, CapacityRequest, Registry, open_registry
+from collector.registry import Bounds, CapacityEvent, CapacityRequest, Registry, open_registry
 from tests.capacity.gate.asking import NOW, decided, policy, profile, read, request
 
+SMALL = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None}
 OWNER, APPROVER = Teller("k3", "owner", NOW), Teller("k7", "approver", NOW + 1)
+
+
+def keep(registry: Registry, one: Decided, teller: Teller) -> Kept:
+    """Keep what was decided."""
+    return decide(registry, lambda: (one, None), teller)
 
 
 @pytest.fixture
@@ -45,9 +57,9 @@ def test_the_same_again_adds_nothing(registry: Registry) -> None:
 
 def test_another_decision_begins_without_waivers(registry: Registry) -> None:
     """Whoever waived saw the gates of that day: a profile that has grown too old since is another matter."""
-    one = keep(registry, decided(), OWNER).decided
+    one = keep(registry, decided(starts="2027-03-01"), OWNER).decided
     waive(registry, one.request_id, "useful", "the release is in March", APPROVER)
-    later = judge(request(), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
+    later = judge(request(starts="2027-03-01"), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
     again = keep(registry, later, OWNER)
     assert again.decided.waivers == ()
     assert [event.kind for event in again.history] == ["decided", "waived", "decided"]
@@ -92,6 +104,56 @@ def test_a_gate_is_waived_once(registry: Registry) -> None:
     waive(registry, one.request_id, "useful", "x", APPROVER)
     with pytest.raises(ConfigError, match="is waived already"):
         waive(registry, one.request_id, "useful", "y", APPROVER)
+
+
+def test_of_pilots_that_are_asked_for_at_once_one_passes(tmp_path: Path) -> None:
+    """Whoever counted before another was kept counts again: a team has one pilot, however many ask."""
+    start, verdicts = threading.Barrier(6), list[str]()
+
+    def ask(registry: Registry, number: int) -> None:
+        asked = request(**SMALL, why=f"pilot {number}")
+        is_first = True
+
+        def judged() -> tuple[Decided, History]:
+            nonlocal is_first
+            seen = registry.capacity.pilots("team-nlp", NOW - 1, request_id(asked, ""))
+            if is_first:
+                is_first = False
+                start.wait()
+            history = History(0, seen, "", NOW - 1)
+            return judge(asked, None, policy(), Supply(history=history), NOW), history
+
+        verdicts.append(decide(registry, judged, Teller("k3", "owner", NOW)).decided.verdict)
+
+    with ExitStack() as stack:
+        where = tmp_path / "registry.sqlite"
+        registries = [stack.enter_context(open_registry(where)) for _ in range(6)]
+        threads = [threading.Thread(target=ask, args=(each, number)) for number, each in enumerate(registries)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(verdicts) == ["FAIL"] * 5 + ["PASS"]
+
+
+def test_a_team_that_asks_too_much_is_told(tmp_path: Path) -> None:
+    """In a sentence with the bound; what it asked before can still be asked again, and others go on."""
+    with open_registry(tmp_path / "registry.sqlite", Bounds(2, 400)) as registry:
+        made = [keep(registry, decided(why=why), OWNER).decided for why in ("a", "b")]
+        with pytest.raises(ConfigError, match="team-nlp has 2 capacity requests, as many as are kept of one team"):
+            keep(registry, decided(why="c"), OWNER)
+        assert keep(registry, made[0], OWNER).decided == made[0]
+        theirs = decided(profile(team="team-vision"), team="team-vision")
+        assert keep(registry, theirs, OWNER).decided == theirs
+
+
+def test_a_decision_of_an_older_version_is_read(registry: Registry) -> None:
+    """What it did not say yet has its default: a kept verdict stays readable for as long as it is kept."""
+    one = keep(registry, decided(), OWNER).decided
+    ((_, event),) = registry.capacity.history(one.request_id)
+    said = json.loads(event.decided or "")
+    del said["waits_permille"], said["evidence"]["judged"]
+    assert decided_of(said) == replace(one, waits_permille=None)
 
 
 def test_what_may_not_be_seen_is_not_there(registry: Registry) -> None:

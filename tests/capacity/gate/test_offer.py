@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.offer import asked_of, held_at_once
+from analyzer.capacity.gate.known import Names
+from analyzer.capacity.gate.offer import Asked, asked_of, held_at_once
 from analyzer.capacity.gate.supply import FreeGpus, Supply
 from analyzer.capacity.gate.words import offer_words
+from analyzer.capacity.gate.work import work_of
 from analyzer.capacity.profile.facts import Spread
 from tests.capacity.gate.asking import A100, HOUR_US, NOW, decided, policy, profile, read, request, run
 
@@ -110,23 +112,28 @@ def test_more_than_the_growth_takes_is_told_without_any_fix() -> None:
     ]
 
 
+def held(**changes: object) -> int | None:
+    """Return what the runs of a profile with changes held at once."""
+    one = profile(**changes)
+    return held_at_once(request(), work_of(request(), one), one.until_us)
+
+
 def test_today_is_what_the_runs_held_while_any_of_them_ran() -> None:
     """Three runs one after another hold 16 GPUs; side by side they hold 48; a gap between them holds nothing."""
-    assert held_at_once(request(), profile()) == 16
+    assert held() == 16
     beside = tuple(run(str(number), "2026-11-10T00:00", 10.0) for number in range(3))
-    assert held_at_once(request(), profile(runs=beside)) == 48
+    assert held(runs=beside) == 48
     half = (run("1", "2026-11-10T00:00", 10.0), run("2", "2026-11-10T05:00", 5.0))
-    assert held_at_once(request(), profile(runs=half)) == 24
+    assert held(runs=half) == 24
     running = (replace(run("1", "2026-11-10T00:00", 1.0), ended_at=None),)
-    assert held_at_once(request(), profile(runs=running)) == 16
-    assert held_at_once(request(sku=A100), profile()) is None
+    assert held(runs=running) == 16
+    assert held_at_once(request(sku=A100), work_of(request(), profile()), profile().until_us) is None
 
 
 def test_without_a_word_on_growth_the_request_is_the_word() -> None:
     """32 beside 16 are three times as much."""
-    asked = asked_of(request(growth=None), profile())
-    assert asked is not None
-    assert (asked.today_gpus, asked.growth_permille) == (16, 3000)
+    asked = request(growth=None)
+    assert asked_of(asked, work_of(asked, profile()), profile().until_us) == Asked(16, 3000)
 
 
 def test_what_cannot_be_offered_is_said() -> None:
@@ -135,7 +142,8 @@ def test_what_cannot_be_offered_is_said() -> None:
     assert one.offer is None
     assert any(text.startswith("how many A100-80GB this work holds today") for text in one.missing)
     assert (one.rate and one.rate.micros_per_gpu_hour) == 1_100_000
-    unknown = decided(sku="B200")
+    site = Names(frozenset({"team-nlp"}), frozenset(), frozenset({"B200"}), "UTC")
+    unknown = judge(request(sku="B200"), read(), policy(), Supply(names=site), NOW)
     assert (unknown.rate, unknown.micros) == (None, None)
     assert [text.partition(":")[0] for text in unknown.missing] == [
         "a price of B200",

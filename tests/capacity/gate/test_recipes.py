@@ -13,8 +13,7 @@ from analyzer.capacity.gate.policy import NAMES
 from analyzer.capacity.gate.request import KEYS
 from analyzer.capacity.gate.request_file import read_request
 from tests.capacity.gate.signing import policy_file, signed_text
-from tests.capacity.gate.test_cli import recent
-from tests.capacity.gate.test_request import TOML
+from tests.capacity.gate.test_cli import recent, soon
 from tests.capacity.gate.test_verdict import good_booked
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +46,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def repository(folder: Path, *, profile: bool, good: bool) -> str:
+def repository(folder: Path, *, profile: bool, good: bool, brings_policy: bool = True) -> str:
     """Make a repository whose last change adds a request, and return the commit before it."""
     capacity = folder / "capacity"
     capacity.mkdir()
@@ -58,14 +57,40 @@ def repository(folder: Path, *, profile: bool, good: bool) -> str:
     base = git(folder, "rev-parse", "HEAD")
     asked = capacity / "$(touch caught) llama"
     asked.mkdir()
-    (asked / "request.toml").write_text(TOML)
+    (asked / "request.toml").write_text(soon())
     if profile:
         one = recent(advice=(), booked=good_booked()) if good else recent()
         (asked / "profile.json").write_text(signed_text(one))
-    (capacity / "gates.toml").write_text("nobody reads the policy that a request brings")
+    if brings_policy:
+        (capacity / "gates.toml").write_text("nobody reads the policy that a request brings")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "request")
     return base
+
+
+def judged(home: Path, base: str) -> subprocess.CompletedProcess[str]:
+    """Run the recipes' script in a repository, as a pipeline does."""
+    bin_ = home.parent / "bin"
+    bin_.mkdir(exist_ok=True)
+    command = bin_ / "gpuledger"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuledger "$@"\n')
+    command.chmod(0o755)
+    environment = {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(home), "BASE": base}
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", scripts()["github"]],
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder for a repository."""
+    made = tmp_path / "repository"
+    made.mkdir()
+    return made
 
 
 @pytest.mark.parametrize(
@@ -73,41 +98,98 @@ def repository(folder: Path, *, profile: bool, good: bool) -> str:
     [(True, True, 0, "PASS"), (True, False, 1, "FAIL"), (False, False, 1, "cannot read")],
 )
 def test_a_request_without_a_good_profile_stops_the_pipeline(
-    tmp_path: Path, profile: bool, good: bool, code: int, says: str
+    home: Path, profile: bool, good: bool, code: int, says: str
 ) -> None:
     """By the policy of the branch that is merged into, and whatever a folder is called."""
-    home, bin_ = tmp_path / "repository", tmp_path / "bin"
-    home.mkdir()
-    bin_.mkdir()
-    command = bin_ / "gpuledger"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuledger "$@"\n')
-    command.chmod(0o755)
-    base = repository(home, profile=profile, good=good)
-    environment = {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "BASE": base}
-    done = subprocess.run(
-        ["bash", "-e", "-c", scripts()["github"]], cwd=home, env=environment, capture_output=True, text=True
-    )
+    done = judged(home, repository(home, profile=profile, good=good))
     assert done.returncode == code, done.stdout + done.stderr
     assert says in done.stdout + done.stderr
     assert not (home / "caught").exists()
 
 
-def test_a_request_that_branched_off_long_ago_is_judged_by_todays_policy(tmp_path: Path) -> None:
-    """GitLab names the commit where a branch began, and whoever asks chooses that."""
-    origin, own = tmp_path / "origin", tmp_path / "own"
-    origin.mkdir()
-    repository(origin, profile=True, good=True)
-    git(tmp_path, "clone", "-q", str(origin), str(own))
-    git(own, "checkout", "-q", "-b", "asked", "HEAD~1")
-    git(origin, "commit", "-q", "--allow-empty", "-m", "a stricter policy")
-    fetch = parsed("gitlab-ci.yml")["capacity gate"]["script"][0]
-    environment = {"PATH": os.environ["PATH"], "HOME": str(own), "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
-    environment["CI_MERGE_REQUEST_DIFF_BASE_SHA"] = git(own, "rev-parse", "HEAD")
-    script = f'{fetch}\nprintf %s "$BASE"'
+def committed(home: Path) -> None:
+    """Commit what was changed."""
+    git(home, "add", "-A")
+    git(home, "commit", "-qm", "a change")
+
+
+@pytest.mark.parametrize("elsewhere", [None, "capacity/archive", "notes"])
+def test_a_profile_that_goes_is_missed(home: Path, elsewhere: str | None) -> None:
+    """Whether it is deleted or moved away: the request that is left has none."""
+    repository(home, profile=True, good=True, brings_policy=False)
+    base = git(home, "rev-parse", "HEAD")
+    (asked,) = (path for path in (home / "capacity").iterdir() if path.is_dir())
+    if elsewhere is None:
+        (asked / "profile.json").unlink()
+    else:
+        (home / elsewhere).mkdir(parents=True)
+        (asked / "profile.json").rename(home / elsewhere / "profile.json")
+    committed(home)
+    done = judged(home, base)
+    assert (done.returncode, "cannot read" in done.stderr) == (1, True), done.stdout + done.stderr
+
+
+def test_a_request_that_is_withdrawn_stops_nothing(home: Path) -> None:
+    """Whoever takes back the whole folder asks for nothing."""
+    repository(home, profile=True, good=False)
+    base = git(home, "rev-parse", "HEAD")
+    git(home, "rm", "-qr", "--", "capacity/$(touch caught) llama")
+    committed(home)
+    done = judged(home, base)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_cannot_be_compared_stops_the_pipeline(home: Path) -> None:
+    """A shallow clone, a branch of another history: an empty list of changes is no pass."""
+    base = repository(home, profile=True, good=True)
+    git(home, "checkout", "-q", "--orphan", "alone")
+    git(home, "commit", "-qm", "nothing before")
+    for commit in (base, "0" * 40):
+        assert judged(home, commit).returncode != 0
+
+
+def fetching(name: str) -> str:
+    """Return the step of a recipe that finds the branch that is merged into."""
+    if name == "gitlab":
+        return str(parsed("gitlab-ci.yml")["capacity gate"]["script"][0])
+    step = next(each for each in parsed("github-actions.yml")["jobs"]["gate"]["steps"] if each.get("name"))
+    return f'{step["run"]}\n. "$GITHUB_ENV"'
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_only_what_this_change_asks_is_judged_by_todays_policy(tmp_path: Path, home: Path, name: str) -> None:
+    """The event names a commit where the branch once began: others' requests and policies have come since."""
+    repository(home, profile=True, good=True)
+    begun = git(home, "rev-parse", "HEAD~1")
+    git(home, "branch", "-q", "asked")
+    git(home, "reset", "-q", "--hard", begun)
+    theirs = home / "capacity" / "theirs"
+    theirs.mkdir()
+    (theirs / "request.toml").write_text("a request that cannot be read")
+    policy_file(home / "capacity", '[gates.runs]\nruns = 99\ngpu_hours = 99999\nsource = "today"\nas_of = 2026-11-20\n')
+    committed(home)
+    own = tmp_path / "own"
+    git(tmp_path, "clone", "-q", str(home), str(own))
+    git(own, "checkout", "-q", "origin/asked")
+    git(own, "merge", "-q", "-X", "ours", "-m", "as the forge merges it", "origin/main")
+    git(home, "commit", "-q", "--allow-empty", "-m", "and the branch has gone on")
+    env_file = tmp_path / "env"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(own), "GITHUB_ENV": str(env_file)}
+    branch = {"GITHUB_BASE_REF": "main", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "BASE": begun}
+    script = f'{fetching(name)}\nprintf %s "$BASE"'
     done = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=own, env=environment, capture_output=True, text=True, check=True
+        ["bash", "-e", "-c", script], cwd=own, env=environment | branch, capture_output=True, text=True, check=True
     )
-    assert done.stdout == git(origin, "rev-parse", "HEAD")
+    assert done.stdout == git(home, "rev-parse", "main")
+    told = judged(own, done.stdout)
+    assert told.stdout.count("== ") == 1
+    assert "== capacity/$(touch caught) llama" in told.stdout
+    assert (told.returncode, "FAIL    1 of 12 gates." in told.stdout) == (1, True)
+
+
+def test_githubs_check_runs_on_every_change() -> None:
+    """A required check that a filter of paths leaves out waits for ever, and nothing can be merged."""
+    assert parsed("github-actions.yml")[True] == "pull_request"  # YAML reads the word "on" so
 
 
 def test_the_forms_are_what_the_gate_reads(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_weeks_and_hours_are_one_thing() -> None:
         ({"gpus": -8}, "not -8"),
         ({"gpus": 10**30}, "from 1 to 100,000"),
         ({"gpus": 10**5000}, "a number of thousands of digits"),
-        ({"gpus": True}, "not True"),
+        ({"gpus": True}, "not true"),
         ({"gpus": 8.0}, "not 8.0"),
         ({"gpus": "32"}, "not '32'"),
         ({"weeks": float("nan")}, "'weeks' must be a number that can be, not nan"),
@@ -123,6 +123,24 @@ def test_what_cannot_be_is_refused(change: dict[str, object], says: str) -> None
 def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str | bytes, says: str) -> None:
     """Also one that would fill the memory, or run something, if it were read as it asks to be."""
     assert says in refused(tmp_path, name, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("gpus = 6.5", "'gpus' must be a whole number from 1 to 100,000, not 6.5"),
+        ("gpus = inf", "not inf"),
+        ("gpus = true", "not true"),
+        ("gpus = 2026-12-01", "not 2026-12-01"),
+        ("gpus = 07:30:00", "not 07:30:00"),
+        ("gpus = [32]", "not a list of 1"),
+        ("gpus = { h100 = 32 }", "not a table of keys"),
+        ("gpus = '32'", "not '32'"),
+    ],
+)
+def test_a_message_says_what_a_person_wrote(tmp_path: Path, line: str, says: str) -> None:
+    """Python's own words for it say nothing to whoever wrote the file."""
+    assert refused(tmp_path, "r.toml", TOML.replace("gpus = 32", line)).endswith(says)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from analyzer.capacity.profile.facts import Alternative, CapacityProfile
 from analyzer.capacity.profile.read import read_profile
 from analyzer.report.as_json import as_json
 from analyzer.report.paper import Paper
-from tests.capacity.gate.asking import NOW, decided, policy, profile, read, request
+from tests.capacity.gate.asking import NOW, SOON, decided, policy, profile, read, request
 from tests.capacity.gate.signing import policy_file, signed_text
 from tests.capacity.gate.test_request import TOML
 from tests.capacity.gate.test_verdict import asks_for_a_pilot, good
@@ -103,13 +103,12 @@ def test_a_request_is_one_line_of_the_e_mail() -> None:
 
 def test_page_one_has_the_same_figures(tmp_path: Path) -> None:
     """The profile's page with the verdict on it: request, choices with prices, every gate; hostile names are text."""
-    (tmp_path / "r.toml").write_text(TOML)
+    (tmp_path / "r.toml").write_text(TOML.replace("2026-12-01", SOON))
     (tmp_path / "p.json").write_text(signed_text(profile(until_us=time.time_ns() // 1000)))
     words = [str(tmp_path / "r.toml"), "--profile", str(tmp_path / "p.json"), "--out", str(tmp_path / "page.html")]
     assert gate(words) == 1
     html = (tmp_path / "page.html").read_text("utf-8")
-    asked = "team-nlp asks for 32 more H100-80GB, 1 Dec to 25 Jan (8 weeks)"
-    for told in (asked, "$83,865.60", "B fix first, then 16"):
+    for told in ("team-nlp asks for 32 more H100-80GB, ", " (8 weeks)", "$83,865.60", "B fix first, then 16"):
         assert told in html
     assert read_profile(tmp_path / "page.html", read_policy(policy_file(tmp_path)).keys).valid
     assert read_profile(tmp_path / "page.html").page == "unsigned"
@@ -118,7 +117,12 @@ def test_page_one_has_the_same_figures(tmp_path: Path) -> None:
 def test_page_one_in_words() -> None:
     """A verdict with its count, a day that is the last one, and what the fix takes."""
     shown = shown_of(decided())
-    assert shown.verdict == "FAIL, 3 of 12 gates"
+    assert (shown.verdict, shown.in_time) == ("FAIL, 3 of 12 gates", "March?")
+    assert shown.stopped == "Failed: useful, waiting for input, open recommendations."
+    assert shown_of(good()).stopped is None
+    assert shown_of(decided(needed_for=None)).in_time == "in time?"
+    assert shown_of(decided(profile(scaling=()))).verdict == "FAIL, 3 of 12 gates, 1 not evaluated"
+    assert shown.asked[0] == "team-nlp asks for 32 more H100-80GB, 1 Dec to 25 Jan (8 weeks)"
     assert shown.fix == "The fix: r-3mx8 (num_workers 4 -> 8), 46 hours to prove, on GPUs that the team already holds."
     assert [(one.what, one.gpus, one.to_buy, one.advised) for one in shown.options] == [
         ("A approve as asked", "+32", "15", False),

@@ -80,6 +80,7 @@ EXAMPLE = CapacityProfile(
     ),
     memory=(Memory(SKU, 71 * 2**30, 80 * 2**30),),
     scaling=(Scale(8, 2, 8400.0, "tokens", 1.0), Scale(16, 3, 15456.0, "tokens", 0.92)),
+    scaling_of="llama-sft",
     knee_gpus=None,
     data_path=DataPath(0.406, "preprocessing", 64, 0.98, 0.16, 0.83e9, 0.21e9),
     communication=Communication(1, 912 * 10**12, 41 * 10**12, 0, 0.059),

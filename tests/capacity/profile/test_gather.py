@@ -6,6 +6,7 @@ import pytest
 
 from analyzer.capacity.profile.facts import CapacityProfile, Scale
 from analyzer.capacity.profile.scale import knee
+from analyzer.capacity.profile.sense import check
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
 from analyzer.pricing.beside.carbon import intensity
@@ -43,6 +44,23 @@ def test_amounts_are_those_of_the_ledger(fleet: Fleet, one: CapacityProfile) -> 
     assert sum(each.milliseconds for each in one.booked) == one.milliseconds
     assert sum(run.milliseconds for run in one.runs) == one.milliseconds
     assert (one.since_us, one.until_us) == (MONDAY, MONDAY + 4 * HOUR)
+
+
+def test_every_run_has_its_own_part_and_team(fleet: Fleet, folder: Path) -> None:
+    """A gate judges the runs that a request names: their parts are the ledger's, and add up to the whole."""
+    made = profile_of(fleet, folder, Asked(runs=("1", "2", "3")))
+    check(made)
+    assert made.team is None
+    assert {run.run_id.rpartition("/")[2]: run.team for run in made.runs} == {"1": "nlp", "2": "nlp", "3": "vision"}
+    with fleet.store.session() as session:
+        for run in made.runs:
+            told = session.rows(
+                "SELECT state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger WHERE run_id = ? "
+                "GROUP BY ALL HAVING sum(milliseconds) > 0 ORDER BY ALL",
+                [run.run_id],
+            )
+            assert [(each.state, each.cause, each.milliseconds, each.micros) for each in run.booked] == told
+    assert sum(each.micros or 0 for run in made.runs for each in run.booked) == made.micros
 
 
 def test_another_runs_readings_are_not_in_it(one: CapacityProfile) -> None:

@@ -1,0 +1,68 @@
+"""Corrections to weeks that had closed: what was learned of them since the mail before, told once, by week."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from analyzer.closing import CLOSES_AFTER
+from analyzer.report.readings import Counted, Entry, fold, known_sum
+from analyzer.report.words import gpu_hours, kind_of, money
+from analyzer.statements import statements
+
+if TYPE_CHECKING:
+    from analyzer.period import Calendar, Period
+    from collector.store.session import Session
+
+WEEKS_READ = 53  # what is older is the books' of a year that is over
+WEEKS_SHOWN = 6
+CLOSES_AFTER_US = CLOSES_AFTER // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What was moved, by the label of the week, team (None: no team's) and state; amounts are differences."""
+
+    currency: str
+    rows: tuple[tuple[str, str | None, Counted], ...] = ()
+
+    @classmethod
+    def read(cls, session: "Session", calendar: "Calendar", period: "Period", currency: str) -> "Corrections":
+        """Read what was recorded from when the week before `period` closed until `period` does; of a week alone."""
+        if kind_of(period) != "week":
+            return cls(currency)
+        weeks = [calendar.before(period)]
+        while len(weeks) < WEEKS_READ:
+            weeks.append(calendar.before(weeks[-1]))
+        labels = {week.start: week.label for week in weeks}
+        (query,) = statements("mail/corrected.sql")
+        asked = {
+            "starts": sorted(labels), "end": period.start,
+            "since": period.start + CLOSES_AFTER_US, "until": period.end + CLOSES_AFTER_US,
+        }  # fmt: skip
+        rows = session.rows(query, asked)
+        return cls(currency, tuple((labels[week], team, tuple(count)) for week, team, *count in rows))
+
+    def lines(self, team: str | None) -> tuple[str, ...]:
+        """Return a sentence a week, the newest first: of the fleet (None), or of one team's time alone."""
+        weeks = sorted({label for label, _, _ in self.rows}, reverse=True)
+        by_week = {
+            label: fold(count for each, whose, count in self.rows if each == label and team in (None, whose))
+            for label in weeks
+        }
+        told = [f"{label}: {moved_words(entries, self.currency)}." for label, entries in by_week.items() if entries]
+        more = [f"and earlier weeks: gpuledger report week {weeks[WEEKS_SHOWN]}"] if len(told) > WEEKS_SHOWN else []
+        return (*told[:WEEKS_SHOWN], *more)
+
+
+def moved_words(entries: Iterable[Entry], currency: str) -> str:
+    """Return "working -16.0 GPU-hours, -$41.60; work lost +16.0 GPU-hours, +$41.60", and what the total moves by."""
+    every = tuple(entries)
+    said = [f"{one.label} {_moved(one.milliseconds, one.cost_micros, currency)}" for one in every]
+    time, cost = sum(one.milliseconds for one in every), known_sum(one.cost_micros for one in every)
+    return "; ".join(said) + (f"; in all {_moved(time, cost, currency)}" if time or cost else "; the total stays")
+
+
+def _moved(milliseconds: int, micros: int | None, currency: str) -> str:
+    time = f"{'+' if milliseconds > 0 else ''}{gpu_hours(milliseconds)} GPU-hours"
+    return time if micros is None else f"{time}, {'+' if micros > 0 else ''}{money(micros, currency)}"

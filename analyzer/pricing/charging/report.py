@@ -1,0 +1,53 @@
+"""What teams are charged for a period, and what was learned in it of earlier ones."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.errors import LedgerError
+from analyzer.pricing.charging.reading import read_corrections, read_held
+from analyzer.pricing.charging.sums import Charged, charges
+from analyzer.pricing.repriced import Repriced, repriced
+from analyzer.report.coverage import Hours, hours
+
+if TYPE_CHECKING:
+    from analyzer.period import Period
+    from analyzer.reading import Reader
+    from analyzer.request import By
+
+
+@dataclass(frozen=True, slots=True)
+class ChargesReport:
+    """Charges of a period. `lines` sum to its bill; `corrections` are learned in it, of hours that had closed."""
+
+    period: "Period"
+    currency: str
+    by: "By"
+    rates: int
+    hours: Hours
+    lines: tuple[Charged, ...]
+    corrections: tuple[Charged, ...] = ()
+    repriced: Repriced | None = None
+
+
+def charges_report(reader: "Reader", period: "Period", by: "By") -> ChargesReport:
+    """Return what is charged for a period.
+
+    Raises:
+        LedgerError: the ledger has no hour of it: a bill of nothing would pass for a free month.
+        ConfigError: the price file is wrong.
+    """
+    session, rates = reader.session, reader.settings.price_book().charges
+    known = hours(session, period)
+    if not known.known:
+        raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger analyze books what is there")
+    months = read_corrections(session, period)
+    return ChargesReport(
+        period,
+        reader.settings.currency,
+        by,
+        len(rates),
+        known,
+        charges(read_held(session, period), rates, by),
+        tuple(line for month in sorted(months) for line in charges(months[month], rates, by, month)),
+        repriced(session, period, reader.settings),
+    )

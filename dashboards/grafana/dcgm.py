@@ -1,0 +1,127 @@
+"""A fleet that runs dcgm-exporter and no agent of ours: what its names tell, as they are before its release 4.9."""
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.dashboard import Panel
+
+from dashboards.grafana.board import Panels, board, chosen
+from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
+from dashboards.grafana.queries import CLUSTER, NODE
+
+GPU = "{{instance}} {{gpu}}"
+MIB, MEGA, MILLI = 2**20, 1_000_000, 1000
+
+
+def dcgm() -> Dashboard:
+    """Return the dashboard."""
+    variables = [
+        chosen("cluster", "Cluster", "label_values(DCGM_FI_DEV_GPU_UTIL, cluster)"),
+        chosen("node", "Node", f"label_values(DCGM_FI_DEV_GPU_UTIL{{{CLUSTER}}}, instance)"),
+    ]
+    made = board("gpuledger-dcgm", "gpuledger / dcgm-exporter", __doc__ or "", "now-6h", variables)
+    for title, panels in (("Now", _now()), ("GPUs", _gpus()), ("Links", _links())):
+        made.with_row(Row(title))
+        for panel in panels:
+            made.with_panel(panel)
+    return made
+
+
+def _now() -> Panels:
+    energy = "increase(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{" + NODE + "}[$__range])"
+    return (
+        stat("GPUs", "GPUs that dcgm-exporter tells of; one that is lost is missing here.", "none",
+             f"count({_dev('GPU_UTIL')})"),
+        stat("Utilization", "Mean: share of time with any kernel.", "percent", f"avg({_dev('GPU_UTIL')})"),
+        stat(
+            "GPUs that do nothing",
+            "GPUs on which no kernel has run for an hour. Whether somebody holds them, and what that costs, is what "
+            "gpuledger import prometheus adds.",
+            "none",
+            f"count(max_over_time({_dev('GPU_UTIL')}[1h])) - count(max_over_time({_dev('GPU_UTIL')}[1h]) > 0)",
+            limits=((1, YELLOW),),
+        ),
+        stat("Power, all", "What all GPUs draw, boards alone.", "watt", f"sum({_dev('POWER_USAGE')})"),
+        stat("Energy", "What they have spent in the time shown. The counter is in millijoules.", "joule",
+             f"sum({energy}) / {MILLI}"),
+        stat(
+            "GPUs with an XID",
+            "GPUs whose newest XID is not 0. The gauge sticks, and repetitions are invisible; our agent counts them.",
+            "none",
+            f"count({_dev('XID_ERRORS')}) - count({_dev('XID_ERRORS')} == 0)",
+            limits=((1, YELLOW),),
+        ),
+    )  # fmt: skip
+
+
+def _gpus() -> Panels:
+    return (
+        _each("Time with any kernel", "NVML's utilization, in percent. A full bar says nothing of how much of the chip "
+              "is used.", "percent", _dev("GPU_UTIL")),
+        _each("SM activity", "Share of SM cycles with a warp; a profiling field.", "percentunit", _prof("SM_ACTIVE")),
+        _each("Tensor activity", "Share of cycles with a tensor pipe busy; a profiling field.", "percentunit",
+              _prof("PIPE_TENSOR_ACTIVE")),
+        _each("HBM bandwidth", "Share of the memory's bandwidth in use; a profiling field.", "percentunit",
+              _prof("DRAM_ACTIVE")),
+        _each("Memory held", "Device memory in use. dcgm-exporter counts in MiB.", "bytes",
+              f"{_dev('FB_USED')} * {MIB}"),
+        _each("Power", "Board power of each GPU.", "watt", _dev("POWER_USAGE")),
+        _each("Temperature", "Core temperature; boards slow themselves near 90.", "celsius", _dev("GPU_TEMP"),
+              limits=((85, YELLOW), (90, RED))),
+        _each("SM clock", "Falls where power or heat hold it down. dcgm-exporter counts in MHz.", "hertz",
+              f"{_dev('SM_CLOCK')} * {MEGA}"),
+        table(
+            "Who holds which GPU",
+            "Pods and jobs, where dcgm-exporter was told of them; GPUs that bear neither are held by nobody it knows.",
+            "percent",
+            {"instance": "Node", "gpu": "GPU", "modelName": "Model", "namespace": "Namespace", "pod": "Pod",
+             "hpc_job": "Job", "Value": "Utilization"},
+            f"sort_desc(max by (instance, gpu, modelName, namespace, pod, hpc_job) ({_dev('GPU_UTIL')}))",
+        ),
+        lines(
+            "GPUs by utilization",
+            "How many GPUs do nothing, little (to 20 %), something, or are busy (over 80 %), in the driver's eyes.",
+            "none",
+            Query(_between(None, 0), "nothing"),
+            Query(_between(0, 20), "little"),
+            Query(_between(20, 80), "something"),
+            Query(_between(80, 100), "busy"),
+            stacked=True,
+        ),
+    )  # fmt: skip
+
+
+def _links() -> Panels:
+    return (
+        lines(
+            "PCIe",
+            "Bytes a second from host to GPU and back; profiling fields, and gauges in spite of their names.",
+            "Bps",
+            Query(_prof("PCIE_RX_BYTES"), f"in {GPU}"),
+            Query(_prof("PCIE_TX_BYTES"), f"out {GPU}"),
+        ),
+        lines(
+            "NVLink",
+            "Bytes a second in and out over NVLink; profiling fields, and gauges in spite of their names.",
+            "Bps",
+            Query(_prof("NVLINK_RX_BYTES"), f"in {GPU}"),
+            Query(_prof("NVLINK_TX_BYTES"), f"out {GPU}"),
+        ),
+    )
+
+
+def _each(title: str, about: str, unit: str, expr: str, *, limits: Limits = ()) -> Builder[Panel]:
+    return lines(title, about, unit, Query(expr, GPU), limits=limits, width=6)
+
+
+def _between(above: int | None, most: int) -> str:
+    """Return how many GPUs are at most at one utilization and above another; 0 too is an answer."""
+    at_most = f"sum({_dev('GPU_UTIL')} <= bool {most})"
+    return at_most if above is None else f"{at_most} - sum({_dev('GPU_UTIL')} <= bool {above})"
+
+
+def _dev(field: str) -> str:
+    return f"DCGM_FI_DEV_{field}{{{NODE}}}"
+
+
+def _prof(field: str) -> str:
+    return f"DCGM_FI_PROF_{field}{{{NODE}}}"
