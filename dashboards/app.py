@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from analyzer.alarms.settings import AlarmSettings
 from analyzer.alarms.telling import Teller
+from analyzer.api.desk import Desk
 from analyzer.api.generation import ByGeneration, Generations
 from analyzer.api.routes import add_api
 from analyzer.config import Settings
@@ -31,13 +32,20 @@ from collector.writer import Writer
 from dashboards.assets import assets
 from dashboards.booking import Booker
 from dashboards.capacity_profile import add_capacity_profile
-from dashboards.job import AnalysisJob
+from dashboards.frame import Frame
+from dashboards.health import health_routes
+from dashboards.job import AnalysisJob, Pass
 from dashboards.job_page import JobPage
+from dashboards.login import Login
 from dashboards.mail_stop import mail_stop_routes
-from dashboards.operations import add_doctor
+from dashboards.money import money_routes
+from dashboards.operations import Doctor, add_doctor
 from dashboards.pages import Pages
+from dashboards.placement import placement_routes
 from dashboards.prices import add_prices
+from dashboards.read_pages import ReadPages
 from dashboards.readings import reading_routes
+from dashboards.requests import request_routes
 
 Only = Literal["collector", "analyzer"]
 ANALYZE_SECONDS = 300.0
@@ -89,15 +97,41 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     page = FleetPage(reader, config.url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
-    app.include_router(assets(), include_in_schema=False)
-    app.include_router(Pages(reader, lambda: job.last).router(), include_in_schema=False)
-    app.include_router(mail_stop_routes(app.state.access.registry.mails), include_in_schema=False)
     app.include_router(reading_routes(reader))
-    add_api(app, store.session, config.settings, judges, kept)
+    desk = add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
-    add_doctor(app, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail)
+    doctor = Doctor(
+        app.state.access, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail
+    )
+    add_doctor(app, doctor)
+    _add_pages(app, config, desk, doctor, lambda: job.last, reader)
     return app
+
+
+def _add_pages(
+    app: FastAPI,
+    config: ServerConfig,
+    desk: Desk,
+    doctor: Doctor,
+    last_pass: Callable[[], Pass],
+    reader: Callable[[], Reader],
+) -> None:
+    access = app.state.access
+    frame = Frame(config.settings, last_pass, access)
+    pages = ReadPages(desk, frame)
+    is_secure = any(url.startswith("https://") for url in (config.url or "", config.collector.public_url))
+    for router in (
+        assets(),
+        Login(access, frame, is_secure=is_secure).router(),
+        Pages(reader, frame).router(),
+        money_routes(pages),
+        placement_routes(pages),
+        request_routes(pages, access.registry),
+        health_routes(pages, doctor),
+        mail_stop_routes(access.registry.mails),
+    ):
+        app.include_router(router, include_in_schema=False)
 
 
 def _listens_at(config: CollectorConfig) -> str:

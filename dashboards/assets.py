@@ -29,7 +29,8 @@ def asset(name: str) -> tuple[bytes, bytes, str] | None:
     files = {
         "plotly.min.js": [plotly_script()],
         "page.js": [STATIC / "page.js"],
-        "page.css": [TEMPLATES / "report.css", STATIC / "page.css"],
+        "copy.js": [STATIC / "copy.js"],
+        "page.css": [TEMPLATES / "report.css", STATIC / "page.css", STATIC / "site.css"],
         "icon.svg": [STATIC / "icon.svg"],
     }
     if name not in files:

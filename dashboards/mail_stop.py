@@ -10,7 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from analyzer.mail.unsubscribe import known_subscription, masked, stop
 from collector.errors import RegistryError
 from collector.registry import Mails
-from dashboards.pages import OWN, SECURITY
+from dashboards.frame import OWN
+from dashboards.pages import SECURITY
 
 # A page of its own: it may send its one form to us, and nothing else; no search engine lists it, no cache keeps it.
 HEADERS = SECURITY | {

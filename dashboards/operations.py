@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from analyzer.api.asking import refusals
-from analyzer.doctor.examination import examination
+from analyzer.doctor.examination import Examination, examination, looked_at
 from analyzer.doctor.page import document
 from analyzer.doctor.sight import Live, MailSight, Sight
 from collector.errors import RegistryError
@@ -15,31 +15,63 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from analyzer.config import Settings
+    from analyzer.doctor.line import Section
     from analyzer.mail.settings import MailSettings
     from collector.access.access import Access
     from collector.config import CollectorConfig
     from collector.registry import Key, Send
     from collector.store.database import Store
+    from collector.store.session import Session
 
 
-def add_doctor(
-    app: "FastAPI",
-    config: "CollectorConfig",
-    settings: "Settings",
-    store: "Store",
-    live: "Callable[[], Live]",
-    mail: "MailSettings",
-) -> None:
-    """Add the route; `live` is asked at each examination. Readers may ask, so nobody is called on for them."""
+class Doctor:
+    """Examines one server's store; `live` is asked at each examination."""
+
+    def __init__(
+        self,
+        access: "Access",
+        config: "CollectorConfig",
+        settings: "Settings",
+        store: "Store",
+        live: "Callable[[], Live]",
+        mail: "MailSettings",
+    ) -> None:
+        self._access = access
+        self._config = config
+        self._settings = settings
+        self._store = store
+        self._live = live
+        self._mail = mail
+        self.last: Examination | None = None  # with the ledger: that is read whole, and not for every reader of a page
+
+    def examined(self) -> Examination:
+        """Look at everything once: the ledger's invariants, the files, the agents, the disk, keys and jobs.
+
+        Raises:
+            StoreError: the ledger cannot be read at all.
+        """
+        with self._store.session() as session:
+            self.last = examination(self._sight(session))
+            return self.last
+
+    def looked_at(self) -> "tuple[Section, ...]":
+        """Return what can be said at once, of everything but the ledger."""
+        with self._store.session() as session:
+            return looked_at(self._sight(session))
+
+    def _sight(self, session: "Session") -> Sight:
+        keys, sends = _registered(self._access)
+        now, mail = time.time_ns() // 1000, MailSight(self._mail, sends)
+        return Sight(self._store, session, self._settings, self._config, now, keys, self._live(), mail)
+
+
+def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
+    """Add the route. Readers may ask, so nobody is called on for them."""
 
     @app.get("/v1/doctor", responses=refusals(401, 403, 429, 500, 503))
     def doctor() -> dict[str, Any]:
         """Examine the store: the ledger's invariants, the files, the agents, the disk, keys and jobs."""
-        with store.session() as session:
-            keys, sends = _registered(app.state.access)
-            now = time.time_ns() // 1000
-            sight = Sight(store, session, settings, config, now, keys, live(), MailSight(mail, sends))
-            return document(examination(sight))
+        return document(examiner.examined())
 
 
 def _registered(access: "Access") -> "tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]":

@@ -1,15 +1,10 @@
 """The pages: plain HTML from the ledger alone, with the state of the view in the address."""
 
-import re
-import zlib
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analyzer.api.generation import MARKS
 from analyzer.errors import ConfigError, LedgerError
@@ -19,23 +14,21 @@ from analyzer.report.charts import finding_charts
 from analyzer.report.efficiency_text import efficiency_rows
 from analyzer.report.finding_list import at_stake_column
 from analyzer.report.finding_view import Words, finding_view
-from analyzer.report.html import TEMPLATES, week_view
+from analyzer.report.html import week_view
 from analyzer.report.notice_text import notice_line
-from analyzer.report.rule_words import rule_words
 from analyzer.report.run import RunReport, run_names
 from analyzer.report.run_text import head_pairs, not_judged_words, run_sentence
 from analyzer.report.table import lines
-from analyzer.report.words import gpu_hours, moment, symbol
+from analyzer.report.words import gpu_hours, symbol
 from analyzer.traffic.text import traffic_rows
-from analyzer.unjudged import by_rule
-from dashboards.assets import asset
 from dashboards.cache import PageCache
 from dashboards.charts import fleet_chart, run_chart
 from dashboards.fleet_grid import GPUS_SHOWN, LETTERS, fleet_grid
-from dashboards.job import Pass
+from dashboards.frame import Frame
+from dashboards.neighbours import neighbours
 from dashboards.run_list import run_list
+from dashboards.unjudged_rules import unjudged_rules
 
-OWN = Path(__file__).parent / "templates"
 # plotly writes style elements; scripts, images and connections are ours alone.
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -50,17 +43,10 @@ NOT_FOUND, BAD_REQUEST = 404, 400
 class Pages:
     """Renders pages for one site; `read` opens a reader on the store, which each request closes."""
 
-    def __init__(self, read: Callable[[], Reader], last_pass: Callable[[], Pass]) -> None:
+    def __init__(self, read: Callable[[], Reader], frame: Frame) -> None:
         self._read = read
-        self._last_pass = last_pass
+        self._frame = frame
         self._cache = PageCache()
-        self._environment = Environment(
-            loader=FileSystemLoader([OWN, TEMPLATES]),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -81,11 +67,11 @@ class Pages:
         return router
 
     def _page(self, request: Request, render: Callable[[Reader], str]) -> Response:
-        last, reader = self._last_pass(), self._read()
+        state, reader = self._frame.state, self._read()
         try:
             with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
                 marks = tuple(reader.session.rows(MARKS))
-                key = (request.url.path, request.url.query, last.passes, last.error, marks)
+                key = (request.url.path, request.url.query, state, marks)
                 return HTMLResponse(self._cache.get(key, lambda: render(reader)), headers=SECURITY)
         except (LedgerError, ConfigError) as error:
             status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
@@ -97,19 +83,8 @@ class Pages:
             return self._render("message.html", reader, None, message=text)
 
     def _render(self, template: str, reader: Reader, week: str | None, **view: object) -> str:
-        last = self._last_pass()
-        since = moment(last.finished_at, reader.settings.timezone) if last.finished_at is not None else ""
-        cluster = "" if reader.settings.cluster == "fleet" else reader.settings.cluster
-        frame = {
-            "version": version(),
-            "cluster": cluster,
-            "keep": f"?{urlencode({'week': week})}" if week else "",
-            "json_link": _json_link("week", None, week),
-            "last": last,
-            "last_words": f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since,
-            "words": _words(reader),
-        }
-        return self._environment.get_template(template).render(frame | view)
+        around = {"json_link": _json_link("week", None, week), "words": _words(reader)}
+        return self._frame.render(template, "/", week, None, **(around | view))
 
     def _home(self, reader: Reader, week: str | None) -> str:
         period = reader.period(week)
@@ -117,7 +92,7 @@ class Pages:
         racks = fleet_grid(reader.session, period)
         column, total = at_stake_column(found.findings, reader.settings.currency)
         gpus = sum(sku.gpus for sku in report.fleet)
-        before, after = _neighbours(reader, period)
+        before, after = neighbours(reader, period)
         return self._render(
             "home.html",
             reader,
@@ -132,7 +107,7 @@ class Pages:
             stakes=list(zip(found.findings, column, strict=True)),
             notices=[notice_line(notice) for notice in found.notices],
             suspicions=[(finding, gpu_hours(finding.milliseconds)) for finding in found.suspicions],
-            unjudged=_unjudged(reader, period),
+            unjudged=unjudged_rules(reader.unjudged(period)),
             runs=run_list(reader.session, period),
             before=before,
             after=after,
@@ -177,13 +152,6 @@ def _json_link(what: str, subject: str | None = None, week: str | None = None) -
     return f"/v1/read?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
-def _unjudged(reader: Reader, period: Period) -> list[tuple[str, str, list[str]]]:
-    """Return what could not be judged: the rule, what it lacked, and of whom; nobody where it is the whole fleet."""
-    found = by_rule(reader.unjudged(period))
-    said = [(rule_words(rule), why, [] if whom == ["fleet"] else whom) for (rule, why), whom in found.items()]
-    return sorted(said, key=lambda one: (-len(one[2]), one[0]))
-
-
 def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return what the text report says of a run's traffic and efficiency, by section."""
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
@@ -193,20 +161,3 @@ def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[s
 
 def _words(reader: Reader, span: Period | None = None) -> Words:
     return Words(reader.settings.currency, reader.settings.timezone, span)
-
-
-def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:
-    """Return the labels of the weeks before and after, where the ledger has hours of them."""
-    if not re.fullmatch(r"\d{4}-W\d{2}", period.label):
-        return None, None
-    oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
-    before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None
-    after = reader.calendar.week_of(period.end) if newest is not None and newest >= period.end else None
-    return before.label if before else None, after.label if after else None
-
-
-@lru_cache(maxsize=1)
-def version() -> str:
-    """Return a word that changes with our files, so that browsers keep them until then."""
-    content = b"".join(found[0] for name in ("plotly.min.js", "page.js", "page.css") if (found := asset(name)))
-    return f"{zlib.crc32(content):08x}"

@@ -111,7 +111,7 @@ def _page(reading: "Reading", request: Request, asked: CapacityListAsked) -> Cap
     return CapacityPage(
         **reading.head(),
         next_cursor=None if last is None else reading.next(last, None),
-        items=[CapacityItem.of(_seen(reading, one)) for one in shown],
+        items=[CapacityItem.of(seen_of(reading, one)) for one in shown],
     )
 
 
@@ -121,10 +121,10 @@ def _waived(reading: "Reading", request: Request, request_id: str, asked: Waiver
 
 
 def _document(reading: "Reading", one: Kept) -> CapacityDocument:
-    return CapacityDocument(**reading.head(), request=CapacityItem.of(_seen(reading, one)))
+    return CapacityDocument(**reading.head(), request=CapacityItem.of(seen_of(reading, one)))
 
 
-def _seen(reading: "Reading", one: Kept) -> Kept:
+def seen_of(reading: "Reading", one: Kept) -> Kept:
     """Return a kept request as who asks may see it: a team's key is told nothing of what the fleet has free."""
     return one if reading.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
 

@@ -8,13 +8,14 @@ from starlette.responses import Response
 
 from analyzer.api.amounts import Rounding
 from analyzer.api.asking import READS, Paged, Selected
+from analyzer.api.cursor import Key
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.grouping import Group, grouped
 from analyzer.api.ledger import values_of
 from analyzer.api.model import Amounts, Coverage, Listing, Model, Span
 from analyzer.api.selection import days_of, selection
 from analyzer.dimensions import COLUMNS, Dimension
-from analyzer.period import Calendar
+from analyzer.period import Calendar, Period
 from analyzer.report.coverage import hours
 from analyzer.states import CLASSES
 
@@ -77,18 +78,23 @@ def cost_routes(desk: Desk) -> APIRouter:
 
 
 def cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
-    """Return one page of costs.
+    """Return one page of costs. Raises as costs_of()."""
+    by: list[Dimension] = [asked.by, "held"]
+    place = reading.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    return costs_of(reading, asked, period, place.key if place else None)
+
+
+def costs_of(reading: Reading, asked: CostsAsked, period: Period, after: Key | None = None) -> CostPage:
+    """Return the costs of a period that follow after this key; what is asked of when is not looked at.
 
     Raises:
         PeopleError: it would name people to who may not know them.
     """
     by: list[Dimension] = [asked.by, "held"]
     reading.scope.check(by)
-    place = reading.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
     chosen = selection(reading.session, asked, period)
     days = days_of(reading.session, reading.reader.calendar, period) if asked.by == "day" else ()
-    after = place.key if place else None
     found = grouped(reading.session, chosen, by, reading.currency, asked.limit, after, dearest_first=True, days=days)
     last = found.groups[-1] if found.more else None
     return CostPage(

@@ -151,17 +151,32 @@ class Desk:
     def answer(self, request: Request, make: Callable[[Reading], Document], *, follows_ledger: bool = True) -> Response:
         """Return the document, or 304 where who asks has it; what does not change with the ledger has no ETag."""
         scope = Scope.of(request.scope)
-        with self._turn(), self._open() as whole, whole.transaction():
-            generation = self._generations.of(whole)
+        with self._whole() as (whole, generation):
             tag = {"ETag": _tag(generation, request, scope)} if follows_ledger else {}
             if follows_ledger and _has(request.headers, tag["ETag"]):
                 return Response(status_code=NOT_MODIFIED, headers=HEADERS | tag)
             with self._seen(whole, scope) as own:
-                reader = Reader(own, self._settings, self._judges)
-                of_all = Reader(whole, self._settings, self._judges, kept=self._made)
-                document = make(Reading(reader, of_all, scope, generation, _query(request, scope), self._kept))
+                document = make(self._reading(request, scope, whole, own, generation))
         body = document.model_dump_json(exclude_unset=True)
         return Response(body, media_type="application/json", headers=HEADERS | tag)
+
+    @contextmanager
+    def reading(self, request: Request) -> Iterator[Reading]:
+        """Yield the ledger as this request may see it: what pages are made from, as documents are."""
+        scope = Scope.of(request.scope)
+        with self._whole() as (whole, generation), self._seen(whole, scope) as own:
+            yield self._reading(request, scope, whole, own, generation)
+
+    @contextmanager
+    def _whole(self) -> Iterator[tuple[Session, str]]:
+        """Yield everything in one snapshot, and which generation of the ledger that is."""
+        with self._turn(), self._open() as whole, whole.transaction():
+            yield whole, self._generations.of(whole)
+
+    def _reading(self, request: Request, scope: Scope, whole: Session, own: Session, generation: str) -> Reading:
+        reader = Reader(own, self._settings, self._judges)
+        of_all = Reader(whole, self._settings, self._judges, kept=self._made)
+        return Reading(reader, of_all, scope, generation, _query(request, scope), self._kept)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

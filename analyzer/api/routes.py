@@ -46,9 +46,13 @@ def add_api(
     settings: "Settings",
     judges: "Judges | None" = None,
     kept: "ByGeneration | None" = None,
-) -> None:
-    """Add the API to an application, its document, and its way of refusing; `kept` is what its pages make once, too."""
-    app.include_router(api_routes(Desk(open_session, settings, judges, kept=kept)), prefix="/v1")
+) -> Desk:
+    """Add the API to an application, its document, and its way of refusing; return the desk that pages ask, too.
+
+    `kept` is what is made once for all who read one state of the ledger.
+    """
+    desk = Desk(open_session, settings, judges, kept=kept)
+    app.include_router(api_routes(desk), prefix="/v1")
 
     made: list[dict[str, Any]] = []  # once, when it is first asked for: all routes are there by then
 
@@ -65,6 +69,7 @@ def add_api(
     app.add_exception_handler(StoreError, _unreadable)
     app.add_exception_handler(RegistryError, _silent)
     app.add_exception_handler(BusyError, _busy)
+    return desk
 
 
 def _unreadable(request: Request, error: Exception) -> Response:

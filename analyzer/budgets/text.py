@@ -127,8 +127,8 @@ def _money(micros: int, currency: str) -> str:
 
 def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
     lines = [*report.lines]
-    spent = _column([line.spent_micros for line in lines], report.fleet.spent_micros)
-    expected = _expected(lines, report.fleet)
+    spent = spent_column([line.spent_micros for line in lines], report.fleet.spent_micros)
+    expected = expected_column(lines, report.fleet)
     width = 20 + paper.extra
     head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>11}"
     found = [f"{head}{'month-end':>12}{'80 % between':>26}"]
@@ -171,17 +171,19 @@ def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str
     return f"  {name:<{width - 2}}{told:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
 
 
-def _column(exact: Sequence[int], total: int) -> list[str]:
+def spent_column(exact: Sequence[int], total: int) -> list[str]:
+    """Return amounts that add up to their total, which comes last."""
     decimals = money_decimals(total)
     rounded = nearest(total * 10**decimals, MICROS)
     return [*column_like(rounded, list(exact), MICROS, decimals), decimal(rounded, decimals)]
 
 
-def _expected(lines: Sequence[Line], fleet: Line) -> list[str]:
+def expected_column(lines: Sequence[Line], fleet: Line) -> list[str]:
+    """Return where lines and the fleet will end, adding up; unknown where it is of one of them."""
     endings = [line.ending for line in lines]
     if fleet.ending is None or any(ending is None for ending in endings):
         return [UNKNOWN] * (len(lines) + 1)
-    return _column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
+    return spent_column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
 
 
 def since_words(report: MonthReport) -> str:

@@ -41,14 +41,21 @@ class Examination:
 
 
 def examination(sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = SUBJECTS) -> Examination:
-    """Look at everything once.
+    """Look at everything once: the whole ledger is read for it.
 
     Raises:
         StoreError: the ledger cannot be read at all.
     """
     checks = tuple(examine(sight.session, sight.settings))
-    sections = [ledger(checks), *(_looked(name, look, sight) for name, look in subjects)]
-    return Examination(str(sight.store.path or "in memory"), sight.now_us, checks, tuple(sections))
+    sections = (ledger(checks), *looked_at(sight, subjects))
+    return Examination(str(sight.store.path or "in memory"), sight.now_us, checks, sections)
+
+
+def looked_at(
+    sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = SUBJECTS
+) -> tuple[Section, ...]:
+    """Return what can be said at once, of everything but the ledger."""
+    return tuple(_looked(name, look, sight) for name, look in subjects)
 
 
 def _looked(name: str, look: Callable[[Sight], Section], sight: Sight) -> Section:

@@ -10,6 +10,7 @@ WIDTH, HEIGHT = 720, 230
 LEFT, RIGHT, TOP, BOTTOM = 40, 8, 8, 24
 TICKS, LABELS = 4, 4
 FULL = 100.0
+THOUSANDS_FROM = 10_000
 STEPS = (1, 2, 2.5, 5, 10)
 
 
@@ -52,7 +53,7 @@ def drawing(drawn: Chart) -> Drawing:
     every = max(1, -(-len(drawn.labels) // LABELS))
     return Drawing(
         tuple(box for bar in range(len(drawn.times)) for box in _bar(drawn.traces, bar, across, top)),
-        tuple(Label(f"{top * tick / TICKS:g}", _y(top * tick / TICKS, top)) for tick in range(TICKS + 1)),
+        tuple(Label(tick_words(top * tick / TICKS), _y(top * tick / TICKS, top)) for tick in range(TICKS + 1)),
         tuple(Label(drawn.labels[bar], round(LEFT + bar * across, 1)) for bar in range(0, len(drawn.labels), every)),
         None if drawn.mark is None else _y(drawn.mark, top),
     )
@@ -64,12 +65,22 @@ def _top(drawn: Chart) -> float:
     highest = max([*sums, drawn.mark or 0.0, 1e-9])
     if drawn.unit.startswith("%") and highest > FULL / 3:
         return max(FULL, highest)
+    return scale_end(highest)
+
+
+def scale_end(highest: float) -> float:
+    """Return a round figure that is not below this one, which is above 0."""
     size = 1.0
     while size * 10 < highest:
         size *= 10
     while size > highest:
         size /= 10
     return next(size * step for step in STEPS if size * step >= highest)
+
+
+def tick_words(value: float) -> str:
+    """Return a figure of a scale, short: "12k"."""
+    return f"{value / 1000:,.10g}k" if value >= THOUSANDS_FROM else f"{value:,.10g}"
 
 
 def _y(value: float, top: float) -> float:

@@ -1,7 +1,5 @@
 """Recommendations as files: lines for Slurm, a patch for Kubernetes, a ticket in Markdown, a table in CSV."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 
@@ -23,6 +21,7 @@ from analyzer.report.recommendation_words import (
     when_words,
 )
 from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.sheet import sheet_text
 from analyzer.report.words import plain, plain_sentence
 
 # Whose lines go into which file as they are; what belongs into the run's own program follows as comments.
@@ -38,7 +37,6 @@ FENCES: dict[Form, str] = {
     "config": "text",
 }
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|#~])")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 COLUMNS = (
     "id", "kind", "subject", "title", "team", "actor", "confidence", "finding_ids", "notice_ids", "takes_effect",
     "saves_milliseconds_p5", "saves_milliseconds_p20", "saves_milliseconds_p50", "saves_milliseconds_p80",
@@ -146,12 +144,13 @@ def _md(text: str) -> str:
 
 def spreadsheet(listed: Listed) -> str:
     """Return the list as CSV, exact. Cells that a spreadsheet would take for formulas are quoted."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for one in listed.advice if listed.everything else listed.standing:
-        writer.writerow([_cell(value) for value in _row(one, listed.currency)])
-    return out.getvalue()
+    shown = listed.advice if listed.everything else listed.standing
+    return sheet_text(COLUMNS, sheet_rows(shown, listed.currency))
+
+
+def sheet_rows(shown: Sequence[Recommendation], currency: str) -> list[list[object]]:
+    """Return a row of COLUMNS of each."""
+    return [_row(one, currency) for one in shown]
 
 
 def _row(one: Recommendation, currency: str) -> list[object]:
@@ -167,10 +166,3 @@ def _row(one: Recommendation, currency: str) -> list[object]:
 
 def _quantiles(saves: Range | None) -> list[int | None]:
     return [None] * 5 if saves is None else [saves.p5, saves.p20, saves.p50, saves.p80, saves.p95]
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str):
-        text = plain(value)
-        return f"'{text}" if text.startswith(_FORMULA) else text
-    return value

@@ -152,7 +152,7 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, pa
     if words := standing_words(advice):
         found += ["", *paper.wrap(f"NOT NOW. {words[0].upper()}{words[1:]}.")]
     found.append("")
-    for label, text in _lines(advice, currency, timezone):
+    for label, text in told_lines(advice, currency, timezone):
         found += paper.labelled(label, plain_sentence(text))
     if advice.move is not None:
         found += ["", *_moves(advice, paper)]
@@ -163,7 +163,8 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, pa
     return paper.page([*found, "", f"next: {explain}"])
 
 
-def _lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
+def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
+    """Return what is said of one recommendation, by label; what is not known of it is left out."""
     lines = [
         ("from", advice.from_),
         ("to", advice.to),

@@ -72,16 +72,21 @@ def read_fleet_traffic(
     Raises:
         LedgerError: no run of the period is of this team.
     """
+    whose = runs_of(session, period, team)
+    if team is not None and not whose:
+        raise LedgerError(f"no run of {period.label} is of a team {team!r}: gpuledger report week names them")
+    found = read_traffic(session, list(whose), period.start, period.end, tariffs)
+    return fleet_traffic(period, currency, team, found, whose)
+
+
+def runs_of(session: "Session", period: "Period", team: str | None = None) -> dict[str, Whose]:
+    """Return the runs that held GPUs in a period, or those of one team."""
     rows = session.rows(
         "SELECT DISTINCT run_id, name, team FROM ledger JOIN runs USING (run_id) "
         "WHERE hour >= ? AND hour < ? AND coalesce(team = ?, ? IS NULL) ORDER BY run_id",
         [period.start, period.end, team, team],
     )
-    if team is not None and not rows:
-        raise LedgerError(f"no run of {period.label} is of a team {team!r}: gpuledger report week names them")
-    whose = {run_id: Whose(name, its_team) for run_id, name, its_team in rows}
-    found = read_traffic(session, list(whose), period.start, period.end, tariffs)
-    return fleet_traffic(period, currency, team, found, whose)
+    return {run_id: Whose(name, its_team) for run_id, name, its_team in rows}
 
 
 def fleet_traffic(

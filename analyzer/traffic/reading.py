@@ -41,7 +41,7 @@ def read_traffic(
     told = _told(session)
     for run_id, ms, cost in _all(session, "waited", runs=list(run_ids), from_us=from_us, until_us=until_us):
         told[run_id].waited = Waited(ms, None if cost is None else int(cost))
-    places = {node: Place(*where) for node, *where in _all(session, "places")}
+    places = read_places(session)
     book = tariffs or TariffBook()
     return {
         run_id: run_traffic(
@@ -50,6 +50,11 @@ def read_traffic(
         for run_id, rows in sorted(told.items())
         if rows.seats
     }
+
+
+def read_places(session: "Session") -> dict[str, Place]:
+    """Return where each host of the fleet stands, by its last word."""
+    return {node: Place(*where) for node, *where in _all(session, "places")}
 
 
 def _told(session: "Session") -> dict[str, _Rows]:

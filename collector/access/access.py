@@ -1,17 +1,25 @@
 """Everything that decides who may come in, for one server: built once, started and stopped with it."""
 
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from collector.access.attempts import Attempts
 from collector.access.directory import FRESH_SECONDS, Directory
+from collector.access.presented import is_one_of
+from collector.access.roles import SETTINGS, Principal
+from collector.access.secret import parsed
+from collector.access.sessions import Session, Sessions
 from collector.access.usage import Usage
-from collector.errors import RegistryError
+from collector.errors import AccessError, RegistryError
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Scope
+
     from collector.registry import Registry
 
 _LOG = logging.getLogger(__name__)
@@ -27,6 +35,11 @@ class Access:
         self.tokens = [token.encode() for token in tokens]
         self.directory = Directory(registry)
         self.usage = Usage(registry)
+        self.sessions = Sessions()
+        self.attempts = Attempts()
+        self.open_token = secrets.token_urlsafe()  # of the forms of a server that asks for nothing
+        # How people are told what programs get as a problem; None, or an answer of None: as programs.
+        self.to_people: Callable[[Scope, AccessError], ASGIApp | None] | None = None
         self._is_loopback = is_loopback
         self._expired_at = 0
         self._stop = threading.Event()
@@ -36,6 +49,25 @@ class Access:
     def asks(self) -> bool:
         """Whether a token or key must be shown: always but on loopback of a site that has never made one."""
         return bool(self.tokens) or not self._is_loopback or self.directory.has_begun
+
+    async def holder(self, shown: bytes) -> Principal:
+        """Return whose token or key it is that somebody shows.
+
+        Raises:
+            AccessError: 401, it is none of ours, or no more; 503, the registry has been silent for too long.
+        """
+        if is_one_of(shown, self.tokens):
+            return SETTINGS
+        key = parsed(shown.decode("latin-1"))
+        if key is None:
+            raise AccessError(401, "token", "this collector asks for a token; send it as Authorization: Bearer TOKEN")
+        if not self.directory.knows(key):
+            await self.directory.hurry()
+        return self.directory.principal(key)
+
+    def logged_in(self, session: Session) -> Principal:
+        """Return who a browser's session is of, as its key is now. Raises as holder()."""
+        return SETTINGS if session.key_id is None else self.directory.holder(session.key_id)
 
     def start(self) -> None:
         """Begin to follow the registry."""

@@ -73,11 +73,18 @@ class Directory:
         Raises:
             AccessError: 401, it is no key, or no more; 503, the registry has been silent for too long.
         """
-        if time.monotonic() - self._read_at > TRUSTED_SECONDS:
-            raise AccessError(503, "registry", "the registry has not answered for an hour, so no key is trusted")
         key = self._keys.get(shown.id)
         right = matches(shown.secret, key.hash if key is not None else _NO_HASH)
-        if key is None or not right or key.role != shown.role or key.role not in KEY_ROLES:
+        return self._principal(key if key is not None and right and key.role == shown.role else None)
+
+    def holder(self, key_id: str) -> Principal:
+        """Return whose key it is that a browser logged in with. Raises as principal()."""
+        return self._principal(self._keys.get(key_id))
+
+    def _principal(self, key: "Key | None") -> Principal:
+        if time.monotonic() - self._read_at > TRUSTED_SECONDS:
+            raise AccessError(503, "registry", "the registry has not answered for an hour, so no key is trusted")
+        if key is None or key.role not in KEY_ROLES:
             raise AccessError(401, "token", "this key opens nothing here: it is unknown, or it was revoked")
         if not key.live(self._now()):
             raise AccessError(401, "expired", f"the key {key.id} has expired; gpuledger access rotate {key.id}")

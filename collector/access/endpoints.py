@@ -30,9 +30,13 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     # Whoever has the link of a mail may stop that mail, without a key; the GET changes nothing (analyzer/mail).
     Endpoint("GET", "/mail/stop/{token}", Right.OPEN),
     Endpoint("POST", "/mail/stop/{token}", Right.OPEN),
+    # The page that asks for a key, and what it looks like; it tells nothing of the site (dashboards/login.py).
+    Endpoint("GET", "/login", Right.OPEN),
+    Endpoint("POST", "/login", Right.OPEN),
+    Endpoint("GET", "/static/{name}", Right.OPEN),
+    Endpoint("POST", "/logout", Right.LEARN, by_team=True),
     Endpoint("GET", "/v1/schema", Right.LEARN, by_team=True),
     Endpoint("GET", "/v1/openapi.json", Right.LEARN, by_team=True),
-    Endpoint("GET", "/static/{name}", Right.LEARN, by_team=True),
     Endpoint("POST", "/v1/batches", Right.BATCHES),
     Endpoint("POST", "/api/v1/write", Right.REMOTE_WRITE),
     Endpoint("GET", "/metrics", Right.READ),
@@ -70,7 +74,17 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/capacity-requests", Right.ASK, by_team=True),
     Endpoint("GET", "/v1/capacity-requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
-    # Pages and reports show the whole site.
+    # These pages are read through the API's door, and show a team's key what is that team's.
+    Endpoint("GET", "/money", Right.READ, by_team=True),
+    Endpoint("GET", "/money/{sheet}", Right.READ, by_team=True),
+    Endpoint("GET", "/placement", Right.READ, by_team=True),
+    Endpoint("GET", "/placement/{sheet}", Right.READ, by_team=True),
+    Endpoint("GET", "/requests", Right.READ, by_team=True),
+    Endpoint("GET", "/requests/{request_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/requests/{request_id}/waivers", Right.APPROVE, by_team=True),
+    # These pages and reports show the whole site.
+    Endpoint("GET", "/health", Right.READ),
+    Endpoint("GET", "/health/{sheet}", Right.READ),
     Endpoint("GET", "/", Right.READ),
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),
     Endpoint("GET", "/findings/{finding_id}", Right.READ),

@@ -1,7 +1,7 @@
 """ASGI middleware before every route: who comes, whether they may, and a note of who read what.
 
-No header but Authorization says who somebody is: what a proxy adds (X-Forwarded-For, Forwarded, X-Remote-User) is not
-read, so nobody gains anything by sending it.
+Authorization says who somebody is, or the cookie of a browser that has logged in (sessions.py). What a proxy adds
+(X-Forwarded-For, Forwarded, X-Remote-User) is not read, so nobody gains anything by sending it.
 """
 
 from functools import lru_cache
@@ -9,9 +9,10 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
-from collector.access.presented import is_one_of, presented
+from collector.access.forms import is_form, own_change, same_site
+from collector.access.presented import presented
 from collector.access.roles import LOOPBACK, SETTINGS, Principal, Right
-from collector.access.secret import parsed
+from collector.access.sessions import cookie_of
 from collector.errors import AccessError
 from collector.problem import problem_response
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from collector.access.access import Access
 
-_SAFE = ("GET", "HEAD", "OPTIONS")
 _AUDITED = (Right.READ, Right.CHANGE)
 
 
@@ -38,42 +38,50 @@ class Gate:
         if scope["type"] != "http":  # there is no other way in
             return
         endpoint = endpoint_of(scope["method"], scope["path"])
+        headers = dict(scope["headers"])
         try:
             if endpoint.right is not Right.OPEN:
-                scope["principal"] = await self._admitted(scope, endpoint)
+                principal, token = await self._who(headers)
+                _admit(principal, scope["method"], headers, endpoint)
+                scope["principal"], scope["csrf"] = principal, token or self._access.open_token
+                if token is not None or (principal is LOOPBACK and is_form(headers)):
+                    receive = await own_change(scope, receive, headers, scope["csrf"])
+                if endpoint.right in _AUDITED:
+                    self._access.usage.note("read", principal.id, scope["method"], endpoint.path)
         except AccessError as refusal:
             self._access.usage.note("refused", refusal.who, scope["method"], endpoint.path)
-            await _refusal(refusal)(scope, receive, send)
+            await self._refusal(scope, refusal)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _admitted(self, scope: "Scope", endpoint: Endpoint) -> Principal:
-        headers = dict(scope["headers"])
-        principal = await self._who(headers)
-        _same_origin(scope["method"], headers)
-        if not principal.may(endpoint.right):
-            raise AccessError(403, "role", _may_not(principal, endpoint), principal.id)
-        if principal.teams is not None and not endpoint.by_team:
-            raise AccessError(403, "scope", _sees_too_much(principal, endpoint), principal.id)
-        if endpoint.right in _AUDITED:
-            self._access.usage.note("read", principal.id, scope["method"], endpoint.path)
-        return principal
-
-    async def _who(self, headers: dict[bytes, bytes]) -> Principal:
-        if not self._access.asks:
+    async def _who(self, headers: dict[bytes, bytes]) -> tuple[Principal, str | None]:
+        """Return who comes; of a browser that has logged in also the token that each of its changes must show."""
+        access = self._access
+        if not access.asks:
             _named_loopback(headers.get(b"host", b""))
-            return LOOPBACK
-        shown = presented(headers.get(b"authorization", b""))
-        if is_one_of(shown, self._access.tokens):
-            return SETTINGS
-        key = parsed(shown.decode("latin-1"))
-        if key is None:
-            raise AccessError(401, "token", "this collector asks for a token; send it as Authorization: Bearer TOKEN")
-        if not self._access.directory.knows(key):
-            await self._access.directory.hurry()
-        principal = self._access.directory.principal(key)
-        self._access.usage.key(principal.id)
-        return principal
+            return LOOPBACK, None
+        session = None
+        if b"authorization" not in headers and (cookie := cookie_of(headers.get(b"cookie", b""))):
+            session = access.sessions.of(cookie)
+        if session is None:
+            principal = await access.holder(presented(headers.get(b"authorization", b"")))
+        else:
+            principal = access.logged_in(session)
+        if principal.id != SETTINGS.id:
+            access.usage.key(principal.id)
+        return principal, None if session is None else session.token
+
+    def _refusal(self, scope: "Scope", refusal: AccessError) -> "ASGIApp":
+        told = self._access.to_people(scope, refusal) if self._access.to_people is not None else None
+        return told or _problem(refusal)
+
+
+def _admit(principal: Principal, method: str, headers: dict[bytes, bytes], endpoint: Endpoint) -> None:
+    same_site(method, headers)
+    if not principal.may(endpoint.right):
+        raise AccessError(403, "role", _may_not(principal, endpoint), principal.id)
+    if principal.teams is not None and not endpoint.by_team:
+        raise AccessError(403, "scope", _sees_too_much(principal, endpoint), principal.id)
 
 
 def _may_not(principal: Principal, endpoint: Endpoint) -> str:
@@ -85,13 +93,6 @@ def _may_not(principal: Principal, endpoint: Endpoint) -> str:
 def _sees_too_much(principal: Principal, endpoint: Endpoint) -> str:
     teams = ", ".join(sorted(principal.teams or ()))
     return f"{endpoint.path} shows all teams, and this key is for {teams} alone; ask the API below /v1 instead"
-
-
-def _same_origin(method: str, headers: dict[bytes, bytes]) -> None:
-    """Refuse a change that a page of another site makes a browser send: it adds a password by itself, and says so."""
-    origin = headers.get(b"origin")
-    if method not in _SAFE and origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
-        raise AccessError(403, "origin", "a page of another site may change nothing here")
 
 
 def _named_loopback(host: bytes) -> None:
@@ -119,7 +120,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _refusal(error: AccessError) -> "ASGIApp":
+def _problem(error: AccessError) -> "ASGIApp":
     # Browsers ask for a password then; any user's name will do.
     asks = {"WWW-Authenticate": 'Basic realm="gpuledger", charset="UTF-8"'} if error.status == 401 else {}
     return problem_response(error.status, str(error), asks, error=str(error), reason=error.reason)

@@ -13,7 +13,7 @@ class Right(Enum):
     """What a route asks of who comes."""
 
     OPEN = "open"  # nothing: whoever can reach the port
-    LEARN = "learn"  # the contract, the pages' scripts: no figure and no name
+    LEARN = "learn"  # the contract: no figure and no name
     BATCHES = "batches"  # telemetry as agents send it
     REMOTE_WRITE = "remote write"  # telemetry as Prometheus sends it
     READ = "read"  # money, names, runs

@@ -83,8 +83,11 @@ def test_whoever_has_no_key_gets_nothing_anywhere(app: FastAPI, client: httpx.Cl
             opened.append((method, path))
     assert opened == [
         ("GET", "/healthz"),
+        ("GET", "/login"),  # it asks for a key, and tells nothing
         ("GET", "/mail/stop/{token}"),  # its token is the key
         ("GET", "/readyz"),
+        ("GET", "/static/{name}"),  # our own scripts and styles
+        ("POST", "/login"),
         ("POST", "/mail/stop/{token}"),
         *([("POST", "/v1/enrol")] if ("POST", "/v1/enrol") in routes(app) else []),
     ]

@@ -3,6 +3,7 @@
 from datetime import date
 
 from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer
+from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.words import duration_words, growth_words, headline, priced
 from analyzer.period import local
 from analyzer.report.paper import Paper
@@ -36,23 +37,29 @@ def day_words(iso: str) -> str:
 
 def _head(decided: Decided, paper: Paper) -> list[str]:
     request = decided.request
-    asked = (
-        f"{request.gpus:,} more {paper.cut(request.sku, 20)} for {duration_words(request)}, "
-        f"from {day_words(request.starts)}"
-    )
+    asked = asked_words(request, paper.cut(request.sku, 20))
     team = paper.cut(request.team, max(8, paper.width - len(asked) - 16))
     lines = [f"request   {asked}".ljust(62 + paper.extra) + f" {team}", *paper.wrap(priced(decided), " " * REMEDY)]
     lines += paper.wrap(f"for {plain_sentence(request.why)}", " " * REMEDY) if decided.pilot else []
-    evidence = decided.evidence
-    if evidence is None:
-        lines.append("profile   none: a pilot of a team without history")
-    else:
-        first, last = local(evidence.since_us, evidence.timezone), local(evidence.until_us - 1, evidence.timezone)
-        runs = f"{evidence.runs:,} run{'' if evidence.runs == 1 else 's'}, {gpu_hours(evidence.milliseconds)} GPU-hours"
-        days = f"{day_words(first.date().isoformat())} - {day_words(last.date().isoformat())}"
-        lines += paper.wrap(f"{runs}, {days}; {_signature(evidence)}", "profile   ", " " * REMEDY)
-        lines += paper.wrap(evidence.judged, "judged by ", " " * REMEDY) if evidence.judged else []
+    lines += paper.wrap(profile_words(decided.evidence), "profile   ", " " * REMEDY)
+    if decided.evidence is not None and decided.evidence.judged:
+        lines += paper.wrap(decided.evidence.judged, "judged by ", " " * REMEDY)
     return [*lines, f"policy    {paper.cut(decided.policy, 60)}"]
+
+
+def asked_words(request: Request, sku: str) -> str:
+    """Return "32 more H100-80GB for 8 weeks, from 1 Dec"."""
+    return f"{request.gpus:,} more {sku} for {duration_words(request)}, from {day_words(request.starts)}"
+
+
+def profile_words(evidence: Evidence | None) -> str:
+    """Return what a request is judged by, and who signed it."""
+    if evidence is None:
+        return "none: a pilot of a team without history"
+    first, last = local(evidence.since_us, evidence.timezone), local(evidence.until_us - 1, evidence.timezone)
+    runs = f"{evidence.runs:,} run{'' if evidence.runs == 1 else 's'}, {gpu_hours(evidence.milliseconds)} GPU-hours"
+    days = f"{day_words(first.date().isoformat())} - {day_words(last.date().isoformat())}"
+    return f"{runs}, {days}; {_signature(evidence)}"
 
 
 def _signature(evidence: Evidence) -> str:
@@ -104,35 +111,35 @@ def _waivers(decided: Decided, paper: Paper) -> list[str]:
 
 
 def _offer(decided: Decided, offer: Offer, paper: Paper) -> list[str]:
-    request = decided.request
-    work = paper.cut(", ".join(request.work), 24)
+    work = paper.cut(", ".join(decided.request.work), 24)
     lines = paper.wrap(
         f"THE OTHER OFFER   ({growth_words(offer.growth_permille)} times today's work on {work}, which holds "
         f"{offer.today_gpus:,} GPUs)",
         "",
         "                  ",
     )
-    likely, careful = offer.likely, offer.careful
     lines += ["                                      likely (P50)      careful (P20)"]
-    lines += [
-        _row("speed after the fix", _speed(likely), _speed(careful)),
-        _row("GPUs needed in all", _needed(likely), _needed(careful)),
-        _row("more GPUs", f"{likely.more:,}", f"{careful.more:,}"),
+    return lines + [f"  {label:<34}{likely:>14}{careful:>19}" for label, likely, careful in offer_rows(decided, offer)]
+
+
+def offer_rows(decided: Decided, offer: Offer) -> list[tuple[str, str, str]]:
+    """Return the other offer as rows: what, likely (P50), careful (P20)."""
+    likely, careful = offer.likely, offer.careful
+    found = [
+        ("speed after the fix", _speed(likely), _speed(careful)),
+        ("GPUs needed in all", _needed(likely), _needed(careful)),
+        ("more GPUs", f"{likely.more:,}", f"{careful.more:,}"),
     ]
     if offer.free_gpus is not None and offer.free_day is not None:
         free = f"{offer.free_gpus:,}"
-        lines.append(_row(f"free on the lowest day ({day_words(offer.free_day)})", free, free))
-        lines.append(_row("to buy", *(f"{need.to_buy:,}" for need in (likely, careful))))
+        found.append((f"free on the lowest day ({day_words(offer.free_day)})", free, free))
+        found.append(("to buy", f"{likely.to_buy:,}", f"{careful.to_buy:,}"))
     if decided.rate is not None:
         currency = decided.rate.currency
-        prices = (money(need.micros, currency) for need in (likely, careful))
-        less = (_less(need, currency) for need in (likely, careful))
-        lines += [_row(f"price of {duration_words(request)}", *prices), _row("less than asked", *less)]
-    return lines
-
-
-def _row(label: str, likely: str, careful: str) -> str:
-    return f"  {label:<34}{likely:>14}{careful:>19}"
+        span = duration_words(decided.request)
+        found.append((f"price of {span}", money(likely.micros, currency), money(careful.micros, currency)))
+        found.append(("less than asked", _less(likely, currency), _less(careful, currency)))
+    return found
 
 
 def _speed(need: Need) -> str:

@@ -1,0 +1,105 @@
+"""What is around every page: the ways to the others, who is logged in, how fresh it is, and what a browser may load."""
+
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analyzer.report.html import TEMPLATES
+from analyzer.report.words import moment
+from collector.access.endpoints import endpoint_of
+from dashboards.assets import asset
+
+if TYPE_CHECKING:
+    from analyzer.config import Settings
+    from collector.access.access import Access
+    from dashboards.job import Pass
+
+OWN = Path(__file__).parent / "templates"
+# Nothing inline, nothing from elsewhere, no frame around it; forms come to us alone.
+STRICT = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",  # with none at all, browsers do not say either where a form of ours came from
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, no-cache",
+    "Vary": "Authorization, Cookie",
+}
+PAGES = (
+    ("/", "Fleet"),
+    ("/money", "Money"),
+    ("/placement", "Placement"),
+    ("/requests", "Requests"),
+    ("/health", "Health"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One entry of the navigation."""
+
+    path: str
+    title: str
+    is_here: bool
+
+
+class Frame:
+    """Renders templates within the frame of one site."""
+
+    def __init__(self, settings: "Settings", last_pass: "Callable[[], Pass]", access: "Access") -> None:
+        self.settings = settings
+        self.last_pass = last_pass
+        self._access = access
+        self._environment = Environment(
+            loader=FileSystemLoader([OWN, TEMPLATES]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What of the frame changes by itself: a rendered page may be kept as long as this stays."""
+        last = self.last_pass()
+        return last.passes, last.error, last.held, self._access.asks
+
+    def render(
+        self,
+        template: str,
+        here: str | None = None,
+        week: str | None = None,
+        confined_to: Iterable[str] | None = None,
+        **view: object,
+    ) -> str:
+        """Return a page; `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone."""
+        last, settings = self.last_pass(), self.settings
+        since = moment(last.finished_at, settings.timezone) if last.finished_at is not None else ""
+        frame = {
+            "version": version(),
+            "cluster": "" if settings.cluster == "fleet" else settings.cluster,
+            "keep": f"?{urlencode({'week': week})}" if week else "",
+            "ways": _ways(here, whole_site=confined_to is None),
+            "confined_to": ", ".join(sorted(confined_to or ())),
+            "asks": self._access.asks,
+            "last": last,
+            "last_words": f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since,
+        }
+        return self._environment.get_template(template).render(frame | view)
+
+
+def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
+    shown = [one for one in PAGES if whole_site or endpoint_of("GET", one[0]).by_team]
+    return [Way(path, title, path == here) for path, title in shown]
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Return a word that changes with our files, so that browsers keep them until then."""
+    names = ("plotly.min.js", "page.js", "copy.js", "page.css")
+    return f"{zlib.crc32(b''.join(found[0] for name in names if (found := asset(name)))):08x}"

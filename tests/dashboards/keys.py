@@ -1,0 +1,68 @@
+"""A server that asks for keys, with one for each kind of reader."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+
+from collector.access.access import Access
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.access.conftest import add_key
+from tests.dashboards.serving import served
+from tests.report import example_week
+from tests.report.test_reading import BERLIN, EXAMPLE
+
+HTML = {"Accept": "text/html"}
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The server, what stands before it, and the keys by whose they are."""
+
+    client: httpx.Client
+    access: Access
+    keys: dict[str, str]
+
+    @property
+    def address(self) -> str:
+        """Where it answers."""
+        return str(self.client.base_url).rstrip("/")
+
+    def browser(self) -> httpx.Client:
+        """Return somebody's browser: it keeps cookies, and says that it wants pages."""
+        return httpx.Client(base_url=self.client.base_url, headers=HTML, timeout=30)
+
+
+@contextmanager
+def guarded(**settings: object) -> Iterator[Guarded]:
+    """Serve the example week with keys."""
+    config = CollectorConfig(listen="127.0.0.1:0", **settings)  # type: ignore[arg-type]
+    with Store.open(None) as store:
+        with store.session() as session:
+            example_week.fill(session)
+        app = create_server(ServerConfig(config, BERLIN, analyze_seconds=None), store, EXAMPLE)
+        access = app.state.access
+        keys = {role: add_key(access.registry, role) for role in ("read", "owner", "approver", "admin")}
+        keys["agent"] = add_key(access.registry, "agent", node="n1")
+        keys["nlp"] = add_key(access.registry, "read", teams=("team-nlp",))
+        access.directory.refresh()
+        with served(app) as client:
+            yield Guarded(client, access, keys)
+
+
+def token_of(page: str) -> str:
+    """Return the token that a page's form would send."""
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def log_in(browser: httpx.Client, key: str, next_page: str = "/") -> httpx.Response:
+    """Send the login form as a browser would."""
+    asked = browser.get("/login", params={"next": next_page})
+    fields = {"key": key, "next": next_page, "csrf": token_of(asked.text)}
+    return browser.post("/login", data=fields, headers={"Origin": str(browser.base_url).rstrip("/")})

@@ -1,0 +1,56 @@
+"""The page of health: the doctor's words, how much was measured, who is silent, what could not be judged."""
+
+from html import unescape
+
+import httpx
+
+from analyzer.config import Settings
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.dashboards.serving import served
+from tests.dashboards.test_money import sheet
+
+
+def test_the_page_says_what_the_doctor_says(client: httpx.Client) -> None:
+    """One examination, whether it is read on a terminal or here; the ledger is read when it is asked for."""
+    before = client.get("/health").text
+    assert "read the whole ledger too" in before
+    page = unescape(client.get("/health?ledger=read").text)
+    told = client.get("/v1/doctor").json()
+    for section in told["sections"]:
+        if section["name"] != "JOBS":  # tells seconds
+            assert f"<h3>{section['name'].capitalize()}</h3>" in page
+    assert all(line["what"] in page for line in told["sections"][0]["lines"])
+    assert "The ledger was read" in client.get("/health").text
+
+
+def test_what_was_measured_is_the_report_s_figure(client: httpx.Client) -> None:
+    """99.7 % on the terminal, and here."""
+    text = client.get("/v1/read?what=week&since=2026-W46").text
+    page = client.get("/health?week=2026-W46").text.replace("\u00a0", " ")
+    assert "99.7 %" in text
+    assert "<strong>99.7 %</strong>" in page
+    rows = sheet(client, "/health/coverage.csv?week=2026-W46")
+    assert len(rows) == 168
+    assert sum(int(row["owned_milliseconds"]) for row in rows) == 32_256 * 3_600_000
+
+
+def test_what_could_not_be_judged_is_listed_with_what_it_lacked(client: httpx.Client) -> None:
+    """As many rules as the list of findings counts."""
+    page = client.get("/health?week=2026-W46").text
+    rules = {row["rule"] for row in sheet(client, "/health/unjudged.csv?week=2026-W46")}
+    assert rules
+    assert all(rule in page for rule in rules)
+
+
+def test_a_new_server_has_a_page_too() -> None:
+    """Before the first hour is booked is when somebody looks whether anything comes at all."""
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
+    with Store.open(None) as store, served(create_server(config, store)) as client:
+        page = client.get("/health")
+        assert page.status_code == 200
+        assert "Nobody has sent anything within a week." in page.text
+        assert client.get("/health/agents.csv").status_code == 200
+        assert client.get("/money").status_code == 404
+        assert "the ledger is empty" in client.get("/money").text
