@@ -1,12 +1,12 @@
 """Which version of gpuledger is installed here."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 DISTRIBUTION = "gpuledger"
 
 
 def installed_version() -> str | None:
     """Return the version, or None in a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # it brings the e-mail parser: not for each command
+
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

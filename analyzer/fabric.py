@@ -13,6 +13,7 @@ from analyzer.windows import RunFacts, RunWindow
 if TYPE_CHECKING:
     from collector.store.session import Session
 
+SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and all of it is due once more
 
 # The median of what was seen in the week up to the end of the hour.
 _RATES = """
@@ -44,8 +45,14 @@ def _rates(session: "Session", hours: str, asked: dict[str, object]) -> dict[int
 
 
 def keep(session: "Session", judged_by: Mapping[int, int | None]) -> None:
-    """Write down by which rate each hour was judged."""
-    session.load("fabric_rates", ("hour", "bytes_per_second"), list(judged_by.items()), replace=True)
+    """Write down by which rate the runs across racks of each hour were judged; by several, where others had another."""
+    before = dict(
+        session.rows(
+            "SELECT hour, bytes_per_second FROM fabric_rates WHERE list_contains($hours::BIGINT[], hour)",
+            {"hours": list(judged_by)},
+        )
+    )
+    _write(session, {hour: SEVERAL if before.get(hour, rate) != rate else rate for hour, rate in judged_by.items()})
 
 
 def outdated(session: "Session", from_us: int) -> list[int]:
@@ -53,8 +60,12 @@ def outdated(session: "Session", from_us: int) -> list[int]:
     judged_by = dict(session.rows("SELECT hour, bytes_per_second FROM fabric_rates WHERE hour >= ?", [from_us]))
     now = _rates(session, "SELECT hour FROM fabric_rates WHERE hour >= $from_us", {"from_us": from_us})
     changed = {hour: rate for hour, rate in now.items() if rate != judged_by[hour]}
-    keep(session, changed)
+    _write(session, changed)
     return sorted(changed)
+
+
+def _write(session: "Session", judged_by: Mapping[int, int | None]) -> None:
+    session.load("fabric_rates", ("hour", "bytes_per_second"), list(judged_by.items()), replace=True)
 
 
 def _rounded(rate: int | None) -> int | None:

@@ -39,7 +39,10 @@ def judge_chunk(
     _forget(session, chunk)
     fabric.learn(session, windows, facts, limits)
     rates = fabric.rates(session, chunk.from_ms * 1000, chunk.until_ms * 1000)
-    fabric.keep(session, rates)
+    across = {
+        window.window_ms // HOUR_MS * HOUR_MS * 1000 for window in windows if (facts[window.run_id].racks or 0) > 1
+    }
+    fabric.keep(session, {hour: rates[hour] for hour in across})  # who lies in one rack is not judged by it
     before = _stored(session, chunk)
     verdicts: list[Verdict] = []
     missing: list[Unjudged] = []

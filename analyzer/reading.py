@@ -39,7 +39,7 @@ from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
-from analyzer.report.run import RunReport, find_run, run_facts, run_names, run_report, run_span
+from analyzer.report.run import RunReport, run_facts, run_names, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.running import known, like_before
 from analyzer.report.savings import checked, savings_report
@@ -47,6 +47,7 @@ from analyzer.report.savings_text import savings_text
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.report.which_run import find_run
 from analyzer.request import OF_SOME, Request
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text

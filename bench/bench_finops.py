@@ -14,6 +14,9 @@ from pathlib import Path
 from analyzer.anomalies.reading import anomalies
 from analyzer.budgets.month import month_report
 from analyzer.demand.outlook import outlook
+from analyzer.focus.export import Asked, export_focus
+from analyzer.focus.issuer import Issuer
+from analyzer.focus.write import FileFormat
 from analyzer.period import Calendar
 from analyzer.pricing.book import PriceBook
 from analyzer.report.paper import Paper
@@ -30,8 +33,13 @@ WEEK, MONTH = BERLIN.week(2026, 46), BERLIN.month(2026, 11)
 WEEK_SECONDS, AT_GPUS = 2.0, 10_000
 
 
-def readings(session: Session) -> dict[str, Callable[[], object]]:
-    """Return what is asked, by name."""
+def readings(session: Session, folder: Path) -> dict[str, Callable[[], object]]:
+    """Return what is asked, by name; exports write into a folder."""
+
+    def focus(form: FileFormat) -> object:
+        issuer = Issuer("1.2", "alpha", "alpha", "USD", WEEK.timezone)
+        return export_focus(session, Asked(issuer, WEEK, form=form), folder / f"week.{form}")
+
     gpus: dict[tuple[str | None, str], int] = {("H100-80GB", "reserved"): 1, ("A100-80GB", "owned"): 1}
     return {
         "week": lambda: week_text(week_report(session, WEEK, BERLIN, "USD", [], []), Paper()),
@@ -39,6 +47,8 @@ def readings(session: Session) -> dict[str, Callable[[], object]]:
         "units": lambda: unit_report(session, WEEK, BERLIN, "USD"),
         "anomalies": lambda: anomalies(session, WEEK, "USD"),
         "demand": lambda: outlook(session, WEEK.end, "Europe/Berlin", "USD", PriceBook(), gpus),
+        "focus csv": lambda: focus("csv"),
+        "focus parquet": lambda: focus("parquet"),
     }
 
 
@@ -46,7 +56,7 @@ def measured(path: Path) -> dict[str, dict[str, float]]:
     """Return by reading the seconds of the first and the second time, by the wall and of the processor."""
     found = {}
     with Store.open(path, read_only=True, memory_limit="1GB") as store, store.session() as session:
-        for name, ask in readings(session).items():
+        for name, ask in readings(session, path.parent).items():
             times: dict[str, float] = {}
             for turn in ("first", "second"):
                 wall, cpu = time.monotonic(), time.process_time()

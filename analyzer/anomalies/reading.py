@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from analyzer.anomalies.detect import WEEK_US, WEEKS_MOST, Odd, like_hours, odd, weeks_missing
 from analyzer.period import Period
 from analyzer.statements import statements
-from analyzer.states import words_of
+from analyzer.states import states_of, words_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 What = Literal["cost", "avoidable cost"]
 FLOOR_MICROS = 50_000_000  # of difference: less is not worth a reader's minute (ours)
 NAMES_SHOWN = 3
-MOST = 12  # of a period: each asks for the runs that made it, and nobody reads more
-_AVOIDABLE = words_of("avoidable")
+MOST = 12  # of a period: nobody reads more
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +55,13 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
         hour
         for (hour,) in session.rows("SELECT hour FROM ledger_hours WHERE hour >= ? AND hour < ?", [since, period.end])
     )
-    (query,) = statements("anomalies/hours.sql")
-    spans = {"start": since, "end": period.end, "avoidable": _AVOIDABLE}
+    gather, by_team, by_name = statements("anomalies/gathered.sql")
+    wholly, partly = states_of("avoidable")
+    spans = {"start": since, "end": period.end, "wholly": wholly, "partly": partly, "avoidable": words_of("avoidable")}
+    session.execute(gather, spans)
     held: dict[str | None, dict[int, int]] = {}
     avoidable: dict[str | None, dict[int, int]] = {}
-    for team, hour, cost, lost in session.rows(query, spans):
+    for team, hour, cost, lost in session.rows(by_team):
         held.setdefault(team, {})[hour] = cost
         avoidable.setdefault(team, {})[hour] = lost
     every: tuple[tuple[What, dict[str | None, dict[int, int]]], ...] = (("cost", held), ("avoidable cost", avoidable))
@@ -71,20 +72,16 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
         for one in odd(costs, known, period.start, period.end, FLOOR_MICROS)
     ]
     seen.sort(key=lambda each: (-abs(each[0].impact), each[0].start, each[1], each[2] or ""))
-    found = tuple(_explained(session, team, what, one, known, period) for one, what, team in seen[:MOST])
+    found = tuple(_explained(session, by_name, team, what, one, known, period) for one, what, team in seen[:MOST])
     return Anomalies(period, currency, found, len(seen) - len(found), weeks_missing(known, period.start))
 
 
 def _explained(
-    session: "Session", team: str | None, what: What, one: Odd, known: frozenset[int], period: Period
+    session: "Session", by_name: str, team: str | None, what: What, one: Odd, known: frozenset[int], period: Period
 ) -> Anomaly:
-    (query,) = statements("anomalies/names.sql")
     like, weeks = like_hours(known, one.hours, period.start)
-    asked = {
-        "hours": list(one.hours), "like": like, "weeks": weeks, "team": team,
-        "everything": what == "cost", "avoidable": _AVOIDABLE,
-    }  # fmt: skip
-    rows = [Contribution(*row) for row in session.rows(query, asked)]
+    asked = {"hours": list(one.hours), "like": like, "weeks": weeks, "team": team, "everything": what == "cost"}
+    rows = [Contribution(*row) for row in session.rows(by_name, asked)]
     sign = 1 if one.impact > 0 else -1
     along = sorted(
         (row for row in rows if sign * (row.actual - row.expected) > 0),

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from analyzer.api.asking import READS, Paged, Spanned, Texts
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.model import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 from analyzer.states import booking
 
 _KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason")

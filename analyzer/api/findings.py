@@ -14,7 +14,7 @@ from analyzer.findings import Finding
 from analyzer.ids import by_id
 from analyzer.period import Period
 from analyzer.report.coverage import hours
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 
 
 class FindingsAsked(Spanned, Paged):

@@ -22,7 +22,7 @@ from analyzer.errors import LedgerError
 from analyzer.findings import Finding
 from analyzer.period import Period
 from analyzer.report.coverage import hours, not_judged
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 
 RUNS_NAMED = 100
 

@@ -14,7 +14,7 @@ from analyzer.api.selection import Selection
 from analyzer.api.spent import Entry, entries
 from analyzer.period import HOUR, Period
 from analyzer.report.coverage import hours, not_judged
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 
 RunId = Annotated[
     str,

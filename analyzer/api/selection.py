@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analyzer.api.asking import Selected
 from analyzer.dimensions import COLUMNS, ledger_source
 from analyzer.period import Calendar, Period, day_starts
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 
 if TYPE_CHECKING:
     from collector.store.session import Session

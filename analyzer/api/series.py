@@ -17,7 +17,7 @@ from analyzer.api.desk import Desk, Reading
 from analyzer.api.faults import GoneError
 from analyzer.api.model import Document, Iso, Micros, Model, iso
 from analyzer.api.runs import RunId, span_of
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 from collector.tiers.series import CHARTED, MAX_POINTS, Series, series
 from collector.tiers.subjects import Subject, gpus_of_run, hosts
 

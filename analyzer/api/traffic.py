@@ -16,7 +16,7 @@ from analyzer.api.faults import GoneError
 from analyzer.api.model import CostMicros, Document, Milliseconds, Model, Span
 from analyzer.api.runs import RunId, span_of
 from analyzer.report.as_json import plain_data
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 from analyzer.traffic.locality import Locality
 from analyzer.traffic.matrix import Basis, Link, Way
 from analyzer.traffic.reading import read_traffic

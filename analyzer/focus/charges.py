@@ -4,11 +4,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from analyzer.period import HOUR, Period, local, midnight
 from analyzer.report.coverage import STATUSES
 from collector.store.session import Session
+
+
+class Who(NamedTuple):
+    """The node, how it was bought, and the run that held; a run's own words are None where nobody held."""
+
+    node: str
+    purchase_option: str | None
+    run_id: str | None
+    name: str | None
+    team: str | None
+    cost_centre: str | None
+    project: str | None
+    queue: str | None
+    stage: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,12 @@ class Charge:
     def origin(self) -> tuple[object, ...]:
         """What was divided between holders: one node's GPUs of one kind and price, in one charge period."""
         return self.start, self.node, self.sku, self.purchase_option, self.unit_micros
+
+    @property
+    def who(self) -> Who:
+        """Who held what: the same in every state of one run on one node."""
+        run = (self.name, self.team, self.cost_centre, self.project, self.queue, self.stage)
+        return Who(self.node, self.purchase_option, self.run_id, *run)
 
 
 @dataclass(frozen=True, slots=True)

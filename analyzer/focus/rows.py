@@ -1,6 +1,5 @@
 """Make rows of FOCUS of charges: pure, decimals exact. A row is a dict by column name; what is null is left out."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,16 +8,24 @@ from itertools import groupby
 from analyzer.focus.charges import Charge, Place, month_of
 from analyzer.focus.exact import MILLIONTHS, MS_PER_HOUR, NANOS, RATIO_DIGITS, nano_hours, scaled, shares
 from analyzer.focus.issuer import Issuer
-from analyzer.states import booking
+from analyzer.focus.repeated import (
+    GPU_HOURS,
+    Cells,
+    Value,
+    allocated_cells,
+    holder_cells,
+    period_cells,
+    price_cells,
+    reservation_cells,
+    state_words,
+)
 
-Value = str | int | Decimal  # an int is a time, in microseconds UTC
 Row = dict[str, Value]
 
-GPU_HOURS = "GPU-Hours"
 METHOD = "gpu-time"  # a node's cost is divided by GPU time; docs/focus.md says it in words
 CATEGORIES = {"on_demand": "Standard", "owned": "Standard", "spot": "Dynamic", "reserved": "Committed"}
 _COSTS = ("BilledCost", "EffectiveCost", "ContractedCost", "ListCost")
-NOTHING = Decimal(0)
+NOTHING, NOWHERE = Decimal(0), Place()
 MILLIJOULES_PER_KWH = 3_600_000_000
 
 
@@ -45,7 +52,7 @@ def usage_rows(charges: Iterable[Charge], around: Around) -> Iterator[Row]:
         for charge, quantity, ratio in zip(group, nano_hours(taken), ratios, strict=True):
             yield _usage(charge, quantity, ratio, around)
             if charge.purchase_option == "reserved":
-                node_group = around.places.get(charge.node, Place()).node_group
+                node_group = around.places.get(charge.node, NOWHERE).node_group
                 key = (charge.sku, node_group, charge.unit_micros or 0)
                 bought.setdefault(key, _Bought(charge.start, charge.end)).add(quantity, charge.cost_micros or 0)
     for (sku, node_group, unit), of_all in bought.items():
@@ -70,51 +77,61 @@ def adjustment_row(charge: Charge, around: Around) -> Row:
     """Return the row of an adjustment: billed in the month in which it was learned, of the hour that it corrects."""
     recorded_at = charge.recorded_at or charge.end
     cost = scaled(charge.cost_micros or 0, MILLIONTHS)
-    words = f"correction of GPU time of {_kind(charge)}: {_words(charge)}"
-    row = _common(charge.start, charge.end, recorded_at, around) | _holder(charge, around)
-    row |= dict.fromkeys(_COSTS, cost) | {
+    row: Row = {
+        **_common(charge.start, charge.end, recorded_at, around),
+        **holder_cells(around.issuer.version, around.places.get(charge.node, NOWHERE), charge.who),
+        **dict.fromkeys(_COSTS, cost),
         "ChargeCategory": "Adjustment",
-        "ChargeDescription": words,
+        "ChargeDescription": f"correction of GPU time of {_words(charge)}",
         "ChargeFrequency": "One-Time",
         "x_AdjustmentReason": charge.reason or "",
+        **_split(charge, cost),
     }
     zone = around.issuer.timezone
     if month_of(charge.start, zone) != month_of(recorded_at, zone):
         row["ChargeClass"] = "Correction"
-    return row | _split(charge, cost)
+    return row
 
 
 def _usage(charge: Charge, quantity: int, ratio: int, around: Around) -> Row:
     unit, cost = charge.unit_micros, charge.cost_micros
     if unit is None or cost is None:
         raise AssertionError("BUG: a charge without a price is not exported")
-    paid = scaled(cost, MILLIONTHS)
-    row = _common(charge.start, charge.end, charge.start, around) | _holder(charge, around)
-    row |= _priced(charge.sku, charge.purchase_option, unit, quantity)
-    row |= {
+    paid, used = scaled(cost, MILLIONTHS), scaled(quantity, NANOS)
+    place = around.places.get(charge.node, NOWHERE)
+    row: Row = {
+        **_common(charge.start, charge.end, charge.start, around),
+        **holder_cells(around.issuer.version, place, charge.who),
+        **price_cells(charge.sku, charge.purchase_option, unit),
+        **_amounts(unit, quantity),
         "BilledCost": paid,
         "EffectiveCost": paid,
         "ChargeCategory": "Usage",
-        "ChargeDescription": f"GPU time of {_kind(charge)}: {_words(charge)}",
+        "ChargeDescription": f"GPU time of {_words(charge)}",
         "ChargeFrequency": "Usage-Based",
         "PricingCategory": CATEGORIES.get(charge.purchase_option or "", "Other"),
-        "ConsumedQuantity": scaled(quantity, NANOS),
+        "ConsumedQuantity": used,
         "ConsumedUnit": GPU_HOURS,
+        **_split(charge, paid),
     }
     if charge.purchase_option == "reserved":
-        row |= _reserved(charge.sku, around.places.get(charge.node, Place()).node_group, quantity)
-        row |= {"BilledCost": NOTHING, "CommitmentDiscountStatus": "Unused" if charge.run_id is None else "Used"}
+        row |= reservation_cells(charge.sku, place.node_group)
+        row |= {"BilledCost": NOTHING, "CommitmentDiscountQuantity": used}
+        row["CommitmentDiscountStatus"] = "Unused" if charge.run_id is None else "Used"
         if charge.run_id is None:
             del row["ConsumedQuantity"], row["ConsumedUnit"]
     if around.issuer.version != "1.2":
-        row |= _allocated(charge, quantity, ratio)
-    return row | _split(charge, paid)
+        row |= {**_allocated(used, ratio), **allocated_cells(charge.who)}
+    return row
 
 
 def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bought, around: Around) -> Row:
-    row = _common(bought.start, bought.end, bought.start, around)
-    row |= _priced(sku, "reserved", unit, bought.quantity) | _reserved(sku, node_group, bought.quantity)
-    row |= {
+    row: Row = {
+        **_common(bought.start, bought.end, bought.start, around),
+        **price_cells(sku, "reserved", unit),
+        **_amounts(unit, bought.quantity),
+        **reservation_cells(sku, node_group),
+        "CommitmentDiscountQuantity": scaled(bought.quantity, NANOS),
         "BilledCost": scaled(bought.cost_micros, MILLIONTHS),
         "EffectiveCost": NOTHING,
         "ChargeCategory": "Purchase",
@@ -127,93 +144,23 @@ def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bough
 
 
 def _common(start: int, end: int, billed_at: int, around: Around) -> Row:
-    issuer = around.issuer
-    first, after = month_of(billed_at, issuer.timezone)
-    names = (
-        ("ProviderName", "PublisherName") if issuer.version == "1.2" else ("ServiceProviderName", "HostProviderName")
-    )
-    row: Row = {
-        **dict.fromkeys((*names, "InvoiceIssuerName"), issuer.provider),
-        "BillingAccountId": issuer.account,
-        "BillingAccountName": issuer.account,
-        "BillingCurrency": issuer.currency,
-        "BillingPeriodStart": first,
-        "BillingPeriodEnd": after,
-        "ChargePeriodStart": start,
-        "ChargePeriodEnd": end,
-        "ServiceCategory": "Compute",
-        "ServiceName": "GPU compute",
-        "ServiceSubcategory": "Other (Compute)",
-    }
-    if around.status is not None:
-        row["x_BookStatus"] = around.status
-    return row
+    status: Cells = {} if around.status is None else {"x_BookStatus": around.status}
+    return {**period_cells(around.issuer, start, end, billed_at), **status}
 
 
-def _holder(charge: Charge, around: Around) -> Row:
-    place = around.places.get(charge.node, Place())
-    held = "nobody" if charge.run_id is None else "unmapped" if charge.team is None else "team"
-    as_run = charge.run_id is not None and around.issuer.version == "1.2"
-    known = {
-        "AvailabilityZone": place.zone,
-        "RegionId": place.region,
-        "RegionName": place.region,
-        "ResourceId": charge.run_id if as_run else charge.node,
-        "ResourceName": (charge.name or charge.run_id) if as_run else charge.node,
-        "ResourceType": "Run" if as_run else "Node",
-        "SubAccountId": charge.team,
-        "SubAccountName": charge.team,
-        "Tags": _tags(charge, place),
-        "x_Node": charge.node,
-        "x_NodeGroup": place.node_group,
-        "x_PurchaseOption": charge.purchase_option,
-        "x_RunId": charge.run_id,
-        "x_Holder": held,
-    }
-    return {name: value for name, value in known.items() if value is not None}
+def _amounts(unit: int, quantity: int) -> Row:
+    cost = scaled(unit * quantity, MILLIONTHS + NANOS)
+    return {"ContractedCost": cost, "ListCost": cost, "PricingQuantity": scaled(quantity, NANOS)}
 
 
-def _priced(sku: str | None, option: str | None, unit: int, quantity: int) -> Row:
-    price, cost = scaled(unit, MILLIONTHS), scaled(unit * quantity, MILLIONTHS + NANOS)
-    kind = sku or "unknown"
-    return {
-        "ContractedCost": cost,
-        "ListCost": cost,
-        "ContractedUnitPrice": price,
-        "ListUnitPrice": price,
-        "PricingQuantity": scaled(quantity, NANOS),
-        "PricingUnit": GPU_HOURS,
-        "SkuId": kind,
-        "SkuMeter": "GPU time",
-        "SkuPriceId": f"{kind}/{option or 'unknown'}/{unit}",
-        "SkuPriceDetails": _json({"GpuCount": 1, "x_GpuModel": kind}),
-    }
-
-
-def _reserved(sku: str | None, node_group: str | None, quantity: int) -> Row:
-    name = "/".join(["reserved", sku or "unknown", *([node_group] if node_group else [])])
-    return {
-        "CommitmentDiscountCategory": "Usage",
-        "CommitmentDiscountId": name,
-        "CommitmentDiscountName": name.replace("/", " "),
-        "CommitmentDiscountType": "Reserved GPUs",
-        "CommitmentDiscountQuantity": scaled(quantity, NANOS),
-        "CommitmentDiscountUnit": GPU_HOURS,
-    }
-
-
-def _allocated(charge: Charge, quantity: int, ratio: int) -> Row:
-    element = {"AllocatedRatio": scaled(ratio, RATIO_DIGITS), "UsageUnit": GPU_HOURS}
-    element["UsageQuantity"] = scaled(quantity, NANOS)
-    row: Row = {"AllocatedMethodId": METHOD, "AllocatedMethodDetails": _json({"Elements": [element]})}
-    if charge.run_id is not None:
-        row |= {"AllocatedResourceId": charge.run_id, "AllocatedResourceName": charge.name or charge.run_id}
-        row["AllocatedTags"] = _tags(charge, Place())
-    return row
+def _allocated(quantity: Decimal, ratio: int) -> Row:
+    share = format(scaled(ratio, RATIO_DIGITS), "f")
+    element = f'{{"AllocatedRatio":{share},"UsageUnit":"{GPU_HOURS}","UsageQuantity":{quantity:f}}}'
+    return {"AllocatedMethodId": METHOD, "AllocatedMethodDetails": f'{{"Elements":[{element}]}}'}
 
 
 def _split(charge: Charge, cost: Decimal) -> Row:
-    klass = booking(charge.state, charge.cause).klass
+    klass, _ = state_words(charge.state, charge.cause)
     row: Row = {
         "x_State": charge.state,
         "x_Class": klass,
@@ -223,40 +170,14 @@ def _split(charge: Charge, cost: Decimal) -> Row:
     }
     if charge.millijoules is not None:
         row["x_EnergyKwh"] = scaled(charge.millijoules * 10**NANOS // MILLIJOULES_PER_KWH, NANOS)
-    return row | ({"x_Cause": charge.cause} if charge.cause else {})
-
-
-def _tags(charge: Charge, place: Place) -> str:
-    known = {
-        "team": charge.team,
-        "cost_centre": charge.cost_centre,
-        "project": charge.project,
-        "queue": charge.queue,
-        "stage": charge.stage,
-        "node_group": place.node_group,
-    }
-    return _json({key: value for key, value in known.items() if value is not None})
-
-
-def _json(value: object) -> str:
-    """Return JSON in which decimals are numbers, digit by digit as they are."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{_json(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_json, value)) + "]"
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _kind(charge: Charge) -> str:
-    return charge.sku or "GPUs of unknown kind"
+    if charge.cause:
+        row["x_Cause"] = charge.cause
+    return row
 
 
 def _words(charge: Charge) -> str:
-    said = booking(charge.state, charge.cause)
-    cause = f", {said.cause_label}" if said.cause_label and said.cause_label != said.label else ""
-    return f"{said.label}{cause} ({said.klass})"
+    _, words = state_words(charge.state, charge.cause)
+    return f"{charge.sku or 'GPUs of unknown kind'}: {words}"
 
 
 def hours_of(milliseconds: int) -> Decimal:

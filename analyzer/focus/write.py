@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -17,7 +16,8 @@ import pyarrow.parquet as pq
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.focus.columns import CURRENCY_DIGITS, DECIMALS, Column
 from analyzer.focus.exact import text_of
-from analyzer.focus.rows import Row, Value
+from analyzer.focus.repeated import Value
+from analyzer.focus.rows import Row
 
 FileFormat = Literal["csv", "parquet"]
 BATCH_ROWS = 20_000
@@ -84,23 +84,22 @@ def _whole(path: Path) -> Iterator[Path]:
 
 def _write_csv(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
     count = 0
+    names = [column.name for column in columns]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([column.name for column in columns])
+        writer.writerow(names)
         for row in rows:
-            writer.writerow([_cell(column, row.get(column.name)) for column in columns])
+            writer.writerow([_cell(value) for value in map(row.get, names)])
             count += 1
     return count
 
 
-def _cell(column: Column, value: Value | None) -> str:
+def _cell(value: Value | None) -> str:
     if value is None:
         return ""
-    if column.kind == "time" and isinstance(value, int):
-        return moment_text(value)
-    if isinstance(value, Decimal):
-        return text_of(value)
-    return safe_cell(str(value))
+    if isinstance(value, str):
+        return safe_cell(value)
+    return moment_text(value) if isinstance(value, int) else text_of(value)
 
 
 def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:

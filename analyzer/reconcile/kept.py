@@ -3,11 +3,14 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analyzer.period import Period
-from analyzer.reconcile.bill import Bill
-from analyzer.reconcile.compare import Comparison
-from collector.store.session import Session
+
+if TYPE_CHECKING:  # every report reads the last word; only a reconciliation reads a bill
+    from analyzer.reconcile.bill import Bill
+    from analyzer.reconcile.compare import Comparison
+    from collector.store.session import Session
 
 _COLUMNS = (
     "match_id", "recorded_at", "who", "period_start", "period_end", "period_label", "invoice", "invoice_digest",
@@ -60,7 +63,7 @@ def digest_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def keep(session: Session, compared: Comparison, bill: Bill, label: str, told: Told) -> None:
+def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: Told) -> None:
     """Write down what was found. The same invoice again says it anew."""
     digest, at_us = told.digest, told.at_us
     key = hashlib.sha256(f"{digest} {compared.start} {compared.end} {at_us}".encode()).hexdigest()[:16]
@@ -73,7 +76,7 @@ def keep(session: Session, compared: Comparison, bill: Bill, label: str, told: T
     session.load("invoice_matches", _COLUMNS, [row], replace=False)
 
 
-def kept_matches(session: Session, most: int) -> list[Kept]:
+def kept_matches(session: "Session", most: int) -> list[Kept]:
     """Return what was kept, the newest first."""
     rows = session.rows(
         "SELECT period_label, period_start, period_end, invoice, matched, apart_permille, recorded_at, who "
@@ -83,7 +86,7 @@ def kept_matches(session: Session, most: int) -> list[Kept]:
     return [Kept(*row) for row in rows]
 
 
-def last_match(session: Session, period: Period) -> InvoiceMatch | None:
+def last_match(session: "Session", period: Period) -> InvoiceMatch | None:
     """Return the newest word on the invoice that a period rests on: one that reaches into it, else the last before it.
 
     None where no invoice of it or before it was held against the ledger.

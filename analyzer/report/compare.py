@@ -13,7 +13,7 @@ from analyzer.placement.outcome.reading import Around, works_of_name, works_of_r
 from analyzer.placement.outcome.work import Unit, Work, log_costs, rates_of, unit_of
 from analyzer.report.coverage import ledger_end
 from analyzer.report.readings import Breakdown, Counted, fold
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -17,8 +17,6 @@ from analyzer.stages.stage import header
 from analyzer.traffic.run_traffic import RunTraffic
 from collector.store.session import Session
 
-CANDIDATES_SHOWN = 5
-
 
 class Point(Protocol):
     """What a timeline says of one stretch of a run: GPU milliseconds of one state."""
@@ -99,29 +97,6 @@ class RunReport:
     def running(self) -> bool:
         """Whether it still ran at the newest hour known."""
         return self.facts.ended_at is None
-
-
-def find_run(session: Session, text: str) -> str:
-    """Return the id of the run that a person means: the whole id, any unique end of it, a unique name, or `last`.
-
-    Raises:
-        LedgerError: no run, or several, answer to this text; the sentence names some.
-    """
-    if text == "last":
-        newest = session.rows("SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST, run_id LIMIT 1")
-        if not newest:
-            raise LedgerError("the ledger knows no run yet: run gpuledger analyze")
-        return str(newest[0][0])
-    for condition in ("run_id = $text", "ends_with(run_id, '/' || $text)", "ends_with(run_id, $text)", "name = $text"):
-        rows = session.rows(
-            f"SELECT run_id FROM runs WHERE {condition} ORDER BY run_id LIMIT {CANDIDATES_SHOWN + 1}", {"text": text}
-        )
-        if len(rows) == 1:
-            return str(rows[0][0])
-        if rows:
-            names = ", ".join(str(run_id) for (run_id,) in rows[:CANDIDATES_SHOWN])
-            raise LedgerError(f"several runs answer to {text!r}: {names}; say more of the id")
-    raise LedgerError(f"the ledger knows no run {text!r}; gpuledger findings names the runs that lost time")
 
 
 def run_facts(session: Session, run_id: str) -> RunFacts:

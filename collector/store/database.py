@@ -9,6 +9,7 @@ import duckdb
 
 from collector.errors import StoreError
 from collector.store import books
+from collector.store.extensions import allowed
 from collector.store.lake import LakeSettings, attach, found_beside
 from collector.store.literal import literal
 from collector.store.migrations import migrate, require_current
@@ -79,6 +80,8 @@ class Store:
             config["temp_directory"] = f"{path}.tmp"
         if lake is None and path is not None:
             lake = found_beside(path)
+        if lake is not None:
+            config |= allowed(lake.extensions)
         if read_only and (path is None or not path.exists()) and lake is None:
             raise StoreError(
                 f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store"

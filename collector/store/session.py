@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow
 
 from collector.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow  # readers never need it, and it brings numpy: a quarter of what starting a command takes
 
 
 class Session:
@@ -51,14 +53,14 @@ class Session:
         """Run one query that always has a first row, and return it."""
         return self.rows(sql, parameters)[0]
 
-    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> pyarrow.Table:
+    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> "pyarrow.Table":
         """Run one query and return its rows as an Arrow table."""
         try:
             return self._cursor.execute(sql, parameters).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
-    def insert(self, table: str, rows: pyarrow.Table, *, replace: bool = False, order_by: str = "") -> None:
+    def insert(self, table: str, rows: "pyarrow.Table", *, replace: bool = False, order_by: str = "") -> None:
         """Append an Arrow table by column name; columns that it lacks become null.
 
         With `replace`, a row takes the place of the one that has its key; with `order_by`, rows are written so sorted.
@@ -77,6 +79,8 @@ class Session:
     ) -> None:
         """Append Python rows in bulk; for what was judged, never for samples."""
         if rows:
+            import pyarrow
+
             values = zip(*rows, strict=True)
             self.insert(table, pyarrow.table(dict(zip(columns, map(list, values), strict=True))), replace=replace)
 

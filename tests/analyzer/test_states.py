@@ -1,6 +1,8 @@
 """The table of states: every cause, what class it is of and who can act, against a literal copy of the design's."""
 
-from analyzer.states import BOOKINGS, CLASSES, STATES
+import pytest
+
+from analyzer.states import BOOKINGS, CLASSES, STATES, Class, states_of, words_of
 
 # Copied by hand from the design, cause by cause, so that a slip in analyzer/states.py has something to differ from.
 # Where a state's row names two ("run, platform"), the platform's are what a host, a GPU, a disk or the scheduler did.
@@ -68,3 +70,13 @@ def test_the_order_is_the_order_of_precedence() -> None:
     designed = tuple(dict.fromkeys(line.split()[0] for line in DESIGN.strip().splitlines()))
     assert designed == STATES
     assert {one.klass for one in BOOKINGS} == set(CLASSES)
+
+
+@pytest.mark.parametrize("klass", CLASSES)
+def test_a_class_by_states_is_the_class_by_causes(klass: Class) -> None:
+    """SQL that looks at the state alone, where it may, must book every cause as SQL that compares both."""
+    wholly, partly = states_of(klass)
+    pairs = words_of(klass)
+    for one in BOOKINGS:
+        by_state = one.state in wholly or (one.state in partly and f"{one.state}/{one.cause or ''}" in pairs)
+        assert by_state == (one.klass == klass), one

@@ -1,6 +1,6 @@
 """Small fleets for the ledger's tests: rows of the contract put straight into a store in memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,13 +27,25 @@ class Fleet:
 
     def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows as one batch."""
-        self.batches += 1
-        rows = [dict(row, batch=self.batches) for row in rows]
+        batch = [*rows]
+        self._add(table, batch, [len(batch)])
+
+    def add_each(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Add each row as a batch of its own, all at once: row by row a store takes minutes for what is generated."""
+        batches = [*rows]
+        self._add(table, batches, [1] * len(batches))
+
+    def _add(self, table: str, rows: Sequence[Mapping[str, object]], sizes: Sequence[int]) -> None:
+        numbers = range(self.batches + 1, self.batches + 1 + len(sizes))
+        self.batches += len(sizes)
+        of_rows = (number for number, size in zip(numbers, sizes, strict=True) for _ in range(size))
+        rows = [dict(row, batch=number) for row, number in zip(rows, of_rows, strict=True)]
         columns = [*TABLES[table].names, "batch"]
         with self.store.session() as session:
             session.execute(
-                "INSERT INTO receipts VALUES (?, 'test', 'test', ?, '', 0, 0, 1, ?)",
-                [self.batches, self.batches, len(rows)],
+                "INSERT INTO receipts SELECT b, 'test', 'test', b, '', 0, 0, 1, size "
+                "FROM (SELECT unnest($numbers::BIGINT[]) AS b, unnest($sizes::BIGINT[]) AS size)",
+                {"numbers": [*numbers], "sizes": [*sizes]},
             )
             present = [name for name in columns if any(row.get(name) is not None for row in rows)]
             session.load(table, present, [[row.get(name) for name in present] for row in rows])

@@ -8,7 +8,8 @@ import pytest
 from analyzer import chunks
 from analyzer.analysis import analyze
 from analyzer.config import Settings
-from tests.analyzer.small_site import small_site
+from tests.analyzer import small_site as site
+from tests.analyzer.small_site import _exchange, small_site
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, Row
 from tests.ledger.generated import generate
 
@@ -114,11 +115,12 @@ def test_a_ledger_made_before_the_ends_are_told_is_the_one_made_after(seed: int)
 
     class Recorder(Fleet):
         def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
-            for row in map(dict, rows):
-                at_once.add(table, [row])
-                live.add(table, [{**row, "ended_at": None, "exit_status": None} if table == "allocations" else row])
-                if table == "allocations":
-                    told.append(row)
+            rows = [dict(row) for row in rows]
+            at_once.add_each(table, rows)
+            if table == "allocations":
+                told.extend(map(dict, rows))
+                rows = [{**row, "ended_at": None, "exit_status": None} for row in rows]
+            live.add_each(table, rows)
 
     generate(Recorder(), seed, hosts=12)
     at_once.analyze(now=T + 3 * DAY)
@@ -137,30 +139,53 @@ def test_a_disk_touches_the_gpus_of_its_host_alone() -> None:
     assert fleet.analyze().gpu_hours == 2 * 2
 
 
-@pytest.mark.parametrize("size", [3, pytest.param(1, marks=pytest.mark.soak), pytest.param(40, marks=pytest.mark.soak)])
-def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory decides how much is booked at once, and nothing else may depend on it: runs that share, MIG, racks."""
+@pytest.mark.parametrize(
+    ("size", "hosts"), [(3, 5), *(pytest.param(size, 12, marks=pytest.mark.soak) for size in (1, 3, 40))]
+)
+def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(
+    size: int, hosts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory decides how much is booked at once, and nothing else may depend on it: runs that share, MIG."""
     ledgers = []
     for cut in (False, True):
         fleet = Fleet()
-        generate(fleet, 7, hosts=12)
+        generate(fleet, 7, hosts)
         if cut:
             monkeypatch.setattr(chunks, "GPU_HOURS", size)
             monkeypatch.setattr(chunks, "GPUS", size)
         fleet.analyze(now=T + 3 * DAY)
         ledgers.append(fleet.rows())
+    with fleet.store.session() as session:
+        assert session.rows("SELECT 1 FROM ledger WHERE shared")
+        assert session.rows("SELECT 1 FROM inventory WHERE parent_uuid IS NOT NULL")
     assert ledgers[0] == ledgers[1]
 
 
 def test_the_fabric_is_learned_from_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run across racks may be booked before those that show what a rack gives: it is then judged once more."""
+    monkeypatch.setattr(site, "CROSSING_HOSTS", tuple(f"c{number}" for number in range(8)))  # before all others
     whole, parts = small_site(), small_site()
     whole.analyze()
     monkeypatch.setattr(chunks, "GPU_HOURS", 1)
-    monkeypatch.setattr(chunks, "GPUS", 1)
+    monkeypatch.setattr(chunks, "GPUS", 4)
     parts.analyze()
     assert ("communicating", "cross_rack") in whole.states()
     assert parts.rows() == whole.rows()
+
+
+def test_the_fabric_may_be_learned_late() -> None:
+    """Telemetry of the run that shows what a rack gives comes in last, and brings that run's hours alone."""
+    at_once, late = Fleet(), Fleet()
+    for fleet in (at_once, late):
+        for rank, node in enumerate(site.CROSSING_HOSTS):
+            _exchange(fleet, "slurm/alpha/crossing", node, f"rack-{1 + rank % 2}", rank, 2.5)
+    late.analyze()
+    for fleet in (at_once, late):
+        for rank, node in enumerate(("r0", "r1")):
+            _exchange(fleet, "slurm/alpha/inside", node, "rack-1", rank, 10)
+        fleet.analyze()
+    assert ("communicating", "cross_rack") in at_once.states()
+    assert late.rows() == at_once.rows()
 
 
 def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

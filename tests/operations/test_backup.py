@@ -17,7 +17,7 @@ from collector.backup.copying import copy_sqlite
 from collector.backup.folder import PARTIAL, backups, new_backup
 from collector.backup.layout import Layout
 from collector.backup.making import Copy, make
-from collector.backup.manifest import NAME, Manifest
+from collector.backup.manifest import NAME
 from collector.backup.restoring import restore
 from collector.backup.verifying import verify
 from collector.errors import BackupError
@@ -202,30 +202,6 @@ def test_the_registry_comes_along(site: Site, folder: Path, tmp_path: Path) -> N
     registry.close()
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "a file that is gone": lambda file: file.unlink(),
-    "a file that was cut": lambda file: os.truncate(file, file.stat().st_size - 1),
-    "a byte that has turned": lambda file: file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:]),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.parametrize("kind", ["store.duckdb", "catalogue.sqlite", ".parquet"])
-def test_damage_is_noticed_and_not_restored(
-    site: Site, folder: Path, tmp_path: Path, kind: str, damage: Callable[[Path], object]
-) -> None:
-    """A backup that cannot be trusted must say so before the day on which it is needed."""
-    site.take(range(100, 360))
-    site.seal()
-    made = make(site.store, folder)
-    file = next(file for file in made.manifest.files if file.path.endswith(kind))
-    damage(made.path / file.path)
-    assert [sentence.split()[0] for sentence in verify(made.path).wrong] == [file.path]
-    with pytest.raises(BackupError, match=r"take another"):
-        restore(made.path, tmp_path / "new.duckdb")
-    assert not (tmp_path / "new.duckdb").exists()
-
-
 def test_rows_that_are_not_counted_again_are_noticed(site: Site, folder: Path) -> None:
     """Whole files can still be the wrong ones: the manifest says how many rows each table had."""
     made = make(site.store, folder)
@@ -237,26 +213,6 @@ def test_rows_that_are_not_counted_again_are_noticed(site: Site, folder: Path) -
         "receipts in the hot file has 6 rows and had 7",
         "main.gpu_samples in the lake has 6 rows and had 5",
     )
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 1}', b'{"version": 99}', b"\xff"])
-def test_a_manifest_that_is_none_is_said(tmp_path: Path, content: bytes) -> None:
-    """It is read first, from a disk that may have failed."""
-    (tmp_path / NAME).write_bytes(content)
-    with pytest.raises(BackupError):
-        Manifest.read(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["", ".wal", ".lake", ".registry.sqlite"])
-def test_a_restore_overwrites_nothing(site: Site, folder: Path, tmp_path: Path, name: str) -> None:
-    """Whoever mistypes a path at night must not lose the store that was still good."""
-    made = make(site.store, folder)
-    target = tmp_path / "new.duckdb"
-    there = tmp_path / f"new.duckdb{name}"
-    there.write_text("mine")
-    with pytest.raises(BackupError, match="overwrites nothing"):
-        restore(made.path, target)
-    assert there.read_text() == "mine"
 
 
 def test_a_backup_can_be_read_where_it_lies(site: Site, folder: Path, tmp_path: Path) -> None:

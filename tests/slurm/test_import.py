@@ -1,5 +1,6 @@
 """History from a real accounting database: what `gpuledger import slurm` brings is what sacct says."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -105,15 +106,20 @@ def test_times_and_owners_are_sacct_s(slurm: Cluster, imported: Imported) -> Non
 
 
 def test_a_drain_of_last_week_is_remembered(slurm: Cluster, imported: Imported) -> None:
-    """sacctmgr keeps when hosts were out of service, which no metric says."""
-    slurm.run("scontrol", "update", "nodename=n1", "state=drain", "reason=bad fan")
+    """sacctmgr keeps when hosts were out of service, which no metric says.
+
+    Slurm tells accounting of a drain once the last job has left: n1 has one that stays for a minute.
+    """
+    slurm.wait(lambda: slurm.run("sinfo", "-h", "-n", "n3", "-p", "train", "-o", "%T").strip() == "idle", "n3 to rest")
+    slurm.run("scontrol", "update", "nodename=n3", "state=drain", "reason=bad fan")
     asked = ("sacctmgr", "-nP", "show", "event", "start=now-1days", "format=nodename,state,reason,end")
     try:
-        slurm.wait(lambda: "n1|DRAIN" in slurm.run(*asked), "accounting to know of the drain")
+        slurm.wait(lambda: "n3|DRAIN" in slurm.run(*asked), "accounting to know of the drain")
+        time.sleep(1.1)  # accounting counts in seconds: a drain of none would be none
     finally:
-        slurm.run("scontrol", "update", "nodename=n1", "state=resume")
-    slurm.wait(lambda: "n1|DRAIN|bad fan|Unknown" not in slurm.run(*asked), "accounting to know of its end")
+        slurm.run("scontrol", "update", "nodename=n3", "state=resume")
+    slurm.wait(lambda: "n3|DRAIN|bad fan|Unknown" not in slurm.run(*asked), "accounting to know of its end")
     imported.bring()
-    rows = imported.rows("SELECT state, reason, ended_at > started_at FROM node_states WHERE node = 'n1'")
+    rows = imported.rows("SELECT state, reason, ended_at > started_at FROM node_states WHERE node = 'n3'")
     assert ("drained", "bad fan", True) in rows
     assert not imported.rows("SELECT 1 FROM node_states WHERE reason = 'cold-start'")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.errors import LedgerError
 from analyzer.period import HOUR, Calendar, Period
 from analyzer.report.coverage import ledger_end
-from analyzer.report.run import find_run
+from analyzer.report.which_run import find_run
 from analyzer.report.words import counted, percent, plain
 from analyzer.statements import statements
 
