@@ -200,7 +200,7 @@ def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser
     page = visit.page
     page.wait_for_selector("#timeline[data-shown]")
     page.click("#timeline-numbers summary")
-    assert page.locator("#timeline-numbers tbody tr").count() > 10
+    page.wait_for_selector("#timeline-numbers tbody tr >> nth=10")
     page.click("summary:has-text('Its states from start to end')")
     with page.expect_download() as download:
         page.click("details[open] button:has-text('CSV')")
