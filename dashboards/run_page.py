@@ -8,9 +8,10 @@ from analyzer.errors import LedgerError
 from analyzer.report.efficiency_text import efficiency_rows
 from analyzer.report.finding_view import Words
 from analyzer.report.rounding import apportion
-from analyzer.report.run import find_run, run_facts, run_report, run_span
+from analyzer.report.run import run_facts, run_report, run_span
 from analyzer.report.run_text import SPARK_POINTS, head_pairs, not_judged_words, projection, run_sentence
 from analyzer.report.table import lines
+from analyzer.report.which_run import find_run
 from analyzer.report.words import MICROS, gpu_hours, hours_decimals, money, percent, symbol
 from analyzer.states import CLASSES, Class
 from analyzer.traffic.text import traffic_rows

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from analyzer.api.model import iso
 from analyzer.errors import LedgerError
-from analyzer.report.run import find_run, run_facts, run_span
+from analyzer.report.run import run_facts, run_span
+from analyzer.report.which_run import find_run
 from analyzer.states import CLASSES, Class, booking
 from analyzer.timeline import TimelinePoint, timeline
 from analyzer.windows import WINDOW_MS
