@@ -125,8 +125,13 @@ class Settings:
     @classmethod
     def beside(cls, store: Path, environ: Mapping[str, str] | None = None) -> "Settings":
         """Return the settings that lie beside a store, or the defaults where none do."""
-        path = store.parent / BESIDE
-        return cls.read(path if path.exists() else None, environ)
+        return cls.read(settings_file(store, None), environ)
+
+
+def settings_file(store: Path, config: Path | None) -> Path | None:
+    """Return the settings that somebody named, else those that lie beside a store; None where there are none."""
+    beside = store.parent / BESIDE
+    return config or (beside if beside.exists() else None)
 
 
 def _own_keys() -> list[str]:

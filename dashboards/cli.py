@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from analyzer.alarms.settings import AlarmSettings
-from analyzer.config import BESIDE, TABLES, Settings
+from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
 from analyzer.report.paper import paint
@@ -47,13 +47,12 @@ def serve(argv: list[str]) -> int:
     if options.only == "collector":
         collect_only(config)
         return OK
-    settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
+    file = settings_file(config.store, options.config)
+    settings = Settings.read(file)
     settings.price_book()  # what is wrong with them is said now, and not by the first analysis
     settings.team_book()
     settings.model_book()
     settings.policy_book()
-    beside = config.store.parent / BESIDE
-    file = options.config or (beside if beside.exists() else None)
     mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
     with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)

@@ -12,7 +12,7 @@ from analyzer.alarms.hook import read_back
 from analyzer.alarms.posting import post
 from analyzer.alarms.settings import TABLE, AlarmSettings
 from analyzer.alarms.spelling import SIGNATURE, alertmanager_body, signature, webhook_body
-from analyzer.config import BESIDE, TABLES, Settings
+from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.report.words import counted, moment
 from collector.access.opening import registry_of
@@ -75,8 +75,7 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
 
 def _site(options: argparse.Namespace) -> _Site:
     store = options.store or load(options.config, os.environ).store
-    beside = store.parent / BESIDE
-    file = options.config or (beside if beside.exists() else None)
+    file = settings_file(store, options.config)
     if not store.exists() and not load(file, os.environ).lake.startswith("postgres:"):
         raise ConfigError(f"there is no store {store}; name it with --store")
     return _Site(store, file, Settings.read(file), AlarmSettings.read(file, TABLES))

@@ -1,6 +1,5 @@
 """The table [alarms] of the settings: where findings are told, and from how much on."""
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -8,9 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from analyzer.environment import of_environment, whole
+from analyzer.environment import whole
 from analyzer.errors import ConfigError
-from analyzer.toml_entry import Entry, read_toml
+from analyzer.own_table import OwnTable
+from analyzer.toml_entry import Entry
 
 TABLE = "alarms"
 ENVIRONMENT = "GPULEDGER_ALARMS_"
@@ -79,27 +79,16 @@ class AlarmSettings:
         return key
 
     @classmethod
-    def read(cls, path: Path | None, known: Collection[str]) -> "AlarmSettings":
-        """Return the settings of a file with those tables, or the defaults without one, variables over both.
+    def read(
+        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
+    ) -> "AlarmSettings":
+        """Return the settings of a file with those tables, or the defaults without one; variables over both.
 
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        content = Entry("the settings", {}, known) if path is None else read_toml(path, known)
-        return cls.of(content, path.parent if path is not None else Path())
-
-    @classmethod
-    def of(cls, content: Entry, directory: Path, environ: Mapping[str, str] | None = None) -> "AlarmSettings":
-        """Return the settings of a file's content with GPULEDGER_ALARMS_… variables over them.
-
-        Raises:
-            ConfigError: a key is unknown or a value is wrong.
-        """
-        keys = [key.name for key in fields(cls)]
-        table = content.table(TABLE, keys)
-        given = {name: _of_file(table, name, directory) for name in keys if table.has(name)}
-        told = of_environment(os.environ if environ is None else environ, ENVIRONMENT, keys)
-        return cls(**(given | {name: _of_text(name, text) for name, text in told.items()}))
+        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
+        return cls(**own.read(path, known, environ))
 
 
 def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key

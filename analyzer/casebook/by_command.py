@@ -6,7 +6,7 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from analyzer.config import BESIDE, Settings
+from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader
 from collector.config import load
@@ -51,8 +51,7 @@ def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
     Raises:
         ConfigError: the store's settings name such a lake.
     """
-    beside = store.parent / BESIDE
-    if load(config or (beside if beside.exists() else None), os.environ).lake.startswith("postgres:"):
+    if load(settings_file(store, config), os.environ).lake.startswith("postgres:"):
         raise ConfigError(f"the lake of {store} is one that its settings share with other hosts: {instead}")
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.asking import asked_json
-from analyzer.config import Settings
+from analyzer.config import TABLES, Settings, settings_file
 from analyzer.doctor.examination import examination
 from analyzer.doctor.page import document, page
 from analyzer.doctor.registry import read_beside
 from analyzer.doctor.sight import MailSight, Sight
 from analyzer.errors import LedgerError
 from analyzer.mail.sending import greet
-from analyzer.mail.settings import mail_of
+from analyzer.mail.settings import MailSettings
 from collector.config import load
 from collector.store.database import Store
 
@@ -48,7 +48,7 @@ def _of_store(options: argparse.Namespace) -> dict[str, Any]:
     config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
     settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
     keys, sends = read_beside(config)
-    mails = mail_of(config.store, options.config)
+    mails = MailSettings.read(settings_file(config.store, options.config), TABLES)
     mail = MailSight(mails, sends, lambda: greet(mails))
     with Store.open(config.store, read_only=True) as store, store.session() as session:
         sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail)

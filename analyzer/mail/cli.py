@@ -8,14 +8,14 @@ from pathlib import Path
 
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.keeping import requests_of
-from analyzer.config import BESIDE, Settings
+from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.mail.editions import edition_message, editions, file_names, tried
 from analyzer.mail.errors import UnreachableError
 from analyzer.mail.making import check_mailable, contents, make
 from analyzer.mail.queue import Round, send_due
 from analyzer.mail.sending import Post
-from analyzer.mail.settings import MailSettings, mail_of
+from analyzer.mail.settings import MailSettings
 from analyzer.mail.standing import STOPPED_BY, standing_lines
 from analyzer.mail.unsubscribe import subscription_id
 from analyzer.period import Period
@@ -46,9 +46,8 @@ class Site:
             ConfigError: a setting is wrong.
         """
         path = store or load(config, os.environ).store
-        beside = path.parent / BESIDE
-        file = config or (beside if beside.exists() else None)
-        return cls(path, file, Settings.read(file), mail_of(path, config))
+        file = settings_file(path, config)
+        return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
 
     def asked(self, period: Period) -> tuple[Decided, ...]:
         """Return the capacity requests of a period; none where there is no registry, which a look must not make."""

@@ -1,6 +1,5 @@
 """The table [mail] of the settings: who sends, through which server, to whom. No password stands in it."""
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -9,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from analyzer.config import BESIDE, TABLES
-from analyzer.environment import of_environment, whole
+from analyzer.environment import whole
 from analyzer.errors import ConfigError
-from analyzer.toml_entry import Entry, read_toml
+from analyzer.own_table import OwnTable
+from analyzer.toml_entry import Entry
 
 TABLE = "mail"
 ENVIRONMENT = "GPULEDGER_MAIL_"
@@ -126,37 +125,16 @@ class MailSettings:
         return text
 
     @classmethod
-    def read(cls, path: Path | None, known: Collection[str]) -> "MailSettings":
-        """Return the settings of a file with those tables, or the defaults without one, variables over both.
+    def read(
+        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
+    ) -> "MailSettings":
+        """Return the settings of a file with those tables, or the defaults without one; variables over both.
 
         Raises:
-            ConfigError: as of() does, or the file cannot be read.
+            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        content = Entry("the settings", {}, known) if path is None else read_toml(path, known)
-        return cls.of(content, path.parent if path is not None else Path())
-
-    @classmethod
-    def of(cls, content: Entry, directory: Path, environ: Mapping[str, str] | None = None) -> "MailSettings":
-        """Return the settings of a file's content with GPULEDGER_MAIL_… variables over them.
-
-        Raises:
-            ConfigError: a key is unknown or a value is wrong.
-        """
-        keys = [key.name for key in fields(cls)]
-        table = content.table(TABLE, keys)
-        given = {name: _of_file(table, name, directory) for name in keys if table.has(name)}
-        told = of_environment(os.environ if environ is None else environ, ENVIRONMENT, keys)
-        return cls(**(given | {name: _of_text(name, text) for name, text in told.items()}))
-
-
-def mail_of(store: Path, config: Path | None) -> MailSettings:
-    """Return those of a settings file, or of the one that lies beside a store, with the environment over them.
-
-    Raises:
-        ConfigError: a key is unknown or a value is wrong; the sentence names both.
-    """
-    beside = store.parent / BESIDE
-    return MailSettings.read(config or (beside if beside.exists() else None), TABLES)
+        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
+        return cls(**own.read(path, known, environ))
 
 
 def is_this_machine(host: str) -> bool:

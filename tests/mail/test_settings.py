@@ -7,7 +7,6 @@ import pytest
 from analyzer.config import TABLES, Settings
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
-from analyzer.toml_entry import read_toml
 
 WHOLE = """
 [mail]
@@ -25,7 +24,7 @@ def read(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> Ma
     """Return the settings of a file."""
     path = tmp_path / "gpuledger.toml"
     path.write_text(text)
-    return MailSettings.of(read_toml(path, TABLES), tmp_path, environ or {})
+    return MailSettings.read(path, TABLES, environ or {})
 
 
 def test_a_whole_table_is_read(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.read import read_profile
 from analyzer.casebook.by_command import where, who
 from analyzer.casebook.judgement import reason_of
-from analyzer.config import BESIDE
+from analyzer.config import settings_file
 from analyzer.errors import ConfigError, LedgerError, ProfileError
 from analyzer.report.as_json import as_json
 from analyzer.report.paper import Paper, paint
@@ -261,8 +261,8 @@ def _registry(options: argparse.Namespace) -> "Registry":
     from collector.access.opening import registry_of
     from collector.config import load
 
-    beside = options.store.parent / BESIDE if options.store else None
-    config = load(options.config or (beside if beside and beside.exists() else None), os.environ)
+    file = settings_file(options.store, options.config) if options.store else options.config
+    config = load(file, os.environ)
     store: Path = options.store or config.store
     if not store.exists() and not config.lake.startswith("postgres:"):
         raise LedgerError(f"there is no store at {store}; name the site's with --store, or its server with --server")
