@@ -49,6 +49,7 @@ $(BENCHES): bench-%: $(MADE)
 
 docs: $(MADE)
 	@$(BIN)/python -m agent.wire.document
+	@$(BIN)/python -m analyzer.detectors.document docs bench/results/truth.json
 
 # The dashboards as JSON, from the code beside it.
 grafana: $(MADE)

@@ -1,0 +1,145 @@
+"""docs/detectors.md, made from the rules themselves: `make docs`.
+
+What each rule says and what would prove it wrong are its findings' own words; the numbers and their sources are those
+of analyzer/thresholds.py; how often it was right was counted on the labelled fleet (bench/results/truth.json).
+"""
+
+import ast
+import io
+import json
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from inspect import getsource
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from analyzer.finding_rules import WORDS
+from analyzer.rules import RULE_OF, SHORT, WORK
+from analyzer.states import booking
+from analyzer.thresholds import Thresholds
+
+TITLE = "detectors.md"
+UNMEASURED = "not measured"
+HEAD = """# Detectors: every rule, its numbers, and how often it was right
+
+Made from the code by `make docs`; do not edit. Rules look at ten-minute windows of a run and book a loss from medium
+confidence up; a weaker suspicion stays *low, unexplained*. Of one finding, `gpuledger explain` prints the numbers that
+were seen beside the marks they had to pass. What is worth a look and claims no time: [notices.md](notices.md).
+
+*Right* and *found* are measured on {runs:,} generated runs whose truth no rule has seen (`make bench-truth`): of the
+GPU time booked to the state, how much truly was of it (the rest are false positives); and of the time that truly was of
+it, how much was booked so. Real telemetry is less kind: bench/README.md tells what was tried on it. "Work" and "own best"
+stand for the numbers by which it is told what counts as work at all, and how far a run is below what it reaches itself.
+"""
+
+
+def page(truth: Mapping[str, object]) -> str:
+    """Return the document."""
+    cells = _cells(truth)
+    right, found = _shares(cells)
+    lines = [HEAD.format(runs=sum(int(str(each["runs"])) for each in cells))]
+    told = [name for name in RULE_OF if not name.startswith("unexplained/")]
+    for state, group in groupby(told, key=lambda name: name.partition("/")[0]):
+        names = list(group)
+        lines += [f"## `{state}`", f"Right {right.get(state, UNMEASURED)}, found {found.get(state, UNMEASURED)}.", ""]
+        lines += ["| cause | it says | wrong if | who can act | revision |", "|---|---|---|---|---|"]
+        lines += [_row(state, name.partition("/")[2]) for name in names]
+        for reads, those in groupby(names, key=lambda name: RULE_OF[name].reads):
+            which = "" if len({RULE_OF[name].reads for name in names}) == 1 else f" (`{'`, `'.join(_causes(those))}`)"
+            lines += ["", f"Reads{which}: {_reads(reads)}."]
+        lines.append("")
+    lines += ["## The numbers", "Shares are permille, times milliseconds.", ""]
+    lines += ["| number | value | why, and from where |", "|---|---|---|"]
+    lines += [f"| `{name}` | {value} | {why} |" for name, value, why in numbers()]
+    return "\n".join(lines) + "\n"
+
+
+def _causes(names: Iterable[str]) -> list[str]:
+    return [name.partition("/")[2] for name in names]
+
+
+def _row(state: str, cause: str) -> str:
+    words, actor = WORDS[state, cause], booking(state, cause).actor
+    revision = RULE_OF[f"{state}/{cause}"].revision
+    return f"| `{cause}` | {_sentence(words.sentence)} | {_sentence(words.wrong_if)} | {actor or '-'} | {revision} |"
+
+
+def numbers() -> list[tuple[str, int, str]]:
+    """Return each threshold with its value and the comment that stands above or beside it; none above is "as above"."""
+    source = getsource(Thresholds)
+    comments = _comments(source)
+    defaults = {each.name: each.default for each in fields(Thresholds)}
+    found = []
+    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        block = _above(comments, node.lineno)
+        why = comments.get(node.lineno, block or "as the one above")
+        found.append((node.target.id, int(str(defaults[node.target.id])), why))
+    return found
+
+
+def _comments(source: str) -> dict[int, str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+
+
+def _above(comments: Mapping[int, str], line: int) -> str:
+    block: list[str] = []
+    while (line := line - 1) in comments and not _beside(line):
+        block.insert(0, comments[line])
+    return " ".join(block)
+
+
+def _beside(line: int) -> bool:
+    """Whether the comment of a line stands beside a number, and so explains that one alone."""
+    return not getsource(Thresholds).splitlines()[line - 1].lstrip().startswith("#")
+
+
+def _reads(names: Iterable[str]) -> str:
+    own = [name for name in names if name not in (*WORK, *SHORT)]
+    told = ["work"] * set(WORK).issubset(names) + ["own best"] * set(SHORT).issubset(names)
+    told += [f"`{name}`" for name in (own if told else names)]
+    return ", ".join(told) or "no number: the driver's or the scheduler's word"
+
+
+def _sentence(text: str) -> str:
+    """Return a finding's words with a word for each thing that it fills in."""
+    filled = text
+    for name, word in {
+        "{Run}": "The run", "{run}": "the run", "{for_run}": "", "{place}": "the host", "{gpu}": "",
+        "{share}": "for a share of the time", ": {limit}": "", "{limit}": "",
+        "at least {speedup}x": "as much as predicted",
+    }.items():  # fmt: skip
+        filled = filled.replace(name, word)
+    return filled
+
+
+def _cells(truth: Mapping[str, object]) -> list[Mapping[str, object]]:
+    cells: Any = truth["cells"]  # of each kind of run its name, its shape, and what was counted
+    return [each[-1] for each in cells]
+
+
+def _shares(cells: Iterable[Mapping[str, object]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return by state how much of what was booked was right, and how much of the truth was found."""
+    both, booked, truly = Counter[str](), Counter[str](), Counter[str]()
+    for cell in cells:
+        confusion: Any = cell["confusion"]
+        for pair, ms in confusion.items():
+            truth, _, said = pair.partition(">")
+            truly[truth] += ms
+            booked[said] += ms
+            both[truth] += ms if truth == said else 0
+    return (
+        {state: f"{100 * both[state] / ms:.1f} %" for state, ms in booked.items() if ms},
+        {state: f"{100 * both[state] / ms:.1f} %" for state, ms in truly.items() if ms},
+    )
+
+
+if __name__ == "__main__":
+    folder, measured = Path(sys.argv[1]), Path(sys.argv[2])
+    (folder / TITLE).write_text(page(json.loads(measured.read_text("utf-8"))), "utf-8")
