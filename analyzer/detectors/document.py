@@ -32,8 +32,8 @@ were seen beside the marks they had to pass. What is worth a look and claims no 
 
 *Right* and *found* are measured on {runs:,} generated runs whose truth no rule has seen (`make bench-truth`): of the
 GPU time booked to the state, how much truly was of it (the rest are false positives); and of the time that truly was of
-it, how much was booked so. Real telemetry is less kind: bench/README.md tells what was tried on it. "Work" and "own best"
-stand for the numbers by which it is told what counts as work at all, and how far a run is below what it reaches itself.
+it, how much was booked so. Real telemetry is less kind: bench/README.md tells what was tried on it. "Work" and "own
+best" stand for the numbers by which it is told what counts as work at all, and how far a run is below what it reaches.
 """
 
 
