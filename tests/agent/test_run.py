@@ -142,15 +142,30 @@ def test_a_signal_to_us_reaches_the_command_once(tmp_path: Path, name: str) -> N
     assert watching.returncode == 0
 
 
+# A session of its own takes the terminal that it was given; what comes after finds it as a shell's command does.
+TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
 class Terminal:
-    """A command on a terminal of its own, as a shell starts it."""
+    """A command on a terminal of its own, as a shell starts it.
+
+    Not by pty.fork(): in a process that has loaded gRPC, a fork runs gRPC's own handlers, and they have crashed it.
+    """
 
     def __init__(self, here: Path, line: list[str]) -> None:
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            os.chdir(here)
-            os.execve(line[0], line, environment())
+        self._terminal, theirs = pty.openpty()
+        taking = [sys.executable, "-c", TAKE_TERMINAL, *line]
+        self._process = subprocess.Popen(
+            taking, cwd=here, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+        os.close(theirs)
         self._said = b""
+
+    def ended(self) -> int:
+        """Wait for the end, and return the exit code."""
+        return self._process.wait(TIMEOUT)
 
     def type(self, keys: bytes) -> None:
         """Press keys."""
@@ -176,10 +191,10 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
     terminal.until(b"ready")
     terminal.type(b"\x03")
     said = terminal.until(b"SIGINT\r\n")
-    _, status = os.waitpid(terminal.pid, 0)
+    code = terminal.ended()
     terminal.close()
     assert said.count(b"SIGINT") == 1
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert code == 0
 
 
 # What a shell does for Ctrl-Z and fg: the job is a process group of its own, in the terminal's foreground.
@@ -213,7 +228,7 @@ def test_ctrl_z_stops_both_and_fg_wakes_both(tmp_path: Path) -> None:
     terminal.type(b"\n")
     terminal.until(b"done")
     terminal.until(b"exit 6")
-    os.waitpid(terminal.pid, 0)
+    terminal.ended()
     terminal.close()
 
 

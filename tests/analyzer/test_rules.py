@@ -32,7 +32,7 @@ NOT_DECIDING = {
     "LOOK_BACK_HOURS", "LONGEST_LOOK_BACK_HOURS",  # of a policy, whose rows are in the version
     "CLOSES_AFTER",  # when a week closes changes no second
     "WINDOW_MS",  # thresholds.FIXED
-    "NONE_BEHIND",  # no lag
+    "NONE_BEHIND", "SEVERAL",  # no lag, and no one rate: such hours are due anew
 }  # fmt: skip
 
 
