@@ -1,5 +1,6 @@
 """Read CSV, Parquet and Arrow files piece by piece, so that a file may be larger than memory."""
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -126,13 +127,44 @@ def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyar
     source: Any = gzip.open(file) if path.suffix == ".gz" else file  # noqa: SIM115 - closed with the file below it
     names = _header(path)
     return pyarrow.csv.open_csv(
-        source,
+        pa.PythonFile(_Utf8(source), "r"),
         read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=PIECE_BYTES),
         parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=skip, ignore_empty_lines=False),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={name: pa.string() for name in names}, strings_can_be_null=True
         ),
     )
+
+
+class _Utf8:
+    """A file that is read as long as it is UTF-8.
+
+    What is not would be refused anyway, but for a line of too many fields: of that, pyarrow makes a text for `skip`
+    where nobody can catch what goes wrong.
+    """
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401 - any file of bytes
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return bool(self._file.closed)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            UnicodeDecodeError: they are no UTF-8.
+        """
+        found: bytes = self._file.read(size)
+        self._decoder.decode(found, final=not found)
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def _header(path: Path) -> list[str]:

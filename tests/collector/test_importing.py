@@ -302,3 +302,11 @@ def test_a_store_that_cannot_be_opened_refuses_the_import(tmp_path: Path) -> Non
     (tmp_path / "not-a-store.duckdb").write_text("hello " * 1000)
     with pytest.raises(StoreError):
         import_([str(path), "--store", str(tmp_path / "not-a-store.duckdb")])
+
+
+def test_a_line_of_too_many_fields_that_is_no_text_refuses_the_file(tmp_path: Path) -> None:
+    """As any other bytes that are no UTF-8 do; pyarrow would swallow the error, and print it to nobody."""
+    path = tmp_path / "gpu_samples.csv"
+    path.write_bytes(f"{HEADER}\n{GOOD}\n".encode() + b"n1,1,2,GPU-\xff,0.5,one,two\n")
+    with pytest.raises(FileRefusedError, match="cannot read .* as csv: 'utf-8' codec can't decode byte 0xff"):
+        _imported(path)
