@@ -125,9 +125,11 @@ def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyar
         return "skip" if len(skipped.lines) < MAX_SKIPPED else "error"
 
     source: Any = gzip.open(file) if path.suffix == ".gz" else file  # noqa: SIM115 - closed with the file below it
+    checked: Any = _Utf8(source)
+    text: Any = pa.PythonFile(checked, "r")
     names = _header(path)
     return pyarrow.csv.open_csv(
-        pa.PythonFile(_Utf8(source), "r"),
+        text,
         read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=PIECE_BYTES),
         parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=skip, ignore_empty_lines=False),
         convert_options=pyarrow.csv.ConvertOptions(

@@ -308,5 +308,5 @@ def test_a_line_of_too_many_fields_that_is_no_text_refuses_the_file(tmp_path: Pa
     """As any other bytes that are no UTF-8 do; pyarrow would swallow the error, and print it to nobody."""
     path = tmp_path / "gpu_samples.csv"
     path.write_bytes(f"{HEADER}\n{GOOD}\n".encode() + b"n1,1,2,GPU-\xff,0.5,one,two\n")
-    with pytest.raises(FileRefusedError, match="cannot read .* as csv: 'utf-8' codec can't decode byte 0xff"):
+    with pytest.raises(FileRefusedError, match=r"cannot read .* as csv: 'utf-8' codec can't decode byte 0xff"):
         _imported(path)
