@@ -1,6 +1,6 @@
 """What an alarm is, and which findings and notices are one. Pure: no clock, no store."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Finding
@@ -74,16 +74,6 @@ def urgent_notices(noticed: Iterable[Notice]) -> list[Notice]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """One alarm that the site remembers. Times are microseconds UTC; `said_at` None: held back by its team's limit."""
-
-    id: str
-    team: str | None
-    urgent: bool
-    said_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """What is new since the last look: to be remembered, to be said, and what is over."""
 
@@ -92,16 +82,16 @@ class Turn:
     ended: tuple[str, ...]
 
 
-def turn(now: Sequence[Alarm], known: Iterable[Known], said_today: Callable[[str | None], int], a_day: int) -> Turn:
+def turn(now: Sequence[Alarm], known: Mapping[str, bool], said_today: Callable[[str | None], int], a_day: int) -> Turn:
     """Return what changes: each is said once, of a team at most `a_day` a day, in their order; the urgent always.
 
-    `said_today` counts what was said of a team today, the urgent ones aside.
+    `known` are the ids that lasted at the last look, and whether each was said: some were held back by their team's
+    limit. `said_today` counts what was said of a team today, the urgent ones aside.
     """
-    before = {one.id: one for one in known}
     left: dict[str | None, int] = {}
     said = []
     for alarm in now:
-        if alarm.id in before and before[alarm.id].said_at is not None:
+        if known.get(alarm.id):
             continue
         if not alarm.urgent:
             room = left.setdefault(alarm.team, a_day - said_today(alarm.team))
@@ -111,7 +101,7 @@ def turn(now: Sequence[Alarm], known: Iterable[Known], said_today: Callable[[str
         said.append(alarm)
     present = {alarm.id for alarm in now}
     return Turn(
-        tuple(alarm for alarm in now if alarm.id not in before),
+        tuple(alarm for alarm in now if alarm.id not in known),
         tuple(said),
-        tuple(sorted(before.keys() - present)),
+        tuple(sorted(known.keys() - present)),
     )

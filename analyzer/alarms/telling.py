@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analyzer.alarms.alarm import Alarm, Known, turn
+from analyzer.alarms.alarm import Alarm, turn
 from analyzer.alarms.errors import AlarmError
 from analyzer.alarms.hook import read_back, send_due, spelled, waiting
 from analyzer.alarms.looking import present
 from analyzer.alarms.posting import post
-from analyzer.alarms.spelling import alertmanager_body
+from analyzer.alarms.spelling import Event, alertmanager_body
 from analyzer.errors import AnalyzerError
 from analyzer.period import local, midnight
 from analyzer.report.coverage import newest_hour_end
 from collector.errors import CollectorError
-from collector.registry import AlarmChange, KeptAlarm
+from collector.registry import AlarmChange, AlarmPost, KeptAlarm
 
 if TYPE_CHECKING:
     from analyzer.alarms.settings import AlarmSettings
@@ -73,24 +73,20 @@ class Teller:
         """Write down what is new and what is over, with what the webhook is to get of it."""
         kept = {one.id: one for one in self._alarms.lasting()}
         today = self._alarms.said_since(midnight(local(now, site.timezone).date(), site.timezone))
-        known = [Known(one.id, one.team, one.urgent, one.said_at) for one in kept.values()]
+        known = {one.id: one.said_at is not None for one in kept.values()}
         change = turn(alarms, known, lambda team: today.get(team, 0), self._settings.a_day)
-        hooked = bool(self._settings.webhook)
-        said = {
-            alarm.id: waiting("opened", alarm, _opened(kept, alarm.id, now), now, site.cluster, site.currency)
-            if hooked
-            else None
-            for alarm in change.said
-        }
-        ended = {
-            id_: waiting("ended", read_back(kept[id_].body), kept[id_].opened_at, now, site.cluster, site.currency)
-            if hooked and kept[id_].said_at is not None
-            else None
-            for id_ in change.ended
-        }
+
+        def post_of(event: Event, alarm: Alarm) -> AlarmPost | None:
+            if not self._settings.webhook:
+                return None
+            opened_at = kept[alarm.id].opened_at if alarm.id in kept else now
+            return waiting(event, alarm, opened_at, now, site.cluster, site.currency)
+
         opened = [_kept(alarm, now) for alarm in change.opened]
+        said = {alarm.id: post_of("opened", alarm) for alarm in change.said}
+        ended = {id_: post_of("ended", read_back(kept[id_].body)) if known[id_] else None for id_ in change.ended}
         self._alarms.change(AlarmChange(opened, said, ended), now)
-        return len(said), sum(kept[id_].said_at is not None for id_ in change.ended)
+        return len(said), sum(known[id_] for id_ in change.ended)
 
     def _tell_alertmanager(self, alarms: Sequence[Alarm], site: "Settings", now: int) -> str | None:
         """Tell it all that lasts and was said, and what has just ended; return what went wrong, or None."""
@@ -107,10 +103,6 @@ class Teller:
         except AlarmError as error:
             return f"Alertmanager: {error}"
         return None
-
-
-def _opened(kept: "dict[str, KeptAlarm]", id_: str, now: int) -> int:
-    return kept[id_].opened_at if id_ in kept else now
 
 
 def _kept(alarm: Alarm, now: int) -> KeptAlarm:

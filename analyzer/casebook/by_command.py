@@ -42,7 +42,7 @@ def where(options: argparse.Namespace, instead: str = TELL) -> tuple[Path, Setti
     """
     path: Path = options.store or load(options.config, os.environ).store
     _refuse_shared_lake(path, options.config, instead)
-    return path, Settings.read(options.config) if options.config else Settings.beside(path)
+    return path, Settings.read(settings_file(path, options.config))
 
 
 def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:

@@ -46,7 +46,7 @@ def _of_server(server: str) -> dict[str, Any]:
 
 def _of_store(options: argparse.Namespace) -> dict[str, Any]:
     config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
-    settings = Settings.read(options.config) if options.config else Settings.beside(config.store)
+    settings = Settings.read(settings_file(config.store, options.config))
     keys, sends = read_beside(config)
     mails = MailSettings.read(settings_file(config.store, options.config), TABLES)
     mail = MailSight(mails, sends, lambda: greet(mails))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from analyzer.config import WEEKDAYS, Settings
+from analyzer.config import WEEKDAYS, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.focus.columns import VERSIONS
 from analyzer.focus.export import Asked, Exported, export_focus
@@ -74,7 +74,7 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
 
 def _where(options: argparse.Namespace) -> tuple[Path, Settings]:
     path = options.store or load(options.config, os.environ).store
-    return path, Settings.read(options.config) if options.config else Settings.beside(path)
+    return path, Settings.read(settings_file(path, options.config))
 
 
 def _period(session: Session, settings: Settings, options: argparse.Namespace) -> Period:

@@ -60,6 +60,4 @@ class Look:
 
     def cost(self, of: Breakdown) -> int | None:
         """Return what this cost in the window, in millionths; None where a part has no price."""
-        if of.unpriced:
-            return None
-        return sum(entry.cost_micros or 0 for entry in of.entries)
+        return None if of.unpriced else of.cost_micros or 0

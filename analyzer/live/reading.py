@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 STRETCH_US = 600_000_000
 FIGURES_US = 300_000_000  # what "now" means for the driver's figures
 LEAST_MS = 600_000  # an hour that has just begun says little: the one before is shown until then
-_NOTHING = Figures(None, None, None, None, None)
 _Row = tuple[Any, ...]  # gpu, sku, run, state, cause, milliseconds, cost, unpriced milliseconds
 
 
@@ -106,8 +105,6 @@ def _figures(of: Sequence[tuple[int | None, Sequence[Any]]]) -> Figures:
     memory = [(whole, said[1]) for whole, said in of if whole and said[1] is not None]
     power = [said[2] for _, said in of if said[2] is not None]
     heat = [said[3] for _, said in of if said[3] is not None]
-    if not of:
-        return _NOTHING
     return Figures(
         fmean(busy) if busy else None,
         sum(used for _, used in memory) if memory else None,

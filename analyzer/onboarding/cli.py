@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyzer.config import Settings
+from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.onboarding.onboard import Asked, onboard, preview
 from analyzer.onboarding.prices import given
@@ -68,7 +68,7 @@ def import_prometheus(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     config = load(options.config, os.environ)
     place: Path = options.store or config.store
-    settings = Settings.read(options.config) if options.config else Settings.beside(place)
+    settings = Settings.read(settings_file(place, options.config))
     asked = Asked(
         span=_span(options),
         settings=settings,

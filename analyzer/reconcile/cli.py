@@ -8,7 +8,7 @@ from pathlib import Path
 from time import time_ns
 
 from analyzer.casebook.by_command import who
-from analyzer.config import Settings
+from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.focus.read import is_own, read_focus
 from analyzer.period import Calendar
@@ -74,7 +74,7 @@ def _by_server(options: argparse.Namespace) -> int:
 
 def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
     path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(options.config) if options.config else Settings.beside(path)
+    settings = Settings.read(settings_file(path, options.config))
     with Store.open(path, read_only=options.dry_run) as store:
         with store.session() as session:
             start = end = None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from analyzer.asking import asked
-from analyzer.config import Settings
+from analyzer.config import Settings, settings_file
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader
@@ -52,7 +52,7 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
 def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> Iterator[Reader]:
     """Yield a reader of the store that --store and --config name, or the settings."""
     path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(options.config) if options.config else Settings.beside(path)
+    settings = Settings.read(settings_file(path, options.config))
     with Store.open(path, read_only=True) as store, store.session() as session:
         yield Reader(session, settings, step_log=step_log)
 

@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders.dashboard import (
     DashboardLink,
     DatasourceVariable,
     QueryVariable,
+    Row,
 )
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import (
@@ -53,6 +54,15 @@ def board(uid: str, title: str, about: str, since: str, variables: Sequence[Quer
     )
     for variable in variables:
         made.with_variable(variable)
+    return made
+
+
+def filled(made: Dashboard, rows: Sequence[tuple[str, Panels]]) -> Dashboard:
+    """Return a dashboard with these rows of panels, each under its title."""
+    for title, panels in rows:
+        made.with_row(Row(title))
+        for panel in panels:
+            made.with_panel(panel)
     return made
 
 

@@ -1,10 +1,10 @@
 """A fleet that runs dcgm-exporter and no agent of ours: what its names tell, as they are before its release 4.9."""
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
-from dashboards.grafana.board import Panels, board, chosen
+from dashboards.grafana.board import Panels, board, chosen, filled
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, NODE
 
@@ -19,11 +19,8 @@ def dcgm() -> Dashboard:
         chosen("node", "Node", f"label_values(DCGM_FI_DEV_GPU_UTIL{{{CLUSTER}}}, instance)"),
     ]
     made = board("gpuledger-dcgm", "gpuledger / dcgm-exporter", __doc__ or "", "now-6h", variables)
-    for title, panels in (("Now", _now()), ("GPUs", _gpus()), ("Links", _links())):
-        made.with_row(Row(title))
-        for panel in panels:
-            made.with_panel(panel)
-    return made
+    rows = [("Now", _now()), ("GPUs", _gpus()), ("Links", _links())]
+    return filled(made, rows)
 
 
 def _now() -> Panels:

@@ -1,8 +1,8 @@
 """Money: what the fleet costs and what of it was avoidable, by team; the month's budgets; faults of prices."""
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from dashboards.grafana.board import Panels, board, chosen, page_link, pages
+from dashboards.grafana.board import Panels, board, chosen, filled, page_link, pages
 from dashboards.grafana.findings_table import dearest_findings
 from dashboards.grafana.panels import RED, YELLOW, Query, bars, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, ledger, share
@@ -23,12 +23,13 @@ def finops() -> Dashboard:
     ]
     made = board("gpuledger-finops", "gpuledger / FinOps", __doc__ or "", "now-30d", variables)
     made.link(page_link("The week in gpuledger", "${pages}/"))
-    for title, panels in (("This week and this month", _now()), ("Where money goes", _spent()),
-                          ("Budgets", _budgets()), ("What could be saved", _saved())):  # fmt: skip
-        made.with_row(Row(title))
-        for panel in panels:
-            made.with_panel(panel)
-    return made
+    rows = [
+        ("This week and this month", _now()),
+        ("Where money goes", _spent()),
+        ("Budgets", _budgets()),
+        ("What could be saved", _saved()),
+    ]
+    return filled(made, rows)
 
 
 def _now() -> Panels:

@@ -1,8 +1,8 @@
 """The fleet: what its GPUs do and cost, who loses most, which hardware is ill, and whether the figures are fresh."""
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from dashboards.grafana.board import RUN_PAGE, Panels, board, chosen, page_link, pages
+from dashboards.grafana.board import RUN_PAGE, Panels, board, chosen, filled, page_link, pages
 from dashboards.grafana.findings_table import dearest_findings
 from dashboards.grafana.panels import RED, YELLOW, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, ledger, rate, share
@@ -24,12 +24,14 @@ def fleet() -> Dashboard:
     ]
     made = board("gpuledger-fleet", "gpuledger / Fleet", __doc__ or "", "now-7d", variables)
     made.link(page_link("The fleet in gpuledger", "${pages}/"))
-    for title, panels in (("Now", _now()), ("Where it goes", _states()), ("Who loses most", _losing()),
-                          ("Hardware", _hardware()), ("Traffic and agents", _agents())):  # fmt: skip
-        made.with_row(Row(title))
-        for panel in panels:
-            made.with_panel(panel)
-    return made
+    rows = [
+        ("Now", _now()),
+        ("Where it goes", _states()),
+        ("Who loses most", _losing()),
+        ("Hardware", _hardware()),
+        ("Traffic and agents", _agents()),
+    ]
+    return filled(made, rows)
 
 
 def _now() -> Panels:

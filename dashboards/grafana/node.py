@@ -1,10 +1,10 @@
 """One host: each of its GPUs, who holds them, the host around them, and its agent."""
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
-from dashboards.grafana.board import RUN_PAGE, Panels, board, chosen, page_link, pages
+from dashboards.grafana.board import RUN_PAGE, Panels, board, chosen, filled, page_link, pages
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, NODE, numbered, rate
 
@@ -28,11 +28,8 @@ def node() -> Dashboard:
     ]
     made = board("gpuledger-node", "gpuledger / Node", __doc__ or "", "now-6h", variables)
     made.link(page_link("The fleet in gpuledger", "${pages}/"))
-    for title, panels in (("Now", _now()), ("GPUs", _gpus()), ("Host", _host()), ("Agent", _agent())):
-        made.with_row(Row(title))
-        for panel in panels:
-            made.with_panel(panel)
-    return made
+    rows = [("Now", _now()), ("GPUs", _gpus()), ("Host", _host()), ("Agent", _agent())]
+    return filled(made, rows)
 
 
 def _now() -> Panels:

@@ -1,10 +1,10 @@
 """One run: all of its GPUs as a spread from the least to the most, its processes, its traffic and its own progress."""
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
-from dashboards.grafana.board import FINDING_PAGE, Panels, board, chosen, page_link, pages
+from dashboards.grafana.board import FINDING_PAGE, Panels, board, chosen, filled, page_link, pages
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, RUN, ledger, of_run, rate
 
@@ -20,12 +20,14 @@ def run() -> Dashboard:
     ]
     made = board("gpuledger-run", "gpuledger / Run", __doc__ or "", "now-6h", variables)
     made.link(page_link("This run in gpuledger", "${pages}/runs/${run}"))
-    for title, panels in (("Now", _now()), ("Its GPUs: least, median, most", _gpus()), ("Input", _input()),
-                          ("Traffic", _traffic()), ("What it says of itself", _told())):  # fmt: skip
-        made.with_row(Row(title))
-        for panel in panels:
-            made.with_panel(panel)
-    return made
+    rows = [
+        ("Now", _now()),
+        ("Its GPUs: least, median, most", _gpus()),
+        ("Input", _input()),
+        ("Traffic", _traffic()),
+        ("What it says of itself", _told()),
+    ]
+    return filled(made, rows)
 
 
 def _now() -> Panels:

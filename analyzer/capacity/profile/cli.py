@@ -142,11 +142,11 @@ def write(text: str, page_text: str, out: Path) -> str:
 
 
 def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
-    from analyzer.config import Settings
+    from analyzer.config import Settings, settings_file
     from collector.config import load
 
     store: Path = options.store or load(options.config, os.environ).store
-    return (Settings.read(options.config) if options.config else Settings.beside(store)), store
+    return Settings.read(settings_file(store, options.config)), store
 
 
 def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
