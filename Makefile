@@ -29,7 +29,7 @@ test: $(MADE)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(ARGS)
 
 # What takes minutes: real processes that are killed, cut off and restored, over and over.
 soak: $(MADE)

@@ -44,6 +44,8 @@ NO_SUBJECT = {"utils", "util", "helpers", "helper", "common", "misc", "manager",
 # Calls that do something to the world, or depend on it, and so must not run because a module was imported.
 WORK = {"open", "print", "connect", "getenv", "basicConfig", "Thread", "Popen", "run", "start", "mkdir"}
 
+FORKS = {"fork", "forkpty", "fork1"}
+
 
 def product() -> list[Path]:
     """Return every Python file of the product."""
@@ -168,6 +170,22 @@ def test_only_the_command_line_prints() -> None:
         if path.name not in ("cli.py", "__main__.py", "gpuledger.py")
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and _called(node) == "print" and isinstance(node.func, ast.Name)
+    ]
+    assert wrong == []
+
+
+def test_no_test_forks_its_own_process() -> None:
+    """A fork of a process that has loaded gRPC runs gRPC's handlers, and they crash it: say `subprocess` instead.
+
+    Whether gRPC is loaded depends on which files went before, so such a test fails one day and takes its worker along.
+    """
+    wrong = [
+        f"{name_of(path)}:{node.lineno}"
+        for folder in (*PACKAGES, "tests", "bench")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(tree_of(path))
+        if (isinstance(node, ast.Call) and _called(node) in FORKS)
+        or (isinstance(node, ast.keyword) and node.arg == "preexec_fn")
     ]
     assert wrong == []
 

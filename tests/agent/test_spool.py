@@ -1,8 +1,9 @@
 """The spool: what is in it survives, what is broken is set aside, and what does not fit goes oldest first."""
 
 import errno
-import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from agent.spool.queue import MEMORY_BYTES
 from tests.agent.batches import batch, bulky, busy_of, identity, maker
 
 LARGE = 10**7
+ROOT = Path(__file__).parents[2]
 
 
 OPENED: list[Spool] = []
@@ -313,11 +315,20 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
 
 def test_the_lock_ends_with_its_holder(tmp_path: Path) -> None:
     """A killed agent must not lock its successor out."""
-    if (child := os.fork()) == 0:
-        hold_lock(tmp_path / "lock")
-        os._exit(0)
-    os.waitpid(child, 0)
-    hold_lock(tmp_path / "lock").close()
+    holder = (
+        "import pathlib, sys, agent.files\n"
+        "held = agent.files.hold_lock(pathlib.Path(sys.argv[1]))\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    lock = tmp_path / "lock"
+    with subprocess.Popen([sys.executable, "-c", holder, lock], stdin=-1, stdout=-1, cwd=ROOT) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(BlockingIOError):
+            hold_lock(lock)
+        other.kill()
+    hold_lock(lock).close()
 
 
 STEPS = st.lists(st.sampled_from(["append", "send", "seal", "refuse", "restart", "again", "stream"]), max_size=40)

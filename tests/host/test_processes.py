@@ -1,4 +1,3 @@
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -115,26 +114,25 @@ def test_a_holder_that_died_gives_its_gpu_back(family: subprocess.Popen[str], at
     assert source.unseen == 1
 
 
-def _churn() -> None:
-    while True:
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
+CHURN = """
+import os
+print("churning", flush=True)
+while True:
+    if (pid := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
 
 
 def test_processes_that_come_and_go_during_the_pass_are_no_error(attribution: Any, holder: Any) -> None:
     """A shell script forks hundreds of times a second; each may vanish between any two of our reads."""
-    churner = multiprocessing.get_context("spawn").Process(target=_churn, daemon=True)
-    churner.start()
-    try:
-        assert churner.pid is not None
+    with subprocess.Popen([sys.executable, "-c", CHURN], stdout=-1) as churner:
+        assert churner.stdout is not None
+        assert churner.stdout.readline() == b"churning\n"
         source = ProcessSource(lambda: [holder("GPU-a", churner.pid)], attribution, now=lambda: 1)
         for _ in range(20):
             assert len(source.read()["process_samples"]) == 1
-    finally:
         churner.kill()
-        churner.join()
 
 
 def test_this_hosts_table_holds_this_test() -> None:
