@@ -175,10 +175,7 @@ def test_only_the_command_line_prints() -> None:
 
 
 def test_no_test_forks_its_own_process() -> None:
-    """A fork of a process that has loaded gRPC runs gRPC's handlers, and they crash it: say `subprocess` instead.
-
-    Whether gRPC is loaded depends on which files went before, so such a test fails one day and takes its worker along.
-    """
+    """The child has one thread, and each lock as some other thread held it: say `subprocess` instead."""
     wrong = [
         f"{name_of(path)}:{node.lineno}"
         for folder in (*PACKAGES, "tests", "bench")

@@ -149,10 +149,7 @@ TAKE_TERMINAL = (
 
 
 class Terminal:
-    """A command on a terminal of its own, as a shell starts it.
-
-    Not by pty.fork(): in a process that has loaded gRPC, a fork runs gRPC's own handlers, and they have crashed it.
-    """
+    """A command on a terminal of its own, as a shell starts it."""
 
     def __init__(self, here: Path, line: list[str]) -> None:
         self._terminal, theirs = pty.openpty()
