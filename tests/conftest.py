@@ -42,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what comes out")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return for `-n auto` one worker more than there are cores: many tests wait for processes of their own."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long; within a file nothing changes its place."""
     here = Path(__file__).parent
