@@ -20,6 +20,7 @@ from analyzer.serving.policy import PolicyBook
 from analyzer.teams import TeamBook
 from analyzer.toml_entry import Entry, read_toml
 from analyzer.traffic.tariff import TariffBook
+from analyzer.web_address import web_address
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
@@ -38,6 +39,13 @@ class Settings:
     """Every key with its default and its help; the README is tested against it."""
 
     cluster: str = field(default="fleet", metadata=_about("what the fleet is called on reports"))
+    site_url: str = field(
+        default="",
+        metadata=_about(
+            "where people reach gpuledger serve, https://gpuledger.example: links of mails, alarms and alerts lead "
+            "there; with https, the cookie is for https alone"
+        ),
+    )
     timezone: str = field(default="UTC", metadata=_about("whose days and weeks reports follow, such as Europe/Berlin"))
     first_weekday: str = field(default="monday", metadata=_about("the day on which a week begins"))
     currency: str = field(default="USD", metadata=_about("the ledger's one currency"))
@@ -62,6 +70,8 @@ class Settings:
     advising: Advising = field(default=AS_ADVISED, metadata=_about("of the table [placement] what is no guard"))
 
     def __post_init__(self) -> None:
+        if self.site_url:
+            object.__setattr__(self, "site_url", web_address("site_url", self.site_url))
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.environment import of_environment
+from analyzer.errors import ConfigError
 from analyzer.toml_entry import Entry, read_toml
+
+# Keys that tables once had, with what has taken their place.
+MOVED = {
+    "base_url": "site_url of [analyzer], or GPULEDGER_ANALYZER_SITE_URL: one for mails, alarms, alerts and cookies"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +35,14 @@ class OwnTable:
         """Return what is given, by key; `tables` are all that a settings file may have, None is no file.
 
         Raises:
-            ConfigError: a table or key is unknown, a value is wrong, or the file cannot be read.
+            ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
         """
         content = Entry("the settings", {}, tables) if path is None else read_toml(path, tables)
-        table, folder = content.table(self.name, self.keys), path.parent if path is not None else Path()
+        known = [*self.keys, *MOVED]
+        table, folder = content.table(self.name, known), path.parent if path is not None else Path()
+        told = of_environment(os.environ if environ is None else environ, self.prefix, known)
+        for key, place in MOVED.items():
+            if table.has(key) or key in told:
+                raise ConfigError(f"[{self.name}] {key} is no setting any more: it is {place}")
         given = {key: self.of_file(table, key, folder) for key in self.keys if table.has(key)}
-        told = of_environment(os.environ if environ is None else environ, self.prefix, self.keys)
         return given | {key: self.of_text(key, text) for key, text in told.items()}

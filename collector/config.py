@@ -17,6 +17,11 @@ from collector.upkeep.layout import droppable
 TABLE = "collector"
 ENVIRONMENT = "GPULEDGER_COLLECTOR_"
 MIN_TOKEN = 16  # characters
+# Keys that there once were, with what has taken their place.
+MOVED = {
+    "public_url": "analyzer.site_url, where people reach the site; of several collectors of one lake, each one's own "
+    "address for agents is collector.direct_url"
+}
 
 
 def _about(help: str, least: float | None = None) -> dict[str, Any]:  # noqa: A002 - what the reader shows
@@ -107,7 +112,10 @@ class CollectorConfig:
         default="",
         metadata=_about("of several collectors of one lake, what this one is called; empty: its host's name"),
     )
-    public_url: str = field(default="", metadata=_about("and how agents reach it, like https://collector-1:8470"))
+    direct_url: str = field(
+        default="",
+        metadata=_about("and where agents reach this very one, past any balancer, like https://collector-1:8470"),
+    )
     seal_seconds: float = field(
         default=60.0, metadata=_about("how often what has arrived is sealed into the lake", 0.1)
     )
@@ -245,6 +253,8 @@ def load(
     values |= {name: text for name, text in (flags or {}).items() if text is not None}
     known = {spec.name: spec for spec in fields(CollectorConfig)}
     for name in values:
+        if name in MOVED:
+            raise ConfigError(f"collector.{name} is no setting any more: it is {MOVED[name]}")
         if name not in known:
             raise ConfigError(f"collector.{name} is no setting{_nearest(name, known)}")
     return CollectorConfig(**{name: _value(known[name], value) for name, value in values.items()})

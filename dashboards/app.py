@@ -53,10 +53,7 @@ ANALYZE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job.
-
-    `url` is where people reach the pages: links of alerts and of Grafana lead there. Empty: where it listens.
-    """
+    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job."""
 
     collector: CollectorConfig
     settings: Settings
@@ -64,11 +61,6 @@ class ServerConfig:
     collects: bool = True
     alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
     mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
-
-    @property
-    def url(self) -> str:
-        """Where readers reach the pages; empty where nobody has said so."""
-        return self.alarms.base_url or self.mail.base_url
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -94,7 +86,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     if config.analyze_seconds is not None:
         run_beside(app, job.start, job.stop)
 
-    page = FleetPage(reader, config.url or _listens_at(collector))
+    page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     app.include_router(reading_routes(reader))
@@ -120,7 +112,7 @@ def _add_pages(
     access = app.state.access
     frame = Frame(config.settings, last_pass, access)
     own, pages = Pages(reader, frame), ReadPages(desk, frame)
-    is_secure = any(url.startswith("https://") for url in (config.url or "", config.collector.public_url))
+    is_secure = config.settings.site_url.startswith("https://")
     for router in (
         assets(),
         Login(access, frame, is_secure=is_secure).router(),

@@ -52,7 +52,7 @@ def alarms_test(argv: list[str]) -> int:
     now = time.time_ns() // 1000
     alarm = Alarm(
         "test", "test", False, None, "gpuledger alarms test", "This is a test: nothing is wrong.", None,
-        told.base_url or None, now, None,
+        site.settings.site_url or None, now, None,
     )  # fmt: skip
     cluster, currency = site.settings.cluster, site.settings.currency
     answers = []

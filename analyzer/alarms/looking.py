@@ -34,7 +34,7 @@ def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
     advice = _by_finding(reader.run_advice(found, period)) if findings else {}
     notices = urgent_notices(reader.looked(reader.period(NOTICES_PERIOD)).notices)
     alarms = [_of_notice(each, reader.now()) for each in notices]
-    alarms += [_of_finding(each, advice.get(each.id), reader, settings) for each in findings]
+    alarms += [_of_finding(each, advice.get(each.id), reader) for each in findings]
     return sorted(alarms, key=lambda alarm: not alarm.urgent)
 
 
@@ -46,9 +46,7 @@ def _by_finding(advice: "list[Recommendation]") -> "dict[str, Recommendation]":
     return best
 
 
-def _of_finding(
-    finding: "Finding", advised: "Recommendation | None", reader: "Reader", settings: "AlarmSettings"
-) -> Alarm:
+def _of_finding(finding: "Finding", advised: "Recommendation | None", reader: "Reader") -> Alarm:
     site = reader.settings
     return Alarm(
         finding.id,
@@ -58,7 +56,7 @@ def _of_finding(
         plain(finding.subject),
         plain_sentence(told(finding, site.currency, site.timezone)),
         None if advised is None else plain_sentence(f"{advised.title} (gpuledger show {advised.id})"),
-        f"{settings.base_url}/findings/{finding.id}?since=7d" if settings.base_url else None,
+        f"{site.site_url}/findings/{finding.id}?since={FINDINGS_PERIOD}" if site.site_url else None,
         finding.first_at,
         finding.at_stake_micros,
     )

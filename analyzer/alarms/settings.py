@@ -1,23 +1,21 @@
 """The table [alarms] of the settings: where findings are told, and from how much on."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from analyzer.environment import whole
 from analyzer.errors import ConfigError
 from analyzer.own_table import OwnTable
 from analyzer.toml_entry import Entry
+from analyzer.web_address import web_address
 
 TABLE = "alarms"
 ENVIRONMENT = "GPULEDGER_ALARMS_"
 _PATHS = ("webhook_key_file", "ca")
 _NUMBERS = ("least", "least_gpu_hours", "a_day")
 KEY_LEAST = 16  # characters: as of a token
-_PLAIN_URL = re.compile(r"[A-Za-z0-9._~/:@%?&=+\[\]-]+")
 
 
 def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
@@ -38,7 +36,6 @@ class AlarmSettings:
     ca: Path | None = field(
         default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
     )
-    base_url: str = field(default="", metadata=_about("where readers reach gpuledger serve; links lead there"))
     least: int = field(
         default=100, metadata=_about("whole units of the currency at stake in seven days from which a finding is told")
     )
@@ -49,9 +46,10 @@ class AlarmSettings:
     )
 
     def __post_init__(self) -> None:
-        for name in ("alertmanager", "webhook", "base_url"):
+        for name in ("alertmanager", "webhook"):
             if text := getattr(self, name):
-                object.__setattr__(self, name, _url(name, text))
+                address = web_address(f"[{TABLE}] {name}", text, is_base=name == "alertmanager")
+                object.__setattr__(self, name, address)
         if bool(self.webhook) != (self.webhook_key_file is not None):
             raise ConfigError(f"[{TABLE}] webhook and webhook_key_file go together; one of them is missing")
 
@@ -101,14 +99,3 @@ def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
         return whole(ENVIRONMENT + name.upper(), text)
     return Path(text) if name in _PATHS else text
-
-
-def _url(name: str, text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"[{TABLE}] {name} is {text!r}: {error}") from error
-    if parts.scheme not in ("http", "https") or not host or port == 0 or not _PLAIN_URL.fullmatch(text):
-        raise ConfigError(f"[{TABLE}] {name} is {text!r}: no address like https://alerts.example")
-    return text if name == "webhook" else text.rstrip("/")

@@ -32,7 +32,7 @@ def _lines(sight: Sight) -> Iterator[Line]:
         yield Line("ok", "no mail is set up: the settings have no [mail]")
         return
     try:
-        seen.settings.ready()
+        seen.settings.ready(sight.settings.site_url)
     except ConfigError as error:
         yield Line("bad", str(error))
         return

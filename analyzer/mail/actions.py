@@ -15,7 +15,7 @@ PASTE_COLUMNS = 72
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 
 
-def actions(report: WeekReport, base_url: str | None) -> Actions | None:
+def actions(report: WeekReport, site_url: str | None) -> Actions | None:
     """Return the first five recommendations as `report week` orders them; None where there is none."""
     shown = report.recommendations[:SHOWN]
     if not shown:
@@ -25,14 +25,14 @@ def actions(report: WeekReport, base_url: str | None) -> Actions | None:
     return Actions(
         f"{NUMBERS[len(shown)]} {things} worth doing",
         "saves a week (P50)" if all_priced(shown) else "GPU-hours a week (P50)",
-        tuple(_action(one, amount, report, base_url) for one, amount in zip(shown, amounts, strict=True)),
+        tuple(_action(one, amount, report, site_url) for one, amount in zip(shown, amounts, strict=True)),
         together,
         bill_words(shown, report.fleet, report.currency, report.period.timezone),
     )
 
 
-def _action(one: Recommendation, amount: str, report: WeekReport, base_url: str | None) -> Action:
-    linked = base_url and one.finding_ids
+def _action(one: Recommendation, amount: str, report: WeekReport, site_url: str | None) -> Action:
+    linked = site_url and one.finding_ids
     return Action(
         one.id,
         _owner(one),
@@ -40,7 +40,7 @@ def _action(one: Recommendation, amount: str, report: WeekReport, base_url: str 
         _how(one),
         _evidence(one, report),
         amount if is_predicted(one) else "not predicted",
-        f"{base_url}/findings/{one.finding_ids[0]}?week={report.period.label}" if linked else None,
+        f"{site_url}/findings/{one.finding_ids[0]}?week={report.period.label}" if linked else None,
     )
 
 

@@ -80,7 +80,7 @@ def mail_week(options: argparse.Namespace) -> int:
         return _write_files(site, options.since, options.out)
     if options.out is not None:
         raise ConfigError("--out says where --dry-run writes mails; without it they are sent")
-    mail, now_us = site.mail.ready(), _now()
+    mail, now_us = site.mail.ready(site.settings.site_url), _now()
     with site.registry() as registry:
         with Store.open(site.store, read_only=True) as store, store.session() as session:
             reader = Reader(session, site.settings)
@@ -128,7 +128,7 @@ def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
         reader = Reader(session, site.settings)
         period = reader.period(since)
         asked = site.asked(period)
-        words = contents(reader, period, {one.team for one in every}, mail.base_url or None, asked)
+        words = contents(reader, period, {one.team for one in every}, asked)
     names = file_names(every, period.label)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
 
 
 def _retry(mails: Mails, site: Site) -> int:
-    mail = site.mail.ready()
+    mail = site.mail.ready(site.settings.site_url)
     mails.hurry(_now())
     with Post(mail) as post:
         done = send_due(mails, post.deliver, _now)

@@ -50,11 +50,11 @@ def compose(
     oldest_price: date | None = None,
     extras: Extras | None = None,
     usual: Came | None = None,
-    base_url: str | None = None,
+    site_url: str | None = None,
 ) -> Content:
     """Return what the mail on a week says: of the fleet, or of the team whose report this is.
 
-    `oldest_price` is the date of the oldest price in use, `usual` the median of the weeks before; `base_url` is where
+    `oldest_price` is the date of the oldest price in use, `usual` the median of the weeks before; `site_url` is where
     pages are, without it nothing is linked.
     """
     more = extras if extras is not None else Extras()
@@ -71,11 +71,12 @@ def compose(
         symbol(report.currency).strip() if report.breakdown.cost_micros is not None else "GPU-hours",
         _went(table),
         _classes(table),
-        actions(report, base_url),
+        actions(report, site_url),
         sections(report, more, oldest_price),
-        f"{base_url}/?week={report.period.label}" if base_url and "-W" in report.period.label else base_url,
+        f"{site_url}/?week={report.period.label}" if site_url and "-W" in report.period.label else site_url,
         is_clear,
         attachments(report, team),
+        site_url,
     )
 
 

@@ -149,6 +149,7 @@ class Content:
     page: str | None
     is_all_clear: bool
     files: tuple[Attachment, ...] = ()
+    site_url: str | None = None  # where the pages are; without it nothing is linked
 
     @property
     def chart_text(self) -> str:

@@ -50,11 +50,11 @@ def edition_message(
     Raises:
         ConfigError: its HTML would be over 100 KB.
     """
-    host = re.sub(r"^https?://|[:/].*$", "", settings.base_url) or settings.sender.rpartition("@")[2]
+    host = re.sub(r"^https?://|[:/].*$", "", content.site_url or "") or settings.sender.rpartition("@")[2]
     cluster = _slug(content.cluster or "fleet")
     parts = [cluster, host] if edition.team is None else [_slug(edition.team), cluster, host]
     name = f"weekly report of {plain(content.cluster) if content.cluster else 'the fleet'}"
-    link = stop_url(settings, token if token is not None else "trial") if settings.base_url else None
+    link = stop_url(content.site_url, token if token is not None else "trial") if content.site_url else None
     sender_name = f"gpuledger {plain(content.cluster)}" if content.cluster else "gpuledger"
     envelope = Envelope(
         settings.sender,

@@ -37,7 +37,7 @@ class Made:
 
 
 def contents(
-    reader: Reader, period: Period, teams: set[str | None], base_url: str | None, asked: "Sequence[Decided]" = ()
+    reader: Reader, period: Period, teams: set[str | None], asked: "Sequence[Decided]" = ()
 ) -> dict[str | None, Content]:
     """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
@@ -46,11 +46,12 @@ def contents(
     facts = team_facts(reader.session, before, period) if teams - {None} else None
     joined = Joined.read(reader, period, asked)
     usual = Usual.read(reader.session, reader.calendar, period)
+    site_url = reader.settings.site_url or None
     found: dict[str | None, Content] = {}
     for team in teams:
         own = report if team is None or facts is None else of_team(report, team, facts)
         more = joined.extras(team)
-        found[team] = compose(own, team=team, oldest_price=price, extras=more, usual=usual.of(team), base_url=base_url)
+        found[team] = compose(own, team=team, oldest_price=price, extras=more, usual=usual.of(team), site_url=site_url)
     return found
 
 
@@ -101,7 +102,7 @@ def make(
     wanted = [one for one in every if _is_wanted(one, period, mails, reader.calendar, now, made)]
     if not wanted:
         return made
-    words = contents(reader, period, {one.team for one in wanted}, settings.base_url, asked)
+    words = contents(reader, period, {one.team for one in wanted}, asked)
     key = mails.key()
     for one in wanted:
         token = stop_token(key, one.list_name, one.address)

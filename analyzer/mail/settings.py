@@ -55,9 +55,6 @@ class MailSettings:
             "own figures alone"
         ),
     )
-    base_url: str = field(
-        default="", metadata=_about("where readers reach gpuledger serve: https://gpuledger.example; links lead there")
-    )
     stop_address: str = field(
         default="", metadata=_about("who reads mails that ask to stop; empty: the sender's address")
     )
@@ -82,7 +79,6 @@ class MailSettings:
             raise ConfigError(
                 f"[{TABLE}] security none is for a server on this machine that asks for no password; use starttls"
             )
-        _checked_url(self.base_url)
 
     @property
     def is_empty(self) -> bool:
@@ -94,17 +90,22 @@ class MailSettings:
         """The address to which people write to stop it."""
         return self.stop_address or self.sender
 
-    def ready(self) -> "MailSettings":
-        """Return them where they suffice to send.
+    def ready(self, site_url: str) -> "MailSettings":
+        """Return them where they suffice to send mails whose links lead to this site.
 
         Raises:
-            ConfigError: something is missing; the sentence names all of it.
+            ConfigError: something is missing, or no mailer would follow the links; the sentence names all of it.
         """
-        missing = [name for name in ("sender", "host", "base_url") if not getattr(self, name)]
+        missing = [name for name in ("sender", "host") if not getattr(self, name)]
         if not self.recipients and not self.teams:
             missing.append("recipients or teams")
         if missing:
             raise ConfigError(f"to send mails, [{TABLE}] of the settings needs {', '.join(missing)}: see docs/mail.md")
+        if not _is_followed(site_url):
+            raise ConfigError(
+                "to send mails, [analyzer] site_url must be an address like https://gpuledger.example, "
+                f"not {site_url!r}: the link that stops them leads there"
+            )
         return self
 
     def password(self) -> str | None:
@@ -174,16 +175,7 @@ def _address(name: str, text: str) -> None:
         raise ConfigError(f"[{TABLE}] {name} has {text!r}: no address like gpu-owners@example.com")
 
 
-def _checked_url(url: str) -> None:
-    """Refuse what no mailer would follow: RFC 8058 asks for https."""
-    if not url:
-        return
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ConfigError(f"[{TABLE}] base_url is {url!r}: {error}") from error
-    secure = parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(host))
-    is_plain = re.fullmatch(r"[A-Za-z0-9._~/:\[\]-]+", url) and not parts.query and not url.endswith("/")
-    if not secure or not host or not is_plain or port == 0:
-        raise ConfigError(f"[{TABLE}] base_url is {url!r}: no address like https://gpuledger.example")
+def _is_followed(url: str) -> bool:
+    """Whether mailers follow links to it: RFC 8058 asks for https."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(parts.hostname or ""))

@@ -9,8 +9,6 @@ import hmac
 import time
 from typing import TYPE_CHECKING
 
-from analyzer.mail.settings import MailSettings
-
 if TYPE_CHECKING:
     from collector.registry import Mails, Subscription
 
@@ -30,9 +28,9 @@ def stop_token(key: bytes, list_name: str, address: str) -> str:
     return f"{subscription_id(list_name, address)}.{_mac(key, list_name, address)}"
 
 
-def stop_url(settings: MailSettings, token: str) -> str:
+def stop_url(site_url: str, token: str) -> str:
     """Return the link."""
-    return f"{settings.base_url}/mail/stop/{token}"
+    return f"{site_url}/mail/stop/{token}"
 
 
 def known_subscription(mails: "Mails", token: str) -> "Subscription | None":

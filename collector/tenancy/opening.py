@@ -21,9 +21,9 @@ def tenant_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
     """
     if not config.lake.startswith("postgres:"):
         return None
-    if not config.public_url:
-        raise ConfigError("collector.public_url is missing: how do agents reach this collector of several?")
-    return _tenant(config, store, config.name or socket.gethostname(), config.public_url)
+    if not config.direct_url:
+        raise ConfigError("collector.direct_url is missing: where do agents reach this one of several?")
+    return _tenant(config, store, config.name or socket.gethostname(), config.direct_url)
 
 
 def analyst_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
@@ -38,7 +38,7 @@ def analyst_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
         return None
     scheme = "https" if config.tls_certificate else "http"
     name = f"analyzer {config.name or socket.gethostname()}"
-    return _tenant(config, store, name, config.public_url or f"{scheme}://{config.listen}")
+    return _tenant(config, store, name, config.direct_url or f"{scheme}://{config.listen}")
 
 
 def _tenant(config: "CollectorConfig", store: "Store", name: str, url: str) -> Tenant:

@@ -25,6 +25,7 @@ from tests.report.test_reading import BERLIN, EXAMPLE
 SECRET = b"a secret of the test's own"
 MINUTE, DAY = 60_000_000, 86_400_000_000
 NOW = example_week.W46.end + DAY
+LINKED = replace(BERLIN, site_url="https://gpu.example")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ class Site:
     def __init__(self, store: Store, registry: Registry, settings: AlarmSettings) -> None:
         self.found = [replace(one, still_open=True) for one in example_week.findings()]
         judges = replace(EXAMPLE, findings=lambda *_: self.found, recommendations=lambda *_: [])
-        self.tell = Teller(settings, registry.alarms, lambda: Reader(store.session(), BERLIN, judges))
+        self.tell = Teller(settings, registry.alarms, lambda: Reader(store.session(), LINKED, judges))
         self.now = NOW
 
     def turn(self, later: int = 5 * MINUTE) -> Any:
@@ -67,7 +68,7 @@ class Site:
 def site(store: Store, registry: Registry, hook: Hook, tmp_path: Path) -> Site:
     """Return a site with a webhook."""
     (tmp_path / "key").write_bytes(SECRET + b"\n")
-    settings = AlarmSettings(webhook=hook.url, webhook_key_file=tmp_path / "key", base_url="https://gpu.example")
+    settings = AlarmSettings(webhook=hook.url, webhook_key_file=tmp_path / "key")
     return Site(store, registry, settings)
 
 
@@ -172,7 +173,7 @@ def test_alertmanager_gets_what_lasts_and_hears_when_it_is_over(
 ) -> None:
     """A real one: it hands them on once, with what to do and where to look, and says that they are resolved."""
     with alertmanager(tmp_path, hook.url) as url:
-        site = Site(store, registry, AlarmSettings(alertmanager=f"{url}/", base_url="https://gpu.example"))
+        site = Site(store, registry, AlarmSettings(alertmanager=f"{url}/"))
         site.now = time.time_ns() // 1000
         done = site.turn(0)
         assert done.failing is None

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
+from analyzer.alarms.settings import AlarmSettings
+from analyzer.config import TABLES, Settings
 from analyzer.errors import ConfigError
+from analyzer.mail.settings import MailSettings
+from collector.config import load
+from collector.errors import ConfigError as CollectorConfigError
 
 
 def file(path: Path, text: str) -> Path:
@@ -51,6 +55,39 @@ def test_an_unknown_variable_is_named_with_the_nearest() -> None:
     """The same slip of the pen, in a container."""
     with pytest.raises(ConfigError, match=r"GPULEDGER_ANALYZER_TIMEZON is no setting.*TIMEZONE"):
         Settings.read(None, {"GPULEDGER_ANALYZER_TIMEZON": "UTC"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["gpuledger.example", "https://x y", "javascript:alert(1)", "https://a.example/?a=b", "http://[::1", "https://"],
+)
+def test_a_bad_address_of_the_site_is_one_sentence(url: str) -> None:
+    """It goes into mails and chats, where nobody can mend it."""
+    with pytest.raises(ConfigError, match="site_url is "):
+        Settings(site_url=url)
+
+
+def test_the_address_of_the_site_ends_without_a_slash() -> None:
+    """Paths are added to it."""
+    assert Settings(site_url="https://a.example/gpus/").site_url == "https://a.example/gpus"
+
+
+@pytest.mark.parametrize("of", [MailSettings, AlarmSettings])
+def test_an_old_name_of_the_site_s_address_names_the_new_one(
+    tmp_path: Path, of: type[MailSettings] | type[AlarmSettings]
+) -> None:
+    """It was three settings once: who changes two of them sends mails whose links lead nowhere."""
+    table = "mail" if of is MailSettings else "alarms"
+    path = file(tmp_path, f'[{table}]\nbase_url = "https://a.example"\n')
+    for where, around in ((path, {}), (None, {f"GPULEDGER_{table.upper()}_BASE_URL": "https://a.example"})):
+        with pytest.raises(ConfigError, match=rf"\[{table}\] base_url is no setting any more: it is site_url of"):
+            of.read(where, TABLES, around)
+
+
+def test_the_collector_names_both_that_its_old_address_was() -> None:
+    """Agents were sent to it, and cookies followed it."""
+    with pytest.raises(CollectorConfigError, match=r"analyzer.site_url.*collector.direct_url"):
+        load(None, {"GPULEDGER_COLLECTOR_PUBLIC_URL": "https://a.example"})
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", "", "../../etc/passwd", "/etc/localtime", "CET CEST"])

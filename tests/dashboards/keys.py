@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -38,13 +38,15 @@ class Guarded:
 
 
 @contextmanager
-def guarded(**settings: object) -> Iterator[Guarded]:
+def guarded(site_url: str = "", **settings: object) -> Iterator[Guarded]:
     """Serve the example week with keys."""
     config = CollectorConfig(listen="127.0.0.1:0", **settings)  # type: ignore[arg-type]
     with Store.open(None) as store:
         with store.session() as session:
             example_week.fill(session)
-        app = create_server(ServerConfig(config, BERLIN, analyze_seconds=None), store, EXAMPLE)
+        app = create_server(
+            ServerConfig(config, replace(BERLIN, site_url=site_url), analyze_seconds=None), store, EXAMPLE
+        )
         access = app.state.access
         keys = {role: add_key(access.registry, role) for role in ("read", "owner", "approver", "admin")}
         keys["agent"] = add_key(access.registry, "agent", node="n1")

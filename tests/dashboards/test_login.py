@@ -50,8 +50,8 @@ def test_the_session_s_cookie_is_for_browsers_alone(site: Guarded, browser: http
 
 
 def test_behind_tls_the_cookie_never_goes_in_the_clear() -> None:
-    """A proxy ends TLS before us: public_url says so, no header of a request does."""
-    with guarded(public_url="https://gpuledger.example") as site, site.browser() as browser:
+    """A proxy ends TLS before us: site_url says so, no header of a request does."""
+    with guarded(site_url="https://gpuledger.example") as site, site.browser() as browser:
         asked = browser.get("/login")
         login = asked.headers["set-cookie"]
         assert "Secure" in login

@@ -32,7 +32,7 @@ class Collector:
         (self.port,) = free_ports(1)
         self._settings = {"store": str(store), "listen": f"127.0.0.1:{self.port}", **(settings or {})}
         if public:  # one of several: the others send agents here
-            self._settings |= {"public_url": self.url, "name": store.stem}
+            self._settings |= {"direct_url": self.url, "name": store.stem}
         self._launcher = launcher
         self._environment = environment or {}
         self._log = store.with_suffix(".log")

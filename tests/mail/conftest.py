@@ -46,7 +46,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
             password_file=tmp_path / "password",
             recipients=("gpu-owners@example.com",),
             teams={"team-nlp": "nlp@example.com"},
-            base_url="https://gpuledger.example",
             stop_address="stop@example.com",
             timeout_seconds=10,
         )

@@ -14,7 +14,7 @@ from analyzer.mail.editions import edition_message
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.report.week import WeekReport
 from collector.store.session import Session
-from tests.mail.test_message import FLEET, MADE_AT, SETTINGS
+from tests.mail.test_message import FLEET, MADE_AT, SETTINGS, SITE_URL
 from tests.report import example_week
 
 HOSTILE = '=HYPERLINK("https://evil.example","x")\r\nnext'
@@ -77,7 +77,7 @@ def test_a_file_is_bounded(week: WeekReport) -> None:
 
 def test_the_mail_carries_them_beside_its_words(week: WeekReport) -> None:
     """multipart/mixed: a mailer shows the mail and lists the files; the text names them."""
-    content = compose(week, base_url=SETTINGS.base_url)
+    content = compose(week, site_url=SITE_URL)
     mail = email.message_from_bytes(edition_message(FLEET, content, SETTINGS, None, MADE_AT), policy=default)
     assert isinstance(mail, EmailMessage)
     parts = list(mail.iter_attachments())

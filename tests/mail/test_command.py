@@ -32,6 +32,7 @@ def store(tmp_path: Path, served: Served) -> Path:
 lake = "none"
 [analyzer]
 cluster = "alpha"
+site_url = "https://gpuledger.example"
 timezone = "Europe/Berlin"
 [mail]
 sender = "{own.sender}"
@@ -42,7 +43,6 @@ user = "{own.user}"
 password_file = "{own.password_file}"
 recipients = ["gpu-owners@example.com"]
 teams = {{ team-nlp = "nlp@example.com" }}
-base_url = "https://gpuledger.example"
 timeout_seconds = 10
 """
     )

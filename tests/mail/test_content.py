@@ -33,7 +33,7 @@ HOSTILE = "<script>alert(1)</script>\r\nBcc: evil@example.com\x1b[31m"
 
 def content_of(week: WeekReport) -> Content:
     """Return the fleet's mail."""
-    return compose(week, oldest_price=PRICED, base_url="https://gpuledger.example")
+    return compose(week, oldest_price=PRICED, site_url="https://gpuledger.example")
 
 
 def nlp_of(week: WeekReport, session: Session) -> WeekReport:
@@ -53,7 +53,7 @@ def test_the_text_part_reads_as_drawn(week: WeekReport, golden: Callable[[str, s
 
 def test_a_teams_mail_reads_as_drawn(week: WeekReport, session: Session, golden: Callable[[str, str], None]) -> None:
     """The same, of one team."""
-    own = compose(nlp_of(week, session), team="team-nlp", oldest_price=PRICED, base_url="https://gpuledger.example")
+    own = compose(nlp_of(week, session), team="team-nlp", oldest_price=PRICED, site_url="https://gpuledger.example")
     golden("mail/team.txt", mail_text(own, FOOTER))
 
 
@@ -230,7 +230,7 @@ def test_a_hostile_name_stays_a_name(week: WeekReport, field: str) -> None:
     hostile = replace(
         week, teams=teams, recommendations=advice, cluster=HOSTILE if field == "cluster" else week.cluster
     )
-    content = compose(hostile, team=HOSTILE if field == "team" else None, base_url="https://gpuledger.example")
+    content = compose(hostile, team=HOSTILE if field == "team" else None, site_url="https://gpuledger.example")
     html, text = mail_html(content, FOOTER, None), mail_text(content, FOOTER)
     assert "<script" not in html.lower()
     assert "&lt;script&gt;" in html

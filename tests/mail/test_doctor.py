@@ -33,7 +33,7 @@ def say(example_store: Store, served: Served, registry: Registry) -> Iterator[Sa
         def look(settings: MailSettings = served.settings, now: int = NOW, **more: object) -> list[tuple[str, str]]:
             seen = MailSight(settings, tuple(registry.mails.sends()), lambda: greet(settings))
             config = CollectorConfig(store=Path("store.duckdb"))
-            site = Settings(timezone="Europe/Berlin")
+            site = Settings(site_url="https://gpuledger.example", timezone="Europe/Berlin")
             sight = Sight(example_store, session, site, config, now, mail=replace(seen, **more))  # type: ignore[arg-type]
             return [(line.answer, line.what) for line in mail(sight).lines]
 
@@ -58,9 +58,9 @@ def test_a_site_without_mail_is_well(say: Say) -> None:
 
 def test_half_a_setting_is_said(say: Say, served: Served) -> None:
     """The timer would fail each Wednesday, and nobody reads its log."""
-    ((answer, what),) = say(replace(served.settings, base_url="", recipients=(), teams={}))
+    ((answer, what),) = say(replace(served.settings, host="", recipients=(), teams={}))
     assert answer == "bad"
-    assert "needs base_url, recipients or teams" in what
+    assert "needs host, recipients or teams" in what
 
 
 def test_a_week_that_nobody_was_mailed_is_bad(say: Say) -> None:
@@ -116,7 +116,7 @@ def test_the_command_looks_at_the_settings_beside_the_store(tmp_path: Path, caps
         example_week.fill(session)
     (tmp_path / "gpuledger.toml").write_text(
         '[mail]\nsender = "a@example.com"\nhost = "127.0.0.1"\nport = 1\nrecipients = ["b@example.com"]\n'
-        'base_url = "https://gpuledger.example"\n'
+        '[analyzer]\nsite_url = "https://gpuledger.example"\n'
     )
     assert doctor(["--store", str(path)]) == 1
     said = capsys.readouterr().out

@@ -43,7 +43,7 @@ def html(week: WeekReport) -> str:
     content = compose(
         replace(week, teams=teams, recommendations=advice),
         extras=Extras(months=months),
-        base_url="https://gpuledger.example",
+        site_url="https://gpuledger.example",
     )
     return mail_html(content, Footer("Once a week.", "https://gpuledger.example/mail/stop/1.2", None), None)
 

@@ -28,9 +28,9 @@ SETTINGS = MailSettings(
     host="127.0.0.1",
     recipients=("gpu-owners@example.com",),
     teams={"team-nlp": "nlp@example.com"},
-    base_url="https://gpuledger.example",
     stop_address="stop@example.com",
 )
+SITE_URL = "https://gpuledger.example"
 FLEET = Edition("fleet", "gpu-owners@example.com", None)
 MADE_AT = 1_795_000_000_000_000
 FOOTER = Footer("Once a week.", "https://gpuledger.example/mail/stop/1.2", "stop@example.com")
@@ -46,7 +46,7 @@ def parsed(raw: bytes) -> EmailMessage:
 
 def mail_of(week: WeekReport, token: str | None = "0123.abcd") -> EmailMessage:
     """Return the fleet's mail."""
-    content = compose(week, base_url=SETTINGS.base_url)
+    content = compose(week, site_url=SITE_URL)
     return parsed(edition_message(FLEET, content, SETTINGS, token, MADE_AT))
 
 
@@ -108,7 +108,7 @@ def test_the_headers_are_those_of_a_weekly_list(week: WeekReport) -> None:
 
 def test_made_twice_it_has_the_same_bytes(week: WeekReport) -> None:
     """What is sent again after a crash must be the same mail."""
-    content = compose(week, base_url=SETTINGS.base_url)
+    content = compose(week, site_url=SITE_URL)
     assert edition_message(FLEET, content, SETTINGS, "0.1", MADE_AT) == edition_message(
         FLEET, content, SETTINGS, "0.1", MADE_AT
     )
@@ -117,7 +117,8 @@ def test_made_twice_it_has_the_same_bytes(week: WeekReport) -> None:
 def test_a_link_to_stop_is_never_folded_into_code_words(week: WeekReport) -> None:
     """Mailers do not decode them there, and the button would lead nowhere."""
     token = f"{'a' * 20}.{'b' * 64}"
-    raw = edition_message(FLEET, compose(week), SETTINGS, token, MADE_AT)
+    content = compose(week, site_url=SITE_URL)
+    raw = edition_message(FLEET, content, SETTINGS, token, MADE_AT)
     assert f"<https://gpuledger.example/mail/stop/{token}>".encode() in raw
     assert max(map(len, raw.split(b"\r\n"))) < 998
     raw.decode("ascii")
@@ -193,7 +194,9 @@ HEADERS = st.text(st.characters(codec="utf-8"), max_size=80)
 @given(cluster=HEADERS, team=HEADERS, subject=HEADERS)
 def test_no_name_writes_a_header(cluster: str, team: str, subject: str) -> None:
     """A line end in a name would begin a header of its writer's choice: a Bcc, another From."""
-    content = Content(subject, "t", team, "2026-W46", cluster, _figures(), "", "$", (), (), None, (), None, False)
+    content = Content(
+        subject, "t", team, "2026-W46", cluster, _figures(), "", "$", (), (), None, (), None, False, (), SITE_URL
+    )
     raw = edition_message(Edition(f"team:{team}", "nlp@example.com", team), content, SETTINGS, "0.1", MADE_AT)
     head = raw.split(b"\r\n\r\n")[0]
     mail = email.message_from_bytes(raw, policy=default)

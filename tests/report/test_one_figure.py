@@ -60,7 +60,7 @@ def test_mail_page_api_and_bill_tell_the_same(own: Site, tmp_path: Path) -> None
         week = reader.week(reader.period(DAY))
     assert week.breakdown.cost_micros == total
     assert week.avoidable.cost_micros == avoidable
-    content = compose(week, oldest_price=None, base_url=None)
+    content = compose(week, oldest_price=None, site_url=None)
     page = own.get(f"/v1/read?what=week&format=html&since={DAY}").text
     text = own.get(f"/v1/read?what=week&since={DAY}").text
     for told in (money(total, "USD"), money(avoidable, "USD")):
@@ -78,7 +78,7 @@ def test_teams_cost_the_same_in_all_four(own: Site, tmp_path: Path) -> None:
         reader = Reader(session, settings(tmp_path))
         report = reader.week(reader.period(DAY))
     by_team = {(row.team, row.held): row.breakdown for row in report.teams}
-    content = mail_text(compose(report, oldest_price=None, base_url=None), FOOTER)
+    content = mail_text(compose(report, oldest_price=None, site_url=None), FOOTER)
     seen = 0
     for item in own.json(f"/v1/costs?by=team&since={DAY}")["items"]:
         holder = item["team"] or ("unmapped" if item["held"] else "nobody")
