@@ -7,6 +7,7 @@ from time import time_ns
 from analyzer.api.generation import ByGeneration
 from analyzer.argument.argue import argue
 from analyzer.casebook.case import Case, read_case
+from analyzer.casebook.kept import lives
 from analyzer.config import WEEKDAYS, Settings
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
@@ -199,6 +200,11 @@ class Reader:
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
         return read_case(self.session, period, self.clock())
+
+    def last_seen(self, finding_id: str) -> Period | None:
+        """Return the week in which the ledger last saw a finding; None where its book has none of this id."""
+        life = lives(self.session, self.now()).get(finding_id)
+        return None if life is None else self.calendar.week_of(life.updated_at - 1)
 
     def explain(self, finding_id: str | None, period: Period) -> Explained:
         """Return one finding of a period with all that argues for and against it.

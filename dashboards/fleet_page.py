@@ -70,7 +70,7 @@ def shell(reader: Reader, asked: FleetAsked) -> View:
         "before": before,
         "after": after,
         **_grid(reader, asked, period),
-        **(_node(reader, asked, period) if asked.node else {"panel": None}),
+        **(_node_or_why(reader, asked, period) if asked.node else {"panel": None, "no_panel": None}),
     }
 
 
@@ -88,6 +88,14 @@ def _newest(reader: Reader, period: Period) -> Period:
     if hour is None:
         return period
     return Period(hour, hour + HOUR, "now", period.timezone)
+
+
+def _node_or_why(reader: Reader, asked: FleetAsked, period: Period) -> View:
+    """Return a node's panel, or why there is none: an alert may name a host that the ledger has not yet."""
+    try:
+        return _node(reader, asked, period) | {"no_panel": None}
+    except LedgerError as error:
+        return {"panel": None, "no_panel": str(error)}
 
 
 def _node(reader: Reader, asked: FleetAsked, period: Period) -> View:

@@ -15,7 +15,7 @@ from analyzer.errors import AnalyzerError, ConfigError, LedgerError
 from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.charts import finding_charts
-from analyzer.report.finding_view import Words, finding_view
+from analyzer.report.finding_view import Explained, Words, finding_view
 from analyzer.report.run import run_names
 from collector.errors import CollectorError
 from dashboards import fleet_page, run_page
@@ -140,8 +140,7 @@ class Pages:
         return as_csv(zoom) if asked.format == "csv" else as_json(zoom)
 
     def _finding(self, reader: Reader, finding_id: str, week: str | None) -> str:
-        period = reader.period(week)
-        explained = reader.explain(finding_id, period)
+        explained = _explained(reader, finding_id, week)
         plot = explained.argument.plot if explained.argument else None
         return self._render(
             "finding.html",
@@ -152,6 +151,16 @@ class Pages:
             names=run_names(reader.session, explained.finding.run_ids),
             charts=finding_charts(explained.finding, plot, reader.settings.timezone),
         )
+
+
+def _explained(reader: Reader, finding_id: str, week: str | None) -> Explained:
+    """Return a finding of a week; where none is named, of the last complete one, else of the one that last had it."""
+    try:
+        return reader.explain(finding_id, reader.period(week))
+    except LedgerError:
+        if week is not None or (elsewhere := reader.last_seen(finding_id)) is None:
+            raise
+        return reader.explain(finding_id, elsewhere)
 
 
 def _json_link(what: str, subject: str | None = None, week: str | None = None) -> str:

@@ -32,6 +32,7 @@ class Scraped:
     supported: Callable[[], Iterable[Supported]] = _nothing
     dcgm: DcgmNames = "off"
     version: str | None = field(default_factory=installed_version)
+    node: str = ""  # the host, by the name that the ledger knows it by
 
 
 class HostCollector(Collector):
@@ -50,7 +51,7 @@ class HostCollector(Collector):
         view = self._snapshot.view()
         yield from contract_families(view)
         yield supported_family(self._scraped.supported())
-        yield build_family(self._scraped.version)
+        yield build_family(self._scraped.version, self._scraped.node)
         yield from self._scraped.own()
         yield from dcgm_families(view, self._scraped.dcgm)
 

@@ -1,6 +1,7 @@
 """What somebody should hear of now, read from the ledger: findings of seven days, notices of one."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from analyzer.alarms.alarm import Alarm, Floor, alarming, is_urgent, urgent_notices
 from analyzer.report.finding_told import told
@@ -33,7 +34,7 @@ def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
     findings = alarming(found, answered, floor)
     advice = _by_finding(reader.run_advice(found, period)) if findings else {}
     notices = urgent_notices(reader.looked(reader.period(NOTICES_PERIOD)).notices)
-    alarms = [_of_notice(each, reader.now()) for each in notices]
+    alarms = [_of_notice(each, reader) for each in notices]
     alarms += [_of_finding(each, advice.get(each.id), reader) for each in findings]
     return sorted(alarms, key=lambda alarm: not alarm.urgent)
 
@@ -56,13 +57,15 @@ def _of_finding(finding: "Finding", advised: "Recommendation | None", reader: "R
         plain(finding.subject),
         plain_sentence(told(finding, site.currency, site.timezone)),
         None if advised is None else plain_sentence(f"{advised.title} (gpuledger show {advised.id})"),
-        f"{site.site_url}/findings/{finding.id}?since={FINDINGS_PERIOD}" if site.site_url else None,
+        f"{site.site_url}/findings/{finding.id}" if site.site_url else None,
         finding.first_at,
         finding.at_stake_micros,
     )
 
 
-def _of_notice(notice: "Notice", now: int) -> Alarm:
+def _of_notice(notice: "Notice", reader: "Reader") -> Alarm:
+    """Return the alarm of a notice, which is of a host, or of a GPU on one: what is silent is looked at on Health."""
+    page = f"?{urlencode({'at': 'now', 'node': notice.node})}#node" if notice.gpu_uuid else "health#agents"
     return Alarm(
         notice.id,
         notice.rule,
@@ -71,7 +74,7 @@ def _of_notice(notice: "Notice", now: int) -> Alarm:
         plain(notice.subject),
         plain_sentence(f"{notice.subject}: {notice.sentence}"),
         None,
-        None,
-        now,
+        f"{reader.settings.site_url}/{page}" if reader.settings.site_url else None,
+        reader.now(),
         None,
     )

@@ -22,7 +22,7 @@ def finops() -> Dashboard:
         pages(),
     ]
     made = board("gpuledger-finops", "gpuledger / FinOps", __doc__ or "", "now-30d", variables)
-    made.link(page_link("The week in gpuledger", "${pages}/"))
+    made.link(page_link("Money in gpuledger", "${pages}/money"))
     rows = [
         ("This week and this month", _now()),
         ("Where money goes", _spent()),

@@ -27,7 +27,7 @@ def node() -> Dashboard:
         pages(),
     ]
     made = board("gpuledger-node", "gpuledger / Node", __doc__ or "", "now-6h", variables)
-    made.link(page_link("The fleet in gpuledger", "${pages}/"))
+    made.link(page_link("Agents in gpuledger", "${pages}/health#agents"))
     rows = [("Now", _now()), ("GPUs", _gpus()), ("Host", _host()), ("Agent", _agent())]
     return filled(made, rows)
 

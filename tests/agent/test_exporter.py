@@ -67,7 +67,7 @@ def test_a_whole_scrape(golden: Callable[[str, str], None]) -> None:
                 inventory=[{"gpu_uuid": "GPU-5a1c", "gpu_index": 0, "sku": "H100-80GB"}] if beat == 0 else [],
             )
         )
-    golden("metrics.txt", generate_latest(registry(snapshot, Scraped(version="1.2.3"))).decode())
+    golden("metrics.txt", generate_latest(registry(snapshot, Scraped(version="1.2.3", node="n1"))).decode())
 
 
 def test_amounts_add_up_and_gauges_do_not() -> None:

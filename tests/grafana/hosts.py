@@ -33,7 +33,9 @@ class SimulatedHost(Exporter):
         self._blocks = host_blocks(fleet, host, last)
         self._at = fleet.site.span - BEFORE_END
         self._snapshot = Snapshot(lambda: 0)
-        self._registry = registry(self._snapshot, Scraped(supported=self._supported, dcgm=dcgm, version="1.2.3"))
+        self._registry = registry(
+            self._snapshot, Scraped(supported=self._supported, dcgm=dcgm, version="1.2.3", node=host.name)
+        )
         self._snapshot.observe([self._stamped({"inventory": inventory(fleet.site, host), "allocations": self._held()})])
 
     def answered(self) -> str:

@@ -27,6 +27,7 @@ class Host(Exporter):
         self.scrapes += 1
         return (
             f'gpuledger_fleet_info{{fleet="alpha",currency="USD",url="{PAGES}"}} 1\n'
+            'gpuledger_agent_build_info{version="1.2.3",node="n14"} 1\n'
             f'gpuledger_gpu_xid_events_total{{gpu_uuid="{GPU}"}} {self.scrapes}\n'
         )
 
@@ -84,5 +85,5 @@ def test_who_is_called_learns_which_gpu_and_where_to_look(tmp_path: Path) -> Non
     assert (notice["receiver"], notice["status"]) == ("people", "firing")
     assert alert["labels"]["alertname"] == "GpuXid"
     assert alert["labels"]["gpu_uuid"] == GPU
-    assert alert["annotations"]["link"] == f"{PAGES}/#look"
+    assert alert["annotations"]["link"] == f"{PAGES}/?at=now&node=n14#node"
     assert "drain the host" in alert["annotations"]["description"]

@@ -2,7 +2,6 @@
 
 import re
 
-import httpx
 import pytest
 
 from tests.grafana.boards import NAMES, Asking, board, queries
@@ -62,14 +61,3 @@ def test_alerts_are_of_what_is_wrong(asked: Asked) -> None:
     told = {(each["metric"]["alertname"], each["metric"].get("cluster")) for each in asked.query("ALERTS")}
     assert {("BudgetSpent", "alpha"), ("LedgerBehind", "alpha"), ("AgentSilent", "older")} <= told
     assert not told & {("GpuLost", "alpha"), ("GpusMissing", "alpha"), ("GpuXid", "alpha"), ("GpuThrottled", "alpha")}
-
-
-def test_links_lead_to_pages_that_answer(asked: Asked) -> None:
-    """The server says where its pages are, and a run and a finding of a table open there."""
-    (info,) = asked.query('gpuledger_fleet_info{cluster="alpha"}')
-    pages = info["metric"]["url"]
-    assert pages == asked.pages
-    run = asked.query('gpuledger_fleet_run_gpus{cluster="alpha"}')[0]["metric"]["run_id"]
-    finding = asked.query('gpuledger_fleet_finding_gpu_seconds{cluster="alpha"}')[0]["metric"]["finding"]
-    for path in ("/", f"/runs/{run}", f"/findings/{finding}"):
-        assert httpx.get(f"{pages}{path}", timeout=60).status_code == 200, path
