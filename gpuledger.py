@@ -53,6 +53,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "read": (
         Command("report", "analyzer.cli:report", "the ledger of a week, a run or a recording; traffic"),
         Command("top", "analyzer.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
+        Command("top agent", "agent.top.cli:top", "the GPUs of this host now, from its agent alone"),
         Command("findings", "analyzer.cli:findings", "what was avoidable, sorted by money"),
         Command("findings explain", "analyzer.cli:findings_explain", "the same as explain"),
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),

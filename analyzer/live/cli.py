@@ -26,7 +26,8 @@ def top(argv: list[str]) -> int:
     """Who holds which GPUs now, what they do with them, and what an hour of it costs; with --node, GPU by GPU.
 
     States and prices are those of the ledger's newest hour (the server books it every minute), the driver's figures
-    those of its last five minutes. In a pipe, or with --once, it looks once.
+    those of its last five minutes. In a pipe, or with --once, it looks once. On a GPU host without a server:
+    gpuledger top agent.
     """
     parser = argparse.ArgumentParser(prog="gpuledger top", description=top.__doc__)
     parser.add_argument("--node", dest="subject", metavar="HOST", help="the GPUs of this host, one by one")

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "agent pause": "tests/control",
     "agent quiet": "tests/control",
     "doctor agent": "tests/doctor",
+    "top agent": "tests/agent/top",
     "import prometheus": "tests/importing",
     "import slurm": "tests/importing",
     "prices import": "tests/pricing/test_importing.py",

@@ -1,0 +1,62 @@
+"""Ask the agent of this host for its page of metrics."""
+
+import base64
+import http.client
+import ssl
+from pathlib import Path
+
+from agent.config import AgentConfig
+from agent.connection import connection, trusting
+from agent.errors import ConfigError, SourceError
+
+PAGE_BYTES_MAX = 8 * 2**20
+SECONDS = 5.0
+# Who listens on all addresses is asked on loopback.
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
+AGENT_AWAY = "is it running? gpuledger agent --once reads this host without one"
+
+
+def page(config: AgentConfig) -> str:
+    """Return the agent's page, asked for at the address where its settings let it listen.
+
+    Raises:
+        ConfigError: it listens nowhere that can be known.
+        SourceError: it does not answer, or refuses; the sentence says what to do.
+    """
+    if config.address is None or config.address[1] == 0:
+        raise ConfigError(f"agent.listen is {config.listen}: the agent has no page of metrics that could be read here")
+    host, port = ANYWHERE.get(config.address[0], config.address[0]), config.address[1]
+    where = f"the agent at {host}:{port}"
+    try:
+        asked = connection(host, port, SECONDS, _tls(config.tls_certificate))
+        try:
+            asked.request("GET", "/metrics", headers={"Accept": "text/plain", **_authorization(config)})
+            with asked.getresponse() as answer:
+                if answer.status != http.client.OK:
+                    raise SourceError(f"{where} answers {answer.status}; --config names the settings with its secret")
+                body = answer.read(PAGE_BYTES_MAX + 1)
+        finally:
+            asked.close()
+    except (OSError, http.client.HTTPException) as error:
+        raise SourceError(f"{where} cannot be reached ({error or type(error).__name__}): {AGENT_AWAY}") from error
+    if len(body) > PAGE_BYTES_MAX:
+        raise SourceError(f"the page of {where} is larger than {PAGE_BYTES_MAX} bytes")
+    return body.decode("utf-8", "replace")
+
+
+def _tls(certificate: Path | None) -> ssl.SSLContext | None:
+    """Return a context that trusts the agent's own certificate, whatever name it bears: we ask on loopback."""
+    if certificate is None:
+        return None
+    context = trusting(certificate)
+    context.check_hostname = False
+    return context
+
+
+def _authorization(config: AgentConfig) -> dict[str, str]:
+    if config.scrape_token:
+        return {"Authorization": f"Bearer {config.scrape_token}"}
+    if config.scrape_user:
+        pair = base64.b64encode(f"{config.scrape_user}:{config.scrape_password}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+    return {}
