@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import GaugeMetricFamily
 
 from analyzer.fleet_metrics.family import HOUR_MS, PREFIX, many, money, one
-from analyzer.fleet_metrics.losing_families import losing_families
+from analyzer.fleet_metrics.losing_families import losing_families, recent_families
 from analyzer.fleet_metrics.reading import FleetReading, Open, Part, TeamPart
 
 _MS, _HOUR_SECONDS = 1000, 3600
@@ -26,6 +26,7 @@ def families(reading: FleetReading) -> Iterator[GaugeMetricFamily]:
     yield from _of_teams(reading.week_teams, unit)
     yield from _of_findings(reading.open_findings, unit)
     yield from losing_families(reading.losing, unit)
+    yield from recent_families(reading.recent)
     yield one("known_until_timestamp_seconds", "End of the newest hour of the ledger.", reading.known_until / 1e6)
     settled = GaugeMetricFamily(
         f"{PREFIX}_week_known_seconds",

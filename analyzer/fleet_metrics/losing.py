@@ -45,7 +45,7 @@ SELECT team, state, cost FROM of_hour JOIN most USING (team) ORDER BY ALL
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """GPU time of one run in one state and cause, in the last complete hour."""
+    """GPU time of one run in one state and cause, in the last complete hour or the newest stretch."""
 
     run_id: str
     name: str

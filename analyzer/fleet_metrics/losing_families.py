@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 
 from analyzer.findings import Finding
-from analyzer.fleet_metrics.family import HOUR_MS, many, money
+from analyzer.fleet_metrics.family import HOUR_MS, MICROS, many, money, one
 from analyzer.fleet_metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN, UNMAPPED, Losing, RunPart, TeamLoss
+from analyzer.fleet_metrics.recent import Recent
+from analyzer.windows import WINDOW_MS
 
 _MS = 1000
 _FINDING = ("finding", "kind", "confidence", "team", "run_id")
@@ -39,6 +41,20 @@ def losing_families(losing: Losing, unit: str) -> Iterator[GaugeMetricFamily]:
         f"finding_at_stake_{unit}", f"{about}: money at stake.", _FINDING, losing.findings, _finding,
         lambda each: money(each.at_stake_micros),
     )  # fmt: skip
+
+
+def recent_families(recent: Recent) -> Iterator[GaugeMetricFamily]:
+    """Yield what runs did in the newest ten minutes, and which those are."""
+    about = "End of the newest ten minutes that are wholly booked."
+    yield one("recent_until_timestamp_seconds", about, recent.until / MICROS)
+    yield many(
+        "run_recent_gpus",
+        f"GPUs by state of the {RUNS_SHOWN} runs that lost most in these ten minutes, on average; may still change.",
+        ("run_id", "name", "team", "class", "state", "cause"),
+        recent.runs,
+        _run,
+        lambda part: part.milliseconds / WINDOW_MS,
+    )
 
 
 def _run(part: RunPart) -> tuple[str, ...]:

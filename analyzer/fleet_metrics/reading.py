@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.fleet_metrics.losing import TEAMS_SHOWN, UNMAPPED, Losing, read_losing
+from analyzer.fleet_metrics.recent import Recent, read_recent
 from analyzer.period import HOUR, Period
 from analyzer.reading import Reader
 from analyzer.report.coverage import STATUSES, newest_hour_end
@@ -61,6 +62,7 @@ class FleetReading:
     week_teams: tuple[TeamPart, ...]
     open_findings: tuple[Open, ...]
     losing: Losing
+    recent: Recent
     known_until: int  # the end of the newest hour
     hours: dict[str, int]  # of the week, by status
     runs: int  # that hold a GPU in the newest hours
@@ -83,6 +85,7 @@ def read_fleet(reader: Reader) -> FleetReading | None:
         _teams(session, week),
         _open(found),
         read_losing(session, hour, found),
+        read_recent(session),
         until,
         _hours(session, week),
         _running(session, hour),

@@ -51,6 +51,17 @@ def look(session: "Session", currency: str, timezone: str, node: str | None = No
     return Look(currency, timezone, node, hour, end, len({row[0] for row in rows}), _breakdown(rows), tuple(lines))
 
 
+def booked_until(session: "Session") -> int:
+    """Return up to when the newest hour is booked, of the GPU that is known longest: microseconds UTC.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    ledger_end(session)
+    (hour, booked_ms), *_ = session.rows(statements("live/look.sql")[0])
+    return int(hour) + int(booked_ms) * 1000
+
+
 def _window(hours: Sequence[tuple[int, int]]) -> tuple[int, int]:
     (hour, booked), *before = hours
     return before[0] if booked < LEAST_MS and before else (hour, booked)

@@ -45,7 +45,7 @@ def test_the_rules_load_and_fire(file: str) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     cases = [set(re.findall(r"alertname: (\w+)", part)) for part in test.read_text("utf-8").split("  - name: ")[1:]]
     names = {rule["alert"] for rule in rules(file)}
-    assert cases == [names, names]
+    assert (cases[0], cases[-1]) == (names, names)  # what is between looks closer at one of them
 
 
 @pytest.mark.parametrize("file", FILES)
