@@ -1,6 +1,6 @@
 """Which sources this host has. The only place that knows them all; each is imported when it is needed."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ class Eyes:
     no_gpu: str  # why there are none, in words; empty where there are
     close: Callable[[], None]
     supported: Callable[[], Sequence[Supported]] = tuple  # what each GPU tells, and why not
+    xids: Callable[[], Mapping[str, Mapping[str, int]]] = dict  # XID errors by GPU and by whose fault they are
     gpu_counts: Callable[[], tuple[int, int] | None] = lambda: None  # expected and seen; None without a driver
     coverage: Callable[[], Sequence[str]] = tuple  # what the sources know that they do not see, in words
     attribution_age_seconds: Callable[[], float | None] = lambda: None  # of the oldest map of holders in use
@@ -100,6 +101,7 @@ def open_eyes(
         no_gpu=gpus.no_gpu,
         close=close,
         supported=gpus.supported,
+        xids=gpus.xids,
         gpu_counts=lambda: gpus.counts,
         coverage=lambda: [line for part in feeds for line in part.coverage()],
         attribution_age_seconds=lambda: max(witnesses.ages().values(), default=None),

@@ -1,6 +1,6 @@
 """The families of one scrape, in the form that prometheus_client asks for."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Metric
@@ -12,6 +12,7 @@ from agent.exporter.contract import contract_families
 from agent.exporter.dcgm import dcgm_families
 from agent.exporter.snapshot import Snapshot
 from agent.exporter.supported import supported_family
+from agent.exporter.xids import xid_family
 from agent.source import Supported
 from agent.version import installed_version
 
@@ -24,12 +25,13 @@ def _nothing() -> tuple[()]:
 class Scraped:
     """What a scrape shows beside the snapshot.
 
-    `own` are the agent's families about itself; `supported` is what can be measured, answered from memory; `dcgm`
-    chooses whose names are served as well.
+    `own` are the agent's families about itself; `supported` is what can be measured, and `xids` which errors were
+    heard, by GPU and class, both answered from memory; `dcgm` chooses whose names are served as well.
     """
 
     own: Callable[[], Iterable[Metric]] = _nothing
     supported: Callable[[], Iterable[Supported]] = _nothing
+    xids: Callable[[], Mapping[str, Mapping[str, int]]] = dict
     dcgm: DcgmNames = "off"
     version: str | None = field(default_factory=installed_version)
     node: str = ""  # the host, by the name that the ledger knows it by
@@ -51,6 +53,7 @@ class HostCollector(Collector):
         view = self._snapshot.view()
         yield from contract_families(view)
         yield supported_family(self._scraped.supported())
+        yield xid_family(self._scraped.xids())
         yield build_family(self._scraped.version, self._scraped.node)
         yield from self._scraped.own()
         yield from dcgm_families(view, self._scraped.dcgm)

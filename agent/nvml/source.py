@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent.attribution.devices import Device
@@ -94,6 +94,10 @@ class NvmlSource:
     def devices(self) -> list[Device]:
         """Return how each GPU and MIG instance is named, at the last reading."""
         return [device for one in list(self._census.gpus.values()) for device in one.gpu.devices()]
+
+    def xids(self) -> Mapping[str, Mapping[str, int]]:
+        """Return by GPU how many XID errors of each class were heard. May be called from any thread."""
+        return self._around.xid.by_class()
 
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not. Asks the driver nothing, and may be called from any thread."""

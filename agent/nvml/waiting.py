@@ -7,7 +7,7 @@ other: the rest of the host is read meanwhile, and an order to end is obeyed.
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agent.attendant import Attendant
 from agent.attribution.devices import Device
@@ -72,6 +72,10 @@ class WaitingNvml:
     def devices(self) -> Sequence[Device]:
         """Return how each GPU and MIG instance is named."""
         return self._source.devices() if self._source else []
+
+    def xids(self) -> Mapping[str, Mapping[str, int]]:
+        """Return by GPU how many XID errors of each class were heard; nothing without a driver."""
+        return self._source.xids() if self._source else {}
 
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not."""

@@ -10,6 +10,7 @@ from typing import Any
 import pynvml
 
 from agent.nvml.calls import in_words
+from agent.nvml.xid_class import CLASSES, xid_class
 
 WAIT_MILLISECONDS = 200
 
@@ -34,6 +35,12 @@ class _Ear:
         self.count = 0
         self.last: int | None = None
         self.last_seconds: float | None = None
+        self.by_class: dict[str, int] = dict.fromkeys(CLASSES, 0)  # since the agent began
+
+    def hear(self, number: int, seconds: float) -> None:
+        """Count one error."""
+        self.count, self.last, self.last_seconds = self.count + 1, number, seconds
+        self.by_class[xid_class(number)] += 1
 
 
 class XidWatch:
@@ -82,6 +89,11 @@ class XidWatch:
             ear.count, ear.last = 0, None
             return heard
 
+    def by_class(self) -> dict[str, dict[str, int]]:
+        """Return by UUID how many errors of each class were heard since the agent began."""
+        with self._lock:
+            return {uuid: dict(ear.by_class) for uuid, ear in self._ears.items()}
+
     def refusal(self, uuid: str) -> str | None:
         """Return why nobody hears this GPU's errors, in words; None where somebody does."""
         with self._lock:
@@ -109,7 +121,7 @@ class XidWatch:
             with self._lock:
                 ear = self._ears.get(names.get(_address(event.device), ""))
                 if ear is not None and not stop.is_set():
-                    ear.count, ear.last, ear.last_seconds = ear.count + 1, int(event.eventData), self._wall_seconds()
+                    ear.hear(int(event.eventData), self._wall_seconds())
         _free(events)
 
 

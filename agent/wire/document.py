@@ -19,6 +19,7 @@ OWN_METRICS = {
     "gpuledger_gpu_info": "What a GPU is: index, SKU, parent, bus id, driver. Always 1; join it by gpu_uuid.",
     "gpuledger_gpu_run_info": "A run that holds the GPU, and whose it is. Always 1; join it by gpu_uuid.",
     "gpuledger_gpu_supported": "1 where this can be measured of the GPU, else 0, and the reason.",
+    "gpuledger_gpu_xid_class_events_total": "XID errors by whose fault they are: hardware, program, other.",
     "gpuledger_agent_build_info": "Which agent this is, and of which host. Always 1.",
     "gpuledger_agent_scrapes_total": "Connections to /metrics, by what became of them.",
     "gpuledger_agent_series_left_out_total": "Rows that are not shown, since their table has too many.",

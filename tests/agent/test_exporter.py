@@ -12,6 +12,7 @@ from agent.source import Value
 
 SECOND = MICROSECONDS
 ROW: dict[str, Value] = {"gpu_uuid": "GPU-0", "up": True}
+XIDS = {"GPU-5a1c": {"hardware": 0, "program": 1, "other": 0}}
 
 
 def said(clock: FakeClock, **tables: list[dict[str, Value]]) -> list[Stamped]:
@@ -67,7 +68,10 @@ def test_a_whole_scrape(golden: Callable[[str, str], None]) -> None:
                 inventory=[{"gpu_uuid": "GPU-5a1c", "gpu_index": 0, "sku": "H100-80GB"}] if beat == 0 else [],
             )
         )
-    golden("metrics.txt", generate_latest(registry(snapshot, Scraped(version="1.2.3", node="n1"))).decode())
+    golden(
+        "metrics.txt",
+        generate_latest(registry(snapshot, Scraped(xids=lambda: XIDS, version="1.2.3", node="n1"))).decode(),
+    )
 
 
 def test_amounts_add_up_and_gauges_do_not() -> None:

@@ -28,7 +28,7 @@ class Host(Exporter):
         return (
             f'gpuledger_fleet_info{{fleet="alpha",currency="USD",url="{PAGES}"}} 1\n'
             'gpuledger_agent_build_info{version="1.2.3",node="n14"} 1\n'
-            f'gpuledger_gpu_xid_events_total{{gpu_uuid="{GPU}"}} {self.scrapes}\n'
+            f'gpuledger_gpu_xid_class_events_total{{gpu_uuid="{GPU}",class="hardware"}} {self.scrapes}\n'
         )
 
 
@@ -82,8 +82,8 @@ def test_who_is_called_learns_which_gpu_and_where_to_look(tmp_path: Path) -> Non
     finally:
         host.close()
     (alert,) = notice["alerts"]
-    assert (notice["receiver"], notice["status"]) == ("people", "firing")
+    assert (notice["receiver"], notice["status"]) == ("who-is-on-call", "firing")
     assert alert["labels"]["alertname"] == "GpuXid"
     assert alert["labels"]["gpu_uuid"] == GPU
     assert alert["annotations"]["link"] == f"{PAGES}/?at=now&node=n14#node"
-    assert "drain the host" in alert["annotations"]["description"]
+    assert "Drain the host" in alert["annotations"]["description"]

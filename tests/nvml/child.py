@@ -60,6 +60,7 @@ def main(options: dict[str, Any]) -> None:
                 "processes": [asdict(process) for process in source.processes()],
                 "lost": source.lost,
                 "counts": source.counts,
+                "xids": source.xids(),
                 "supported": [asdict(each) for each in source.supported()],
                 "failures": source.failures,
             }

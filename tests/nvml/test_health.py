@@ -54,6 +54,18 @@ def test_an_xid_error_has_a_number_and_a_time(host: Host) -> None:
     assert (row["xid_events"], row["xid_last"], row["xid_last_timestamp_seconds"]) == (0, None, heard)
 
 
+def test_an_xid_error_is_counted_by_whose_fault_it_is(host: Host) -> None:
+    """79 calls somebody at night, 31 does not; both may come between two readings, and a counter never falls."""
+    uuid, before = next(iter(host.read()["xids"].items()))
+    assert before == {"hardware": 0, "program": 0, "other": 0}
+    host.scenario.gpu(0, xid="79,31,119,31", xids=4)
+    for _ in range(400):
+        found = host.read(seconds=1)["xids"][uuid]
+        if sum(found.values()) == 4:
+            break
+    assert found == {"hardware": 1, "program": 2, "other": 1}
+
+
 def test_after_an_xid_error_health_is_looked_at_anew(host: Host) -> None:
     """What it did is told at the next beat, not half a minute later."""
     host.rows()
