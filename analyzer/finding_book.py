@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HOUR_US = 3_600_000_000
 _AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")
+THROTTLED: tuple[tuple[str, str | None], ...] = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
+SLOWED_PERMILLE = 30  # of its clock that the slowest GPU must have lost
 _RANK = {"high": 2, "medium": 1, "low": 0}
 
 _LOSSES = """
@@ -93,8 +95,7 @@ def findings(
     losses = _losses(session, asked)
     held = {(subject, team): ms for subject, team, ms in session.rows(_HELD, asked)}
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM ledger_hours WHERE hour < ?", [end_us])
-    runs = {run for loss in losses.values() for run in loss.by_run} if with_evidence else set()
-    seen = _windows(session, runs, start_us, end_us)
+    seen = _windows(session, _wanted(losses) if with_evidence else {}, start_us, end_us)
     ids = named(sorted(losses, key=lambda key: (losses[key].first_us, repr(key))), longer_ids(session))
     judged_by = _judged_by(session, start_us, end_us)
     places = _places(session, {root for loss in losses.values() for root in loss.by_cause}, start_us, end_us)
@@ -152,30 +153,51 @@ def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
     return losses
 
 
+def _wanted(losses: dict[Key, _Loss]) -> dict[str, set[tuple[str, str | None]]]:
+    """Return which states and causes each run lost time to."""
+    wanted: dict[str, set[tuple[str, str | None]]] = defaultdict(set)
+    for (_, _, state, cause), loss in losses.items():
+        for run in loss.by_run:
+            wanted[run].add((state, cause))
+    return wanted
+
+
 def _windows(
-    session: "Session", run_ids: Iterable[str], start_us: int, end_us: int
+    session: "Session", wanted: dict[str, set[tuple[str, str | None]]], start_us: int, end_us: int
 ) -> dict[tuple[str, str, str | None], list[RunWindow]]:
-    """Return the windows of these runs by run, state and cause of their verdicts."""
+    """Return the windows of these runs by run, state and cause of their verdicts, as far as the run lost time to it.
+
+    A week of a large fleet has a million windows: what no finding stands on is not made into one.
+    """
     by: dict[tuple[str, str, str | None], list[RunWindow]] = defaultdict(list)
-    wanted = sorted(run_ids)
     if not wanted:
         return by
     rows = session.rows(
         """
-        SELECT counts, verdict FROM run_windows
+        SELECT run_id, counts, verdict FROM run_windows
         WHERE window_start >= ? AND window_start < ? AND run_id IN (SELECT unnest(?)) ORDER BY run_id, window_start
         """,
-        [start_us, end_us, wanted],
+        [start_us, end_us, sorted(wanted)],
     )
-    for counts, verdict in rows:
-        window, said = RunWindow.from_json(counts), Verdict.from_json(verdict)
-        for state, cause in said_states(window, said):
-            by[window.run_id, state, cause].append(window)
+    for run_id, counts, verdict in rows:
+        own, said, window = wanted[run_id], said_of(Verdict.from_json(verdict)), None
+        if not own.isdisjoint(THROTTLED):
+            window = RunWindow.from_json(counts)
+            said += throttled(window)
+        for state, cause in said:
+            if (state, cause) in own:
+                window = window or RunWindow.from_json(counts)
+                by[run_id, state, cause].append(window)
     return by
 
 
 def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
     """Return the states and causes that a verdict books, with those that need none."""
+    return said_of(verdict) + throttled(window)
+
+
+def said_of(verdict: Verdict) -> list[tuple[str, str | None]]:
+    """Return the states and causes that a verdict books."""
     said: list[tuple[str, str | None]] = []
     if verdict.input_cause is not None:
         said.append(("starved", verdict.input_cause))
@@ -193,9 +215,12 @@ def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | No
         said.append(("headroom", "beyond_policy"))
     if verdict.idle_permille:
         said.append(("held_idle", "abandoned"))
-    if window.slowed_most >= 30:
-        said += [("throttled", cause) for cause in ("power", "thermal", "hardware")]
     return said
+
+
+def throttled(window: RunWindow) -> list[tuple[str, str | None]]:
+    """Return the states and causes that the clock alone books, where a window was slowed."""
+    return [*THROTTLED] if window.slowed_most >= SLOWED_PERMILLE else []
 
 
 def _finding(

@@ -15,7 +15,7 @@ WINDOW_MS = 600_000
 POLICY_FIELDS = ("replicas", "needed", "policy")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes twice as long to make: a week of a large fleet has a million of them
 class RunWindow:
     """What is known of one run in one window. Shares are permille; None is not reported, and never 0.
 
@@ -100,7 +100,7 @@ class RunWindow:
     @classmethod
     def from_json(cls, text: str) -> "RunWindow":
         """Read back what as_json wrote; fields that this release does not know are left out."""
-        return cls(**_known(cls, orjson.loads(text)))
+        return cls(**_of_known(cls, orjson.loads(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class RunFacts:
         return self.stage == "interactive"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as windows are not
 class Verdict:
     """What is judged of one run in one window; the booking follows it.
 
@@ -163,7 +163,7 @@ class Verdict:
     @classmethod
     def from_json(cls, text: str) -> "Verdict":
         """Read back what as_json wrote."""
-        return cls(**_known(cls, orjson.loads(text)))
+        return cls(**_of_known(cls, orjson.loads(text)))
 
 
 @cache
@@ -182,6 +182,11 @@ def _items(record: "RunWindow | Verdict") -> Iterable[tuple[str, Any]]:
     return zip(_names(cls), _values(cls)(record), strict=True)
 
 
-def _known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
-    names = _names(cls)
-    return {key: value for key, value in values.items() if key in names}
+@cache
+def _known(cls: Hashable) -> frozenset[str]:
+    return frozenset(_names(cls))
+
+
+def _of_known(cls: Hashable, values: dict[str, Any]) -> dict[str, Any]:
+    known = _known(cls)
+    return values if values.keys() <= known else {key: values[key] for key in values.keys() & known}
