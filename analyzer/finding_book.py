@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HOUR_US = 3_600_000_000
 _AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")
-THROTTLED: tuple[tuple[str, str | None], ...] = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
+THROTTLED = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
 SLOWED_PERMILLE = 30  # of its clock that the slowest GPU must have lost
 _RANK = {"high": 2, "medium": 1, "low": 0}
 
@@ -37,6 +37,12 @@ GROUP BY ALL ORDER BY ALL
 """
 
 _JUDGED_BY = "SELECT hour, rules_version FROM ledger_hours WHERE hour >= $start AND hour < $end"
+
+# Of the fleet it names no runs: for each element of a list of thousands DuckDB looks for pandas.
+_WINDOWS = """
+SELECT run_id, counts, verdict FROM run_windows
+WHERE window_start >= $start AND window_start < $end AND {whose} ORDER BY run_id, window_start
+"""
 
 _HELD = """
 SELECT coalesce(r.name, l.run_id), r.team, sum(l.milliseconds)::BIGINT FROM ledger l LEFT JOIN runs r USING (run_id)
@@ -95,7 +101,7 @@ def findings(
     losses = _losses(session, asked)
     held = {(subject, team): ms for subject, team, ms in session.rows(_HELD, asked)}
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM ledger_hours WHERE hour < ?", [end_us])
-    seen = _windows(session, _wanted(losses) if with_evidence else {}, start_us, end_us)
+    seen = _windows(session, _wanted(losses), asked) if with_evidence else {}
     ids = named(sorted(losses, key=lambda key: (losses[key].first_us, repr(key))), longer_ids(session))
     judged_by = _judged_by(session, start_us, end_us)
     places = _places(session, {root for loss in losses.values() for root in loss.by_cause}, start_us, end_us)
@@ -163,7 +169,7 @@ def _wanted(losses: dict[Key, _Loss]) -> dict[str, set[tuple[str, str | None]]]:
 
 
 def _windows(
-    session: "Session", wanted: dict[str, set[tuple[str, str | None]]], start_us: int, end_us: int
+    session: "Session", wanted: dict[str, set[tuple[str, str | None]]], asked: dict[str, object]
 ) -> dict[tuple[str, str, str | None], list[RunWindow]]:
     """Return the windows of these runs by run, state and cause of their verdicts, as far as the run lost time to it.
 
@@ -172,14 +178,10 @@ def _windows(
     by: dict[tuple[str, str, str | None], list[RunWindow]] = defaultdict(list)
     if not wanted:
         return by
-    rows = session.rows(
-        """
-        SELECT run_id, counts, verdict FROM run_windows
-        WHERE window_start >= ? AND window_start < ? AND run_id IN (SELECT unnest(?)) ORDER BY run_id, window_start
-        """,
-        [start_us, end_us, sorted(wanted)],
-    )
-    for run_id, counts, verdict in rows:
+    whose = "$run IS NULL" if asked["run"] is None else "run_id = $run"
+    for run_id, counts, verdict in session.rows(_WINDOWS.format(whose=whose), asked):
+        if run_id not in wanted:
+            continue
         own, said, window = wanted[run_id], said_of(Verdict.from_json(verdict)), None
         if not own.isdisjoint(THROTTLED):
             window = RunWindow.from_json(counts)

@@ -1,8 +1,9 @@
 """Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from time import time_ns
+from typing import TypeVar
 
 from analyzer.api.generation import ByGeneration
 from analyzer.argument.argue import argue
@@ -16,7 +17,7 @@ from analyzer.ids import by_id
 from analyzer.judges import Judges
 from analyzer.live.reading import look as look_now
 from analyzer.live.text import look_text
-from analyzer.notices.book import Looked, look
+from analyzer.notices.book import Looked
 from analyzer.period import Calendar, Period
 from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
@@ -57,6 +58,8 @@ from analyzer.traffic.run_traffic import RunTraffic
 from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -68,7 +71,7 @@ class Reader:
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
     kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
-    _found: dict[tuple[int, int], list[Finding]] = field(default_factory=dict, repr=False, compare=False)
+    _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
     _looked: dict[tuple[int, int], Looked] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -136,6 +139,9 @@ class Reader:
 
     def figures(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of a period without findings and advice, which take ten times as long as all the rest."""
+        return self._once(("figures", period, by or "team"), lambda: self._figures(period, by))
+
+    def _figures(self, period: Period, by: By | None) -> WeekReport:
         report = week_report(self.session, period, self.calendar, self.settings.currency, [], [])
         told = replace(
             report,
@@ -166,9 +172,7 @@ class Reader:
     def findings(self, period: Period) -> list[Finding]:
         """Return what the analyzer found in a period."""
         span = (period.start, period.end)
-        if span not in self._found:
-            self._found[span] = self.judges.findings(self.session, *span, None)
-        return self._found[span]
+        return self._once(("findings", *span), lambda: self.judges.findings(self.session, *span, None))
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
         """Return what the analyzer recommends now against these findings, most saved first."""
@@ -196,6 +200,12 @@ class Reader:
         now = newest_hour_end(self.session) or period.end
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
         return guarded(priced, moment, self.settings.guards)
+
+    def _once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what is made once: for this request, and in a server for all who read this state of the ledger."""
+        if what not in self._made:
+            self._made[what] = make() if self.kept is None else self.kept.get(self.session, what, make)
+        return self._made[what]  # type: ignore[return-value]  # a key names what is of one type
 
     def case(self, period: Period) -> Case:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
@@ -248,8 +258,12 @@ class Reader:
         """Return what is worth a look in a period."""
         span = (period.start, period.end)
         if span not in self._looked:
-            self._looked[span] = look(self.session, *span)
+            self._looked[span] = self.wanting.looked(self.session, *span)
         return self._looked[span]
+
+    def has_looked(self, period: Period) -> bool:
+        """Whether that is known already."""
+        return self.wanting.has_looked(self.session, period.start, period.end)
 
     def unjudged(self, period: Period) -> list[Unjudged]:
         """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""

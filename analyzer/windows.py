@@ -187,6 +187,6 @@ def _known(cls: Hashable) -> frozenset[str]:
     return frozenset(_names(cls))
 
 
-def _of_known(cls: Hashable, values: dict[str, Any]) -> dict[str, Any]:
-    known = _known(cls)
+def _of_known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+    known = _known(cast(Hashable, cls))
     return values if values.keys() <= known else {key: values[key] for key in values.keys() & known}

@@ -1,8 +1,9 @@
 """One process for one site: collector, analysis and pages; or one of them alone."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from fastapi import FastAPI
@@ -29,23 +30,25 @@ from collector.store.database import Store
 from collector.tenancy.analyzing import BookingLease
 from collector.tenancy.opening import analyst_of, tenant_of
 from collector.writer import Writer
+from dashboards.answering import Answering
 from dashboards.assets import assets
 from dashboards.booking import Booker
 from dashboards.capacity_profile import add_capacity_profile
 from dashboards.frame import Frame
-from dashboards.health import health_routes
-from dashboards.job import AnalysisJob, Pass
+from dashboards.health import health_routes, unjudged
+from dashboards.job import AnalysisJob
 from dashboards.job_page import JobPage
 from dashboards.login import Login
 from dashboards.mail_stop import mail_stop_routes
-from dashboards.money import money_routes
+from dashboards.money import money, money_routes
 from dashboards.operations import Doctor, add_doctor
 from dashboards.pages import Pages
-from dashboards.placement import placement_routes
+from dashboards.placement import VIEWS, placement, placement_routes
 from dashboards.prices import add_prices
 from dashboards.read_pages import ReadPages
 from dashboards.readings import reading_routes
 from dashboards.requests import request_routes
+from dashboards.warming import Warming
 
 Only = Literal["collector", "analyzer"]
 ANALYZE_SECONDS = 300.0
@@ -97,7 +100,9 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
         app.state.access, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail
     )
     add_doctor(app, doctor)
-    job.after = _add_pages(app, config, desk, doctor, lambda: job.last, reader).warm
+    warming = _add_pages(app, config, desk, doctor, job, reader)
+    job.after = warming.ask
+    run_beside(app, warming.start, warming.stop)
     return app
 
 
@@ -106,12 +111,14 @@ def _add_pages(
     config: ServerConfig,
     desk: Desk,
     doctor: Doctor,
-    last_pass: Callable[[], Pass],
+    job: AnalysisJob,
     reader: Callable[[], Reader],
-) -> Pages:
+) -> Warming:
     access = app.state.access
-    frame = Frame(config.settings, last_pass, access)
-    own, pages = Pages(reader, frame), ReadPages(desk, frame)
+    frame = Frame(config.settings, lambda: job.last, access)
+    answering = Answering(frame, desk.generation)
+    run_beside(app, lambda: None, answering.cache.close)
+    own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
     is_secure = config.settings.site_url.startswith("https://")
     for router in (
         assets(),
@@ -124,7 +131,19 @@ def _add_pages(
         mail_stop_routes(access.registry.mails),
     ):
         app.include_router(router, include_in_schema=False)
-    return own
+
+    def first() -> Iterator[Callable[[], None]]:
+        yield from own.first()
+        for shown in (money(), placement()):
+            yield partial(pages.ahead, shown)
+
+    def rest() -> Iterator[Callable[[], None]]:
+        yield partial(pages.ahead, unjudged())
+        yield from own.rest()
+        for view in VIEWS:
+            yield partial(pages.ahead, placement(view=view))
+
+    return Warming(first, rest, lambda: job.is_passing)
 
 
 def _listens_at(config: CollectorConfig) -> str:

@@ -24,8 +24,8 @@ def plotly_script() -> Path:
 
 
 @lru_cache(maxsize=8)
-def asset(name: str) -> tuple[bytes, bytes, str] | None:
-    """Return a file's bytes, the same in gzip, and its type; None where we serve no such file."""
+def asset(name: str) -> bytes | None:
+    """Return a file's bytes; None where we serve no such file."""
     files = {
         "plotly.min.js": [plotly_script()],
         "page.js": [STATIC / "page.js"],
@@ -36,8 +36,13 @@ def asset(name: str) -> tuple[bytes, bytes, str] | None:
     }
     if name not in files:
         return None
-    content = b"".join(path.read_bytes() for path in files[name])
-    return content, gzip.compress(content, 6), TYPES[Path(name).suffix]
+    return b"".join(path.read_bytes() for path in files[name])
+
+
+@lru_cache(maxsize=8)
+def _packed(name: str) -> bytes:
+    """Return a file in gzip, which takes a third of a second of plotly: when it is first asked for."""
+    return gzip.compress(asset(name) or b"", 6)
 
 
 def assets() -> APIRouter:
@@ -46,15 +51,15 @@ def assets() -> APIRouter:
 
     @router.get("/static/{name}")
     def file(name: str, request: Request) -> Response:
-        found = asset(name)
-        if found is None:
+        content = asset(name)
+        if content is None:
             return PlainTextResponse(f"there is no file {name}\n", status_code=404)
-        content, packed, kind = found
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS if 'v' in request.query_params else 300}"}
         headers |= {"Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
         if zipped:
             headers["Content-Encoding"] = "gzip"
-        return Response(packed if zipped else content, media_type=kind, headers=headers)
+        kind = TYPES[Path(name).suffix]
+        return Response(_packed(name) if zipped else content, media_type=kind, headers=headers)
 
     return router

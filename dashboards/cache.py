@@ -1,51 +1,121 @@
-"""Rendered pages, kept while the ledger has not changed: bounded, the least recently read goes first."""
+"""Rendered pages, each with the state of the ledger that it is of: bounded, the least recently read goes first."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from dataclasses import dataclass
 
-PAGES = 64
+from analyzer.api.faults import BusyError
+
+PAGES = 256
+BYTES = 64 * 2**20  # of all pages together
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept
+AT_ONCE = 4  # pages that are made for those who do not wait for them
+MAKING = 64  # and that are asked for at the same time
+TURNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A page: the state of the ledger that it is of, and when that was read, microseconds UTC."""
+
+    state: Hashable
+    text: str
+    read_at: int
 
 
 class PageCache:
-    """At most PAGES pages of at most PAGE_BYTES each; of those who ask for the same at once, one renders it."""
+    """The newest page of each key. Of those who ask for the same at once, one makes it.
 
-    def __init__(self, pages: int = PAGES) -> None:
-        self._pages = pages
-        self._kept: OrderedDict[Hashable, Future[str]] = OrderedDict()
+    A key names all that decides what a page shows but the ledger: the address, and who may see what.
+    """
+
+    def __init__(self, pages: int = PAGES, size: int = BYTES) -> None:
+        self._pages, self._size = pages, size
+        self._kept: OrderedDict[Hashable, Made] = OrderedDict()
+        self._making: dict[Hashable, Future[Made]] = {}
         self._lock = threading.Lock()
-        self.hits = self.misses = 0
+        self.bytes = 0
+        self._workers = ThreadPoolExecutor(AT_ONCE, "page")
 
-    def get(self, key: Hashable, render: Callable[[], str]) -> str:
-        """Return the page of this key, rendered where it is not kept; one that fails is not kept."""
+    def get(
+        self, key: Hashable, state: Hashable, make: Callable[[], Made], patience: float | None = None
+    ) -> Made | None:
+        """Return the page of the ledger's present state, made where it is not kept.
+
+        With patience, in seconds, it returns what is kept of an older state where that takes longer, or None; whoever
+        asks again finds it. Whether a page is of an older state its `state` says.
+
+        Raises:
+            BusyError: as many pages are being made as may at once.
+        """
+        for _ in range(TURNS):  # a page that somebody else is making may be of the state before
+            kept = self._newest(key)
+            if kept is not None and kept.state == state:
+                return kept
+            promised, is_mine = self._promised(key)
+            if is_mine and patience is None:
+                return self._make(key, promised, make)
+            if is_mine:
+                self._workers.submit(self._make_for_others, key, promised, make)
+            try:
+                made = promised.result(patience)
+            except NotYet:
+                return kept
+            if is_mine or made.state == state:
+                return made
+        return made
+
+    def close(self) -> None:
+        """Make what is being made, and nothing more."""
+        self._workers.shutdown(cancel_futures=True)
+
+    def _newest(self, key: Hashable) -> Made | None:
         with self._lock:
-            promised = self._kept.get(key)
-            mine = promised is None
-            if promised is None:
-                promised = self._kept[key] = Future()
-                self.misses += 1
-            else:
-                self.hits += 1
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._pages:
-                self._kept.popitem(last=False)
-        if mine:
-            self._render(key, promised, render)
-        return promised.result()
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
 
-    def _render(self, key: Hashable, promised: "Future[str]", render: Callable[[], str]) -> None:
+    def _promised(self, key: Hashable) -> "tuple[Future[Made], bool]":
+        """Return the page that is being made, and whether who asks is to make it."""
+        with self._lock:
+            if key in self._making:
+                return self._making[key], False
+            if len(self._making) >= MAKING:
+                raise BusyError("as many pages are being made as may at once: come again in a moment")
+            promised: Future[Made] = Future()
+            self._making[key] = promised
+            return promised, True
+
+    def _make_for_others(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made]) -> None:
+        with suppress(Exception):  # those who wait are told; who comes later asks again
+            self._make(key, promised, make)
+
+    def _make(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made]) -> Made:
         try:
-            page = render()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, those who wait are told
-            self._forget(key)
+            made = make()
+        except BaseException as error:
+            self._done(key, None)
             promised.set_exception(error)
-            return
-        promised.set_result(page)
-        if len(page) > PAGE_BYTES:
-            self._forget(key)
+            raise
+        self._done(key, made)
+        promised.set_result(made)
+        return made
 
-    def _forget(self, key: Hashable) -> None:
+    def _done(self, key: Hashable, made: Made | None) -> None:
+        """Keep a page in the place of the one before; a page that could not be made leaves that where it is."""
         with self._lock:
-            self._kept.pop(key, None)
+            del self._making[key]
+            if made is None:
+                return
+            before = self._kept.pop(key, None)
+            self.bytes -= len(before.text) if before is not None else 0
+            if len(made.text) <= PAGE_BYTES:
+                self._kept[key] = made
+                self.bytes += len(made.text)
+            while len(self._kept) > self._pages or self.bytes > self._size:
+                _, oldest = self._kept.popitem(last=False)
+                self.bytes -= len(oldest.text)

@@ -17,7 +17,7 @@ from analyzer.report.html import week_view
 from analyzer.report.notice_text import notice_line
 from analyzer.report.savings import checked
 from analyzer.report.sentences import next_step
-from analyzer.report.week import WeekReport, by_saving
+from analyzer.report.week import by_saving
 from analyzer.report.words import gpu_hours, span_words, symbol
 from analyzer.unjudged import rules_in
 from dashboards.charts import fleet_chart
@@ -33,6 +33,7 @@ T = TypeVar("T")
 At = Literal["now", "week"]
 View = dict[str, object]
 FINDINGS_SHOWN = 12
+RUNNING_SHOWN = 8  # of which the page is made before anybody opens it
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,6 @@ def _node(reader: Reader, asked: FleetAsked, period: Period) -> View:
     return {"panel": node_panel(reader.session, asked.node, shown), "asked": asked}
 
 
-def _facts(reader: Reader, period: Period) -> WeekReport:
-    """Return the figures of a period: several parts show them."""
-    return _once(reader, "figures", period, lambda: reader.figures(period))
-
-
 def _listed(reader: Reader, period: Period) -> FindingsReport:
     """Return the findings of a period: two parts show them."""
     return _once(reader, "findings", period, lambda: reader.list_findings(period))
@@ -123,12 +119,12 @@ def _once(reader: Reader, what: str, period: Period, make: Callable[[], T]) -> T
 
 
 def _headline(reader: Reader, _: FleetAsked, period: Period) -> View:
-    report = _facts(reader, period)
+    report = reader.figures(period)
     return {**week_view(report), "classes": classes(report)}
 
 
 def _week(reader: Reader, _: FleetAsked, period: Period) -> View:
-    view = week_view(_facts(reader, period))
+    view = week_view(reader.figures(period))
     return {**view, "went": went(view["lines"])}  # type: ignore[arg-type]
 
 
@@ -140,12 +136,12 @@ def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:
     found = reader.findings(period)
     advised = by_saving(reader.advice(found, period))
     came = checked(reader.session, period)
-    report = replace(_facts(reader, period), findings=tuple(found), recommendations=advised, checked=came)
+    report = replace(reader.figures(period), findings=tuple(found), recommendations=advised, checked=came)
     return {**week_view(report), "next_step": next_step(report).strip()}
 
 
 def _changed(reader: Reader, _: FleetAsked, period: Period) -> View:
-    report = _facts(reader, period)
+    report = reader.figures(period)
     known = None if report.previous is None else changes(report, report.previous, _listed(reader, period))
     return {"changes": known, "period": period}
 
@@ -192,6 +188,18 @@ PARTS: dict[str, Callable[[Reader, FleetAsked, Period], View]] = {
 
 
 WARMED = tuple(name for name in PARTS if name not in ("grid", "node"))
+
+
+def runs_in_view(reader: Reader) -> list[str]:
+    """Return the runs that people open from here: of the findings that are shown, and the dearest of the newest hour.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    period = reader.period(None)
+    lost = [finding.run_ids[0] for finding in _listed(reader, period).findings[:FINDINGS_SHOWN] if finding.run_ids]
+    now = [run.run_id for run in run_list(reader.session, _newest(reader, period))]
+    return list(dict.fromkeys(lost + now[:RUNNING_SHOWN]))
 
 
 def part(reader: Reader, name: str, asked: FleetAsked) -> View:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from analyzer.report.html import TEMPLATES
 from analyzer.report.words import moment
@@ -39,6 +40,10 @@ PAGES = (
 )
 
 
+# Where a kept page says what changes though the ledger does not. Nobody's text can be one: all of it is escaped.
+_ANALYSED, _OLDER = Markup("<!--analysed here-->"), Markup("<!--older here-->")
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """One entry of the navigation."""
@@ -64,10 +69,9 @@ class Frame:
         )
 
     @property
-    def state(self) -> tuple[object, ...]:
-        """What of the frame changes by itself: a rendered page may be kept as long as this stays."""
-        last = self.last_pass()
-        return last.passes, last.error, last.held, self._access.asks
+    def asks(self) -> bool:
+        """Whether the site asks for a key: a page shows the way to it then."""
+        return self._access.asks
 
     def render(
         self,
@@ -77,20 +81,42 @@ class Frame:
         confined_to: Iterable[str] | None = None,
         **view: object,
     ) -> str:
-        """Return a page; `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone."""
-        last, settings = self.last_pass(), self.settings
-        since = moment(last.finished_at, settings.timezone) if last.finished_at is not None else ""
+        """Return a page, as draft() has it, whole."""
+        return self.finished(self.draft(template, here, week, confined_to, **view))
+
+    def draft(
+        self,
+        template: str,
+        here: str | None = None,
+        week: str | None = None,
+        confined_to: Iterable[str] | None = None,
+        **view: object,
+    ) -> str:
+        """Return a page that may be kept, to be finished when it is sent.
+
+        `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone.
+        """
         frame = {
             "version": version(),
-            "cluster": "" if settings.cluster == "fleet" else settings.cluster,
+            "cluster": "" if self.settings.cluster == "fleet" else self.settings.cluster,
             "keep": f"?{urlencode({'week': week})}" if week else "",
             "ways": _ways(here, whole_site=confined_to is None),
             "confined_to": ", ".join(sorted(confined_to or ())),
             "asks": self._access.asks,
-            "last": last,
-            "last_words": f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since,
+            "analysed_here": _ANALYSED,
+            "older_here": _OLDER,
         }
         return self._environment.get_template(template).render(frame | view)
+
+    def finished(self, draft: str, older_than_now: int | None = None) -> str:
+        """Return a draft with the newest pass, and where its figures are older than the ledger, when they were read."""
+        last, zone = self.last_pass(), self.settings.timezone
+        since = moment(last.finished_at, zone) if last.finished_at is not None else ""
+        words = f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since
+        analysed = self._environment.get_template("analysed.html").render(last=last, last_words=words)
+        read_at = None if older_than_now is None else moment(older_than_now, zone)
+        older = "" if read_at is None else self._environment.get_template("older.html").render(read_at=read_at)
+        return draft.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1)
 
 
 def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
@@ -102,4 +128,4 @@ def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
 def version() -> str:
     """Return a word that changes with our files, so that browsers keep them until then."""
     names = ("plotly.min.js", "page.js", "timeline.js", "copy.js", "page.css")
-    return f"{zlib.crc32(b''.join(found[0] for name in names if (found := asset(name)))):08x}"
+    return f"{zlib.crc32(b''.join(asset(name) or b'' for name in names)):08x}"

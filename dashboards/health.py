@@ -13,9 +13,10 @@ from analyzer.report.coverage import newest_hour_end
 from analyzer.report.drawing import drawing
 from analyzer.report.words import days, moment
 from dashboards.agent_list import agent_list, agents_sheet
+from dashboards.answering import PAGE, PART, kind_of
 from dashboards.coverage_view import coverage, coverage_sheet
 from dashboards.neighbours import neighbours
-from dashboards.read_pages import Asked, ReadPages, Sheet
+from dashboards.read_pages import Asked, ReadPages, Sheet, Shown
 from dashboards.unjudged_rules import unjudged_rules
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
         def view(reading: "Reading") -> "Mapping[str, object]":
             return health_view(reading, week, doctor, reads_ledger=ledger is not None)
 
-        return pages.page(request, Asked(HERE, week), "health.html", view, follows_ledger=False)
+        return pages.fresh(request, Asked(HERE, week), "health.html", view)
+
+    @router.get(f"{HERE}/rules")
+    def rules(request: Request, week: str | None = None) -> Response:
+        return pages.page(request, unjudged(week, kind_of(request)))
 
     @router.get(f"{HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
@@ -66,8 +71,9 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
 def health_view(
     reading: "Reading", week: str | None, doctor: "Doctor", *, reads_ledger: bool
 ) -> "Mapping[str, object]":
-    """Return all that the page shows; before the ledger has its first hour, what there is to say without one.
+    """Return what the page shows; before the ledger has its first hour, what there is to say without one.
 
+    Which rules could not judge is None where nobody has looked at this state of the ledger yet: it comes as a part.
     The doctor reads the whole ledger only when asked to: of a large fleet that takes a while.
     """
     now, zone = _now(), reading.reader.settings.timezone
@@ -102,8 +108,22 @@ def _of_period(reading: "Reading", period: "Period") -> "Mapping[str, object]":
         "after": after,
         "covered": covered,
         "sheet": drawing(covered.chart),
-        "unjudged": [_unjudged(*one) for one in unjudged_rules(reading.unjudged(period))],
+        "unjudged": _rules(reading, period) if reading.has_looked(period) else None,
     }
+
+
+def unjudged(week: str | None = None, kind: str = PART) -> Shown:
+    """Return the part of the page that looks at samples: what a page before it need not wait for."""
+    template = "part.html" if kind == PAGE else "parts/unjudged.html"
+
+    def view(reading: "Reading") -> "Mapping[str, object]":
+        return {"unjudged": _rules(reading, reading.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
+
+    return Shown(Asked(HERE, week), template, view, kind)
+
+
+def _rules(reading: "Reading", period: "Period") -> list[Unjudged]:
+    return [_unjudged(*one) for one in unjudged_rules(reading.unjudged(period))]
 
 
 def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:

@@ -61,6 +61,11 @@ class AnalysisJob:
         if self._thread.is_alive():
             self._thread.join(STOPPING_SECONDS)
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether a pass is under way."""
+        return self._lock.locked()
+
     def once(self) -> Pass:
         """Run one pass now and return how it went; a failure is told, never raised."""
         with self._lock:

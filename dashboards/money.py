@@ -13,7 +13,7 @@ from dashboards.cost_table import BEARERS, bearer_of, cost_table, costs_sheet
 from dashboards.neighbours import neighbours
 from dashboards.outcomes import outcomes, outcomes_sheet
 from dashboards.price_list import price_list, price_sheet
-from dashboards.read_pages import Asked, ReadPages
+from dashboards.read_pages import Asked, ReadPages, Shown
 from dashboards.unit_costs import runs_sheet, unit_costs, units_sheet
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def money_routes(pages: ReadPages) -> APIRouter:
 
     @router.get(HERE)
     def page(request: Request, week: str | None = None, by: str = "team") -> Response:
-        asked = Asked(HERE, week, {"by": by})
-        return pages.page(request, asked, "money.html", lambda reading: money_view(reading, week, by))
+        return pages.page(request, money(week, by))
 
     @router.get(f"{HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None, by: str = "team") -> Response:
@@ -48,6 +47,11 @@ def money_routes(pages: ReadPages) -> APIRouter:
         return pages.sheet(request, sheet, made)
 
     return router
+
+
+def money(week: str | None = None, by: str = "team") -> Shown:
+    """Return the page in one state."""
+    return Shown(Asked(HERE, week, {"by": by}), "money.html", lambda reading: money_view(reading, week, by))
 
 
 def money_view(reading: "Reading", week: str | None, by: str) -> "Mapping[str, object]":

@@ -1,8 +1,6 @@
 """The pages: plain HTML from the ledger alone, with the state of the view in the address."""
 
-import logging
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
@@ -10,22 +8,21 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 
-from analyzer.api.generation import MARKS
-from analyzer.errors import AnalyzerError, ConfigError, LedgerError
+from analyzer.api.faults import BusyError
+from analyzer.api.scope import Scope
+from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Period
 from analyzer.reading import Reader
 from analyzer.report.charts import finding_charts
 from analyzer.report.finding_view import Explained, Words, finding_view
 from analyzer.report.run import run_names
-from collector.errors import CollectorError
 from dashboards import fleet_page, run_page
-from dashboards.cache import PageCache
+from dashboards.answering import PAGE, PART, Answering, Wanted, kind_of
 from dashboards.fleet_page import FleetAsked
 from dashboards.frame import Frame
 from dashboards.run_signals import Remembered
 from dashboards.run_timeline import TimelineAsked, as_csv, as_json, read_timeline
 
-LOG = logging.getLogger(__name__)
 # Nothing inline, nothing from elsewhere; plotly's pictures of charts are blobs, which leave the browser by no way.
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -35,8 +32,7 @@ SECURITY = {
     "Cache-Control": "private, no-cache",
     "Vary": "Authorization, Cookie, Sec-Fetch-Dest",
 }
-NOT_MODIFIED, NOT_FOUND, BAD_REQUEST = 304, 404, 400
-PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
+NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 404, 400, 503
 TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
@@ -46,10 +42,10 @@ Render = Callable[[Reader], str]
 class Pages:
     """Renders pages for one site; `read` opens a reader on the store, which each request closes."""
 
-    def __init__(self, read: Callable[[], Reader], frame: Frame) -> None:
+    def __init__(self, read: Callable[[], Reader], frame: Frame, answering: Answering) -> None:
         self._read = read
         self._frame = frame
-        self._cache = PageCache()
+        self._answering = answering
         self._remembered = Remembered()
 
     def router(self) -> APIRouter:
@@ -58,66 +54,88 @@ class Pages:
 
         @router.get("/")
         def home(request: Request, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
-            return self._page(request, lambda reader: self._home(reader, asked))
+            return self._page(request, asked, partial(self._home, asked=asked))
 
         @router.get("/parts/{name}")
         def fleet_part(request: Request, name: str, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
             kind = kind_of(request)
-            return self._page(request, lambda reader: self._fleet_part(reader, name, asked, kind), kind)
+            return self._page(
+                request, (name, asked), partial(self._fleet_part, name=name, asked=asked, kind=kind), kind
+            )
 
         @router.get("/runs/{run_id:path}/parts/{name}")
         def run_part(request: Request, run_id: str, name: str) -> Response:
             kind = kind_of(request)
-            return self._page(request, lambda reader: self._run_part(reader, run_id, name, kind), kind)
+            render = partial(self._run_part, run_id=run_id, name=name, kind=kind)
+            return self._page(request, ("run", run_id, name), render, kind)
 
         @router.get("/runs/{run_id:path}/timeline")
         def zoom(request: Request, run_id: str, asked: Annotated[TimelineAsked, Depends(TimelineAsked)]) -> Response:
-            kind = TYPES[asked.format]
-            return self._page(request, lambda reader: self._timeline(reader, run_id, asked), kind)
+            render = partial(self._timeline, run_id=run_id, asked=asked)
+            return self._page(request, ("zoom", run_id, asked), render, TYPES[asked.format])
 
         @router.get("/runs/{run_id:path}")
         def run(request: Request, run_id: str) -> Response:
-            return self._page(request, lambda reader: self._run(reader, run_id))
+            return self._page(request, ("run", run_id), partial(self._run, run_id=run_id))
 
         @router.get("/findings/{finding_id}")
         def finding(request: Request, finding_id: str, week: str | None = None) -> Response:
-            return self._page(request, lambda reader: self._finding(reader, finding_id, week))
+            render = partial(self._finding, finding_id=finding_id, week=week)
+            return self._page(request, ("finding", finding_id, week), render)
 
         return router
 
-    def warm(self) -> None:
-        """Render the front page and its parts, so that nobody waits for them; called when the ledger has changed."""
-        asked = FleetAsked()
-        try:
-            self._kept("/", "", PAGE, lambda reader: self._home(reader, asked))
-            for name in fleet_page.WARMED:
-                self._kept(f"/parts/{name}", "", PART, partial(self._fleet_part, name=name, asked=asked, kind=PART))
-        except (AnalyzerError, CollectorError) as error:
-            LOG.info("the front page is not rendered ahead: %s", error)
+    def first(self) -> Iterator[Callable[[], None]]:
+        """Yield what makes each page that people open first, as far as it is seen at once."""
+        for asked in (FleetAsked(), FleetAsked(at="week")):
+            yield partial(self._ahead, asked, partial(self._home, asked=asked))
 
-    def _page(self, request: Request, render: Render, kind: str = PAGE) -> Response:
+    def rest(self) -> Iterator[Callable[[], None]]:
+        """Yield what makes the rest of them: the parts of the fleet, then the runs that it leads to."""
+        asked = FleetAsked()
+        for name in fleet_page.WARMED:
+            yield partial(
+                self._ahead, (name, asked), partial(self._fleet_part, name=name, asked=asked, kind=PART), PART
+            )
+        for run_id in self._runs_in_view():
+            yield partial(self._ahead, ("run", run_id), partial(self._run, run_id=run_id))
+            for name in run_page.PARTS:
+                render = partial(self._run_part, run_id=run_id, name=name, kind=PART)
+                yield partial(self._ahead, ("run", run_id, name), render, PART)
+
+    def _runs_in_view(self) -> list[str]:
+        reader = self._read()
+        with reader.session:
+            return fleet_page.runs_in_view(reader)
+
+    def _page(self, request: Request, what: Hashable, render: Render, kind: str = PAGE) -> Response:
+        wanted = self._wanted(Scope.of(request.scope), what, render, kind)
         try:
-            return _answer(request, self._kept(request.url.path, request.url.query, kind, render), kind)
-        except (LedgerError, ConfigError) as error:
+            return self._answering.answer(request, wanted, SECURITY)
+        except (LedgerError, ConfigError, BusyError) as error:
             status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
+            status = UNAVAILABLE if isinstance(error, BusyError) else status
             return HTMLResponse(self._message(str(error)), status_code=status, headers=SECURITY)
 
-    def _kept(self, path: str, query: str, kind: str, render: Render) -> str:
-        """Return a page of the ledger's present state, rendered where it is not kept."""
-        frame, reader = self._frame.state, self._read()
-        with reader.session:  # the ledger may also be analysed by another process, which leaves its mark there
-            state = reader.kept.name(reader.session) if reader.kept else str(reader.session.rows(MARKS))
-            around = frame if kind == PAGE else None  # nothing else has one
-            return self._cache.get((path, query, kind, around, state), lambda: render(reader))
+    def _ahead(self, what: Hashable, render: Render, kind: str = PAGE) -> None:
+        self._answering.ahead(self._wanted(Scope(), what, render, kind))
+
+    def _wanted(self, scope: Scope, what: Hashable, render: Render, kind: str) -> Wanted:
+        def make() -> tuple[Hashable, str]:
+            reader = self._read()
+            with reader.session, reader.session.transaction():  # one state of the ledger, whatever a pass is at
+                return _state_of(reader), render(reader)
+
+        return Wanted(scope, what, make, "/", kind)
 
     def _message(self, text: str) -> str:
         reader = self._read()
         with reader.session:
-            return self._render("message.html", reader, None, message=text)
+            return self._frame.finished(self._render("message.html", reader, None, message=text))
 
     def _render(self, template: str, reader: Reader, week: str | None, **view: object) -> str:
         around = {"json_link": _json_link("week", None, week), "words": _words(reader)}
-        return self._frame.render(template, "/", week, None, **(around | view))
+        return self._frame.draft(template, "/", week, None, **(around | view))
 
     def _home(self, reader: Reader, asked: FleetAsked) -> str:
         return self._render("home.html", reader, asked.week, **fleet_page.shell(reader, asked))
@@ -163,6 +181,12 @@ def _explained(reader: Reader, finding_id: str, week: str | None) -> Explained:
         return reader.explain(finding_id, elsewhere)
 
 
+def _state_of(reader: Reader) -> Hashable:
+    if reader.kept is None:
+        raise RuntimeError("BUG: readers of a server keep what they make")
+    return reader.kept.name(reader.session)
+
+
 def _json_link(what: str, subject: str | None = None, week: str | None = None) -> str:
     asked = {"what": what, "subject": subject, "since": week, "format": "json"}
     return f"/v1/read?{urlencode({name: value for name, value in asked.items() if value})}"
@@ -170,16 +194,3 @@ def _json_link(what: str, subject: str | None = None, week: str | None = None) -
 
 def _words(reader: Reader, span: Period | None = None) -> Words:
     return Words(reader.settings.currency, reader.settings.timezone, span)
-
-
-def kind_of(request: Request) -> str:
-    """Return whether a part is asked for by our script, or opened by itself, as a page of its own."""
-    return PAGE if request.headers.get("sec-fetch-dest") == "document" else PART
-
-
-def _answer(request: Request, page: str, kind: str) -> Response:
-    """Return the page, or that it is as it was: what is looked at all day asks again and again."""
-    tag = f'"{zlib.crc32(page.encode()):08x}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=NOT_MODIFIED, headers=SECURITY | {"ETag": tag})
-    return Response(page, media_type=kind, headers=SECURITY | {"ETag": tag})

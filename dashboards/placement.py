@@ -10,7 +10,7 @@ from analyzer.report.words import days
 from dashboards.change_view import changes_sheet, changes_view
 from dashboards.neighbours import neighbours
 from dashboards.rack_view import nodes_sheet, rack_lines
-from dashboards.read_pages import Asked, ReadPages
+from dashboards.read_pages import Asked, ReadPages, Shown
 from dashboards.traffic_view import traffic_sheet, traffic_view
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def placement_routes(pages: ReadPages) -> APIRouter:
 
     @router.get(HERE)
     def page(request: Request, week: str | None = None, view: str = "racks", rack: str | None = None) -> Response:
-        asked = Asked(HERE, week, {"view": view, "rack": rack or ""})
-        return pages.page(request, asked, "placement.html", lambda reading: placement_view(reading, week, view, rack))
+        return pages.page(request, placement(week, view, rack))
 
     @router.get(f"{HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
@@ -42,6 +41,12 @@ def placement_routes(pages: ReadPages) -> APIRouter:
         return pages.sheet(request, sheet, made)
 
     return router
+
+
+def placement(week: str | None = None, view: str = "racks", rack: str | None = None) -> Shown:
+    """Return the page in one state."""
+    asked = Asked(HERE, week, {"view": view, "rack": rack or ""})
+    return Shown(asked, "placement.html", lambda reading: placement_view(reading, week, view, rack))
 
 
 def placement_view(reading: "Reading", week: str | None, view: str, rack: str | None) -> "Mapping[str, object]":

@@ -12,13 +12,16 @@ from analyzer.api.faults import BusyError
 from analyzer.api.scope import Scope
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.report.sheet import sheet_text
-from dashboards.cache import PageCache
+from dashboards.answering import PAGE, Wanted
 from dashboards.frame import STRICT
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from fastapi import Request
 
     from analyzer.api.desk import Desk, Reading
+    from dashboards.answering import Answering
     from dashboards.frame import Frame
 
 NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 404, 400, 503
@@ -51,39 +54,60 @@ class Asked:
 View = Callable[["Reading"], Mapping[str, object]]
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One page in one state: its template, and what is read for it, which changes with the ledger alone."""
+
+    asked: Asked
+    template: str
+    view: View
+    kind: str = PAGE
+
+
 class ReadPages:
     """Answers with pages and sheets of what a request may see."""
 
-    def __init__(self, desk: "Desk", frame: "Frame") -> None:
+    def __init__(self, desk: "Desk", frame: "Frame", answering: "Answering") -> None:
         self._desk = desk
         self._frame = frame
-        self._cache = PageCache()
+        self._answering = answering
 
-    def page(
-        self,
-        request: "Request",
-        asked: Asked,
-        template: str,
-        view: View,
-        *,
-        follows_ledger: bool = True,
-        status: int = 200,
-    ) -> Response:
-        """Return a page; one that changes with the ledger alone is kept until that does."""
-        teams = Scope.of(request.scope).teams
-
-        def made(reading: "Reading") -> str:
-            shown = {"asked": asked, "link": asked.link, **view(reading)}
-            return self._frame.render(template, asked.here, asked.week, teams, **shown)
-
+    def page(self, request: "Request", shown: Shown) -> Response:
+        """Return a page that is kept until the ledger changes."""
+        scope = Scope.of(request.scope)
         try:
-            with self._desk.reading(request) as reading:
-                if not follows_ledger:
-                    return HTMLResponse(made(reading), status, STRICT)
-                key = (request.url.path, request.url.query, teams, reading.generation, self._frame.state)
-                return HTMLResponse(self._cache.get(key, lambda: made(reading)), status, STRICT)
+            return self._answering.answer(request, self._wanted(scope, shown), STRICT)
         except (LedgerError, ConfigError, BusyError) as error:
-            return self.told(asked, teams, error)
+            return self.told(shown.asked, scope.teams, error)
+
+    def fresh(self, request: "Request", asked: Asked, template: str, view: View) -> Response:
+        """Return a page that changes though the ledger does not: it is read for everybody anew."""
+        scope = Scope.of(request.scope)
+        try:
+            with self._desk.reading(scope) as reading:
+                return HTMLResponse(self._frame.finished(self._draft(reading, asked, template, view)), headers=STRICT)
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(asked, scope.teams, error)
+
+    def ahead(self, shown: Shown) -> None:
+        """Make the whole site's page before anybody asks for it. Raises what is wrong with the ledger or the store."""
+        self._answering.ahead(self._wanted(Scope(), shown))
+
+    def read_ahead(self, read: Callable[["Reading"], object]) -> None:
+        """Read something of the whole site that is kept as long as the ledger is as it is."""
+        with self._desk.reading(Scope()) as reading:
+            read(reading)
+
+    def _wanted(self, scope: Scope, shown: Shown) -> Wanted:
+        def make() -> "tuple[Hashable, str]":
+            with self._desk.reading(scope) as reading:
+                return reading.generation, self._draft(reading, shown.asked, shown.template, shown.view)
+
+        return Wanted(scope, (shown.template, shown.asked.link()), make, shown.asked.here, shown.kind)
+
+    def _draft(self, reading: "Reading", asked: Asked, template: str, view: View) -> str:
+        shown = {"asked": asked, "link": asked.link, **view(reading)}
+        return self._frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
 
     def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""
@@ -98,7 +122,7 @@ class ReadPages:
             known = ", ".join(sheets)
             return Response(f"there is no sheet {name!r}; there are {known}\n", NOT_FOUND, STRICT, "text/plain")
         try:
-            with self._desk.reading(request) as reading:
+            with self._desk.reading(Scope.of(request.scope)) as reading:
                 made = sheets[name](reading)
         except (LedgerError, ConfigError, BusyError) as error:
             status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST

@@ -65,18 +65,12 @@ def request_routes(pages: ReadPages, registry: "Registry") -> APIRouter:
     @router.get(HERE)
     def every(request: Request, before: str | None = None) -> Response:
         asked = Asked(HERE, None, {"before": before or ""})
-        return pages.page(
-            request, asked, "requests.html", lambda reading: _list(reading, registry, before), follows_ledger=False
-        )
+        return pages.fresh(request, asked, "requests.html", lambda reading: _list(reading, registry, before))
 
     @router.get(f"{HERE}/{{request_id}}")
     def one(request: Request, request_id: str) -> Response:
-        return pages.page(
-            request,
-            Asked(HERE),
-            "request.html",
-            lambda reading: request_view(reading, registry, request_id, request),
-            follows_ledger=False,
+        return pages.fresh(
+            request, Asked(HERE), "request.html", lambda reading: request_view(reading, registry, request_id, request)
         )
 
     @router.post(f"{HERE}/{{request_id}}/waivers")

@@ -20,7 +20,7 @@ from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
 from analyzer.judges import Judges
-from analyzer.notices.book import Looked, look
+from analyzer.notices.book import Looked
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
@@ -98,13 +98,14 @@ class Reading:
 
     def looked(self, period: Period) -> Looked:
         """Return the notices of a period that may be seen; what could not be judged is the whole site's to know."""
-        made = self.kept.get(
-            ("notices", self.generation, period.start, period.end),
-            lambda: look(self.whole.session, period.start, period.end),
-        )
+        made = self.whole.looked(period)
         if self.scope.teams is None:
             return made
         return Looked(tuple(notice for notice in made.notices if self.scope.sees(notice)), ())
+
+    def has_looked(self, period: Period) -> bool:
+        """Whether somebody has looked for notices in this state of the ledger, so that nobody waits for them."""
+        return self.whole.has_looked(period)
 
     def unjudged(self, period: Period) -> list[Unjudged]:
         """Return every rule that lacked a signal, as the list of findings counts them; the whole site's to know."""
@@ -122,8 +123,7 @@ class Reading:
         return self.whole.run_advice(found, period)
 
     def _all_findings(self, period: Period) -> list[Finding]:
-        key = ("findings", self.generation, period.start, period.end)
-        return self.kept.get(key, lambda: self.whole.findings(period))
+        return self.whole.findings(period)
 
 
 class Desk:
@@ -156,16 +156,20 @@ class Desk:
             if follows_ledger and _has(request.headers, tag["ETag"]):
                 return Response(status_code=NOT_MODIFIED, headers=HEADERS | tag)
             with self._seen(whole, scope) as own:
-                document = make(self._reading(request, scope, whole, own, generation))
+                document = make(self._reading(scope, _query(request, scope), whole, own, generation))
         body = document.model_dump_json(exclude_unset=True)
         return Response(body, media_type="application/json", headers=HEADERS | tag)
 
     @contextmanager
-    def reading(self, request: Request) -> Iterator[Reading]:
-        """Yield the ledger as this request may see it: what pages are made from, as documents are."""
-        scope = Scope.of(request.scope)
+    def reading(self, scope: Scope, query: str = "") -> Iterator[Reading]:
+        """Yield the ledger as this scope may see it: what pages are made from, as documents are."""
         with self._whole() as (whole, generation), self._seen(whole, scope) as own:
-            yield self._reading(request, scope, whole, own, generation)
+            yield self._reading(scope, query, whole, own, generation)
+
+    def generation(self) -> str:
+        """Return which state of the ledger is the present one."""
+        with self._open() as whole:
+            return self._generations.of(whole)
 
     @contextmanager
     def _whole(self) -> Iterator[tuple[Session, str]]:
@@ -173,10 +177,10 @@ class Desk:
         with self._turn(), self._open() as whole, whole.transaction():
             yield whole, self._generations.of(whole)
 
-    def _reading(self, request: Request, scope: Scope, whole: Session, own: Session, generation: str) -> Reading:
+    def _reading(self, scope: Scope, query: str, whole: Session, own: Session, generation: str) -> Reading:
         reader = Reader(own, self._settings, self._judges)
         of_all = Reader(whole, self._settings, self._judges, kept=self._made)
-        return Reading(reader, of_all, scope, generation, _query(request, scope), self._kept)
+        return Reading(reader, of_all, scope, generation, query, self._kept)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 T = TypeVar("T")
-KEPT = 8  # computed readings of whole periods: as many as people look at in a day
+KEPT = 32  # computed readings of whole periods: as many as people look at in a day
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and
 # the prices that it was made from. Hashed twice, or what an even number of rows have in common would cancel out.
@@ -79,6 +79,12 @@ class Kept:
             self._make(key, promised, make)
         return promised.result()  # type: ignore[return-value]  # a key names what is of one type
 
+    def has(self, key: Hashable) -> bool:
+        """Whether the reading of this key is there."""
+        with self._lock:
+            promised = self._kept.get(key)
+        return promised is not None and promised.done()
+
     def _make(self, key: Hashable, promised: "Future[object]", make: Callable[[], object]) -> None:
         try:
             promised.set_result(make())
@@ -98,6 +104,10 @@ class ByGeneration:
     def name(self, session: "Session") -> str:
         """Return the name of this state of the ledger; `session` must see everything."""
         return self._generations.of(session)
+
+    def has(self, session: "Session", what: Hashable) -> bool:
+        """Whether that is made already, so that nobody waits for it."""
+        return self._kept.has((self.name(session), what))
 
     def get(self, session: "Session", what: Hashable, make: Callable[[], T]) -> T:
         """Return what was made of this state of the ledger; `session` must see everything."""

@@ -41,13 +41,13 @@ class Spent:
 class Bill:
     """What runs spent by state and cause, and hosts as a whole."""
 
-    runs: dict[tuple[str, str, str], Spent] = field(default_factory=dict)
+    runs: dict[str, dict[tuple[str, str], Spent]] = field(default_factory=dict)
     nodes: dict[str, Spent] = field(default_factory=dict)
 
     def of(self, grounds: Grounds, move: Move | None) -> Spent:
         """Return what was spent where the loss is: by its runs in its states, else by its runs, else on its hosts."""
-        own = [(key, spent) for key, spent in self.runs.items() if key[0] in grounds.run_ids]
-        lost = [spent for (_, state, cause), spent in own if (state, cause) in grounds.losses]
+        own = [part for run in set(grounds.run_ids) for part in self.runs.get(run, {}).items()]
+        lost = [spent for where, spent in own if where in grounds.losses]
         if own:
             return _sum(lost or (spent for _, spent in own))
         hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {grounds.subject}
@@ -66,9 +66,9 @@ def read_bill(session: "Session", run_ids: Collection[str], start_us: int, end_u
     """Read how these runs' GPUs, and all hosts', are paid for, in [start_us, end_us)."""
     (of_runs,), (of_nodes,) = statements("placement/billing.sql"), statements("placement/billing_of_nodes.sql")
     span = {"start": start_us, "end": end_us, "by_use": list(BY_USE)}
-    runs: dict[tuple[str, str, str], Spent] = defaultdict(Spent)
+    runs: dict[str, dict[tuple[str, str], Spent]] = defaultdict(dict)
     for run, state, cause, *spent in session.rows(of_runs, span | {"runs": sorted(run_ids)}):
-        runs[run, state, cause] = Spent(*spent)
+        runs[run][state, cause] = Spent(*spent)
     return Bill(dict(runs), {node: Spent(*spent) for node, *spent in session.rows(of_nodes, span)})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Finding
-from analyzer.notices.book import look
+from analyzer.notices.book import Looked
 from analyzer.placement.grounds import Grounds, of_finding, of_notice
 from analyzer.placement.held_up import ended_together
 from analyzer.placement.planned import against
@@ -33,7 +33,7 @@ def gather(
     if not wanted.is_of_fleet:
         yield from answers
         return
-    noticed = list(_of_notices(session, site, start_us, end_us))
+    noticed = list(_of_notices(wanted.look(session, start_us, end_us), site))
     planned = list(against(wanted.plan(session, site, start_us, end_us), found)) if wanted.plan is not None else []
     if any(proposal.kind == "consolidate" for _, proposal in noticed):  # somebody waits: what lets it in goes first
         planned = [one for one in planned if one[1].kind != "consolidate"]
@@ -58,8 +58,8 @@ def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[Proposed]:
                     yield of_finding(finding), proposal
 
 
-def _of_notices(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[Proposed]:
-    for notice in look(session, start_us, end_us).notices:
+def _of_notices(looked: Looked, site: Site) -> Iterator[Proposed]:
+    for notice in looked.notices:
         for noticed in NOTICES:
             if noticed.rule == notice.rule and (proposal := noticed.propose(notice, site)) is not None:
                 yield of_notice(notice), proposal

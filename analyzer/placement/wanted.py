@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyzer.notices.book import Looked, look
 from analyzer.placement.grounds import Grounds
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.saving import Share
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # Plans the whole fleet in [start, end), microseconds UTC: the moves, each a change of its own.
 FleetPlan = Callable[["Session", Site, int, int], Sequence[tuple[Grounds, Proposal]]]
+# What is worth a look in [start, end).
+Look = Callable[["Session", int, int], Looked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,15 @@ class Wanted:
     """Which recommendations are wanted, and by what they are made.
 
     `prices` is the site's book, for what the fleet does not own. `plan` is None where no plan of the fleet is wanted.
-    `realised` are shares by kind that take the place of assumed ones, once enough cases show them.
+    `realised` are shares by kind that take the place of assumed ones, once enough cases show them. `look` finds
+    notices, or has them.
     """
 
     is_of_fleet: bool = True
     prices: PriceBook = field(default_factory=PriceBook)
     plan: FleetPlan | None = None
     realised: Mapping[str, Share] = field(default_factory=dict)
+    look: Look = look
 
 
 OF_FLEET = Wanted()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from analyzer.api.generation import ByGeneration
 from analyzer.findings import Finding
+from analyzer.notices.book import Looked, look
 from analyzer.placement.fleet_plan import plans
 from analyzer.placement.outcome.learned import learned_shares
 from analyzer.placement.recommendation import Recommendation
@@ -55,7 +56,15 @@ class Wanting:
         """
         seconds = self.settings.advising.plan_seconds
         plan = partial(plans, seconds=seconds) if seconds else None
-        return Wanted(True, self.settings.price_book(), plan, self.realised(session))
+        return Wanted(True, self.settings.price_book(), plan, self.realised(session), self.looked)
+
+    def looked(self, session: "Session", start_us: int, end_us: int) -> Looked:
+        """Return what is worth a look in a period: the list of notices and the advice both ask."""
+        return self._once(session, ("notices", start_us, end_us), lambda: look(session, start_us, end_us))
+
+    def has_looked(self, session: "Session", start_us: int, end_us: int) -> bool:
+        """Whether looked() is made already."""
+        return self.kept is not None and self.kept.has(session, ("notices", start_us, end_us))
 
     def realised(self, session: "Session") -> Mapping[str, Share]:
         """Return the shares that realised savings show, by kind; none where the settings do not want them used."""

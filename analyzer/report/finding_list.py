@@ -1,7 +1,7 @@
 """The findings of a period, how they moved since the period before, and their column of money."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -148,6 +148,7 @@ def findings_report(
         return -((finding.at_stake_micros or 0) if priced else finding.milliseconds), finding.id
 
     before = None if previous is None else tuple(finding for finding in previous if not finding.suspicion)
+    sizes = None if before is None else {one.id: one.milliseconds for one in before}
     suspicions = sorted((finding for finding in found if finding.suspicion), key=lambda f: (-f.milliseconds, f.id))
     known = case or Case()
     report = FindingsReport(
@@ -159,7 +160,7 @@ def findings_report(
         not_judged,
         tuple(noticed),
         everything,
-        tuple(_followed(finding, before, known, period) for finding in sorted(proven, key=size)),
+        tuple(_followed(finding, sizes, known, period) for finding in sorted(proven, key=size)),
         known.closed if known.lives else None,
         known.record,
         sure,
@@ -167,9 +168,8 @@ def findings_report(
     return replace(report, alarming=tuple(one.id for one in report.findings if is_alarming(report, one)))
 
 
-def _followed(finding: Finding, before: Sequence[Finding] | None, case: Case, period: Period) -> Followed:
+def _followed(finding: Finding, sizes: Mapping[str, int] | None, case: Case, period: Period) -> Followed:
     life, word, mute = case.lives.get(finding.id), case.word(finding.id, period), case.mutes.get(finding.id)
-    sizes = None if before is None else {one.id: one.milliseconds for one in before}
     return Followed(
         finding.id,
         None if sizes is None else _moved(finding, sizes.get(finding.id), life, period),

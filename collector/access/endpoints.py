@@ -84,6 +84,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/requests/{request_id}/waivers", Right.APPROVE, by_team=True),
     # These pages and reports show the whole site.
     Endpoint("GET", "/health", Right.READ),
+    Endpoint("GET", "/health/rules", Right.READ),
     Endpoint("GET", "/health/{sheet}", Right.READ),
     Endpoint("GET", "/", Right.READ),
     Endpoint("GET", "/parts/{name}", Right.READ),

@@ -1,4 +1,4 @@
-"""What runs beside the server: the analysis and the kept pages."""
+"""What runs beside the server: the analysis."""
 
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from collector.config import CollectorConfig
 from collector.server import settings_of
 from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
-from dashboards.cache import PageCache
 from dashboards.job import AnalysisJob
 from tests.dashboards.serving import served
 
@@ -35,15 +34,6 @@ def test_a_failing_analysis_is_told_and_tried_again() -> None:
     again = job.once()
     assert (again.error, again.generation, again.failures, again.passes) == (None, 1, 1, 2)
     assert job.once().generation == 1
-
-
-def test_kept_pages_are_bounded() -> None:
-    """Addresses are the visitor's to choose: they must not fill the memory."""
-    cache = PageCache(pages=3)
-    for number in range(10):
-        cache.get((number,), lambda number=number: str(number))  # type: ignore[misc]
-    assert cache.get((9,), lambda: "again") == "9"
-    assert cache.get((0,), lambda: "again") == "again"
 
 
 def test_the_analysis_runs_beside_the_server_and_ends_with_it() -> None:

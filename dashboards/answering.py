@@ -1,0 +1,111 @@
+"""Answer with pages that are kept: whole where they are ready, else at once with what there is, and with its time.
+
+A browser that opens a page does not look at nothing: after PATIENCE_SECONDS it gets the page as it was before the
+ledger changed, or the frame alone, and asks again by itself. Scripts, and parts of pages, wait until what they asked
+for is made.
+"""
+
+import time
+import zlib
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from dashboards.cache import Made, PageCache
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+    from analyzer.api.scope import Scope
+    from dashboards.frame import Frame
+
+PATIENCE_SECONDS = 0.5  # half of what a first look may take
+AGAIN_SECONDS = 1  # after which a browser asks again
+PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
+ACCEPTED, NOT_MODIFIED = 202, 304
+
+State = Callable[[], Hashable]
+Make = Callable[[], tuple[Hashable, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One page for one scope: `what` is its address in one spelling. `make` returns it and the state that it is of."""
+
+    scope: "Scope"
+    what: Hashable
+    make: Make
+    here: str | None = None  # which page of the navigation it belongs to
+    kind: str = PAGE
+
+
+class Answering:
+    """Answers a site's pages; `state` names the ledger's present state."""
+
+    def __init__(self, frame: "Frame", state: State, cache: PageCache | None = None) -> None:
+        self._frame = frame
+        self._state = state
+        self.cache = cache or PageCache()
+
+    def answer(self, request: "Request", wanted: Wanted, headers: Mapping[str, str]) -> Response:
+        """Return the page, that it is as it was, or what there is of it at once.
+
+        Raises:
+            LedgerError, ConfigError, BusyError: it cannot be made.
+        """
+        state = self._state()
+        patience = PATIENCE_SECONDS if is_opened(request) and wanted.kind == PAGE else None
+        made = self.cache.get(self._key(wanted), state, _made(wanted.make), patience)
+        if made is None:
+            again = self._frame.render("waiting.html", wanted.here, None, wanted.scope.teams, again=_address(request))
+            return Response(again, ACCEPTED, _soon(headers), PAGE)
+        if made.state != state:
+            page = self._frame.finished(made.text, older_than_now=made.read_at)
+            return Response(page, headers=_soon(headers), media_type=PAGE)
+        page = self._frame.finished(made.text) if wanted.kind == PAGE else made.text
+        return _tagged(request, page, headers, wanted.kind)
+
+    def ahead(self, wanted: Wanted) -> None:
+        """Make a page before anybody asks for it, where it is not kept. Raises as answer() does."""
+        self.cache.get(self._key(wanted), self._state(), _made(wanted.make))
+
+    def _key(self, wanted: Wanted) -> Hashable:
+        """Return what decides what a page shows: who may see what comes first, so that nobody gets another's."""
+        return wanted.scope, self._frame.asks, wanted.kind, wanted.what
+
+
+def _made(make: Make) -> Callable[[], Made]:
+    def made() -> Made:
+        read_at = time.time_ns() // 1000
+        state, text = make()
+        return Made(state, text, read_at)
+
+    return made
+
+
+def kind_of(request: "Request") -> str:
+    """Return whether a part is asked for by our script, or opened by itself, as a page of its own."""
+    return PAGE if is_opened(request) else PART
+
+
+def is_opened(request: "Request") -> bool:
+    """Whether a browser opens it, rather than a script or a program."""
+    return request.headers.get("sec-fetch-dest") == "document"
+
+
+def _address(request: "Request") -> str:
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+
+
+def _soon(headers: Mapping[str, str]) -> dict[str, str]:
+    return {**headers, "Refresh": str(AGAIN_SECONDS), "Cache-Control": "no-store"}
+
+
+def _tagged(request: "Request", page: str, headers: Mapping[str, str], kind: str) -> Response:
+    """Return the page, or that it is as it was: what is looked at all day asks again and again."""
+    tag = f'"{zlib.crc32(page.encode()):08x}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=NOT_MODIFIED, headers={**headers, "ETag": tag})
+    return Response(page, media_type=kind, headers={**headers, "ETag": tag})
