@@ -139,7 +139,7 @@ class Reader:
 
     def figures(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of a period without findings and advice, which take ten times as long as all the rest."""
-        return self._once(("figures", period, by or "team"), lambda: self._figures(period, by))
+        return self.once(("figures", period, by or "team"), lambda: self._figures(period, by))
 
     def _figures(self, period: Period, by: By | None) -> WeekReport:
         report = week_report(self.session, period, self.calendar, self.settings.currency, [], [])
@@ -172,7 +172,7 @@ class Reader:
     def findings(self, period: Period) -> list[Finding]:
         """Return what the analyzer found in a period."""
         span = (period.start, period.end)
-        return self._once(("findings", *span), lambda: self.judges.findings(self.session, *span, None))
+        return self.once(("findings", *span), lambda: self.judges.findings(self.session, *span, None))
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
         """Return what the analyzer recommends now against these findings, most saved first."""
@@ -201,7 +201,7 @@ class Reader:
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
         return guarded(priced, moment, self.settings.guards)
 
-    def _once(self, what: Hashable, make: Callable[[], T]) -> T:
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """Return what is made once: for this request, and in a server for all who read this state of the ledger."""
         if what not in self._made:
             self._made[what] = make() if self.kept is None else self.kept.get(self.session, what, make)

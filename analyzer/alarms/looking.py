@@ -32,7 +32,8 @@ def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
 
     floor = Floor.of(settings.least, settings.least_gpu_hours)
     findings = alarming(found, answered, floor)
-    advice = _by_finding(reader.run_advice(found, period)) if findings else {}
+    what = ("advice to tell", period.start, period.end)  # of a ledger that has not changed it is what it was
+    advice = _by_finding(reader.once(what, lambda: reader.run_advice(found, period))) if findings else {}
     notices = urgent_notices(reader.looked(reader.period(NOTICES_PERIOD)).notices)
     alarms = [_of_notice(each, reader) for each in notices]
     alarms += [_of_finding(each, advice.get(each.id), reader) for each in findings]
