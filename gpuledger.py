@@ -87,6 +87,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
     ),
     "ask for more": (
+        Command("size", "analyzer.sizing.cli:size", "memory and price of a model: to serve, to tune, to train"),
         Command("profile", "analyzer.capacity.profile.cli:profile", "what a team's GPUs really do, as one signed file"),
         Command(
             "profile verify",

@@ -64,11 +64,15 @@ def parameters(labels: Mapping[str, str]) -> int | str:
     """Return how many parameters a run's labels say that its model has, or why that is not known."""
     for name in PARAMETER_LABELS:
         if name in labels:
-            return _count(labels[name]) or f"its label {name} says {labels[name][:24]!r}, and not a number such as 7b"
+            return (
+                parameter_count(labels[name])
+                or f"its label {name} says {labels[name][:24]!r}, and not a number such as 7b"
+            )
     return "its parameters are not known: label params, such as 7b"
 
 
-def _count(text: str) -> int | None:
+def parameter_count(text: str) -> int | None:
+    """Return how many parameters a text says: 7b, 1.3e9, 6738415616; None where it says none, or not so many."""
     match = _COUNT.fullmatch(text.strip().lower().replace("_", "").replace(",", ""))
     if match is None:
         # A plain count of any length: 6738415616.

@@ -72,6 +72,7 @@ class Placed:
     productive_micros: int | None = None
     never_used_ms: int | None = None  # of GPUs on which it never worked, in the period
     exit_status: str | None = None
+    model: str | None = None
     gpu_bytes: int | None = None
     host_bytes: int | None = None
 

@@ -47,7 +47,7 @@ class Reading:
 
     def runs(self) -> dict[str, Placed]:
         """Return where runs are by id."""
-        on_gpus, on_hosts = self._gauges()
+        on_gpus, on_hosts = self.gpu_peaks(), self._host_peaks()
         found = {}
         for run_id, hosts, gpus, cores, on, uuids, is_open, *more in self._rows("runs"):
             placed = Placed(run_id, tuple(hosts), gpus, cores, tuple(on), tuple(uuids), is_open, *more)
@@ -110,11 +110,18 @@ class Reading:
         known = {saving.run_id: checkpoints(saving, failures) for saving in savings}
         return {run_id: found for run_id, found in known.items() if found is not None}
 
-    def _gauges(self) -> tuple[dict[str, int], dict[str, int]]:
+    def gpu_peaks(self) -> dict[str, int]:
+        """Return the most memory that was in use on one GPU of each run, in bytes: a gauge, not a need."""
         if not self.with_samples:
-            return {}, {}
-        gpu_hours, gpus, run_hours, runs = statements("placement/gauges.sql")
-        return self._peaks("gpu_samples", gpu_hours, gpus), self._peaks("run_samples", run_hours, runs)
+            return {}
+        hours, samples, *_ = statements("placement/gauges.sql")
+        return self._peaks("gpu_samples", hours, samples)
+
+    def _host_peaks(self) -> dict[str, int]:
+        if not self.with_samples:
+            return {}
+        *_, hours, samples = statements("placement/gauges.sql")
+        return self._peaks("run_samples", hours, samples)
 
     def _peaks(self, table: str, hours: str, samples: str) -> dict[str, int]:
         edge = min(max(self.start_us, rolled_until(self.session, table)), self.end_us)

@@ -32,6 +32,7 @@ class ListPrice:
     source_version: str
     as_of: str
     note: str
+    gpus: int  # of the instance
 
     @property
     def objection(self) -> str | None:
@@ -74,6 +75,7 @@ def _row(line: dict[str, str]) -> ListPrice:
         source_version=line["source_version"],
         as_of=line["as_of"],
         note=line["note"].strip(),
+        gpus=int(line["gpu_count"]),
     )
 
 

@@ -6,6 +6,7 @@ from analyzer.notices.wording import counted, gib, some
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.places import Host, Placed
 from analyzer.placement.site import Site
+from analyzer.sizing.of_run import Need
 
 # What no scheduler tells us; a placement that was found must still pass its scheduler.
 UNTOLD = Constraint(
@@ -91,6 +92,18 @@ def slice_memory(placed: Sequence[Placed], profile: str, memory_bytes: int) -> C
         )
     told = f"up to {gib(max(known))} in use, {gib(memory_bytes)} in {profile}: set aside or needed, only a trial says"
     return Constraint("memory of a slice", None, told)
+
+
+def model_memory(need: Need, called: str, memory_bytes: int, site: Site) -> Constraint:
+    """Say whether a run's model fits, its weights in 16 bits as usual; where it does not, which kind would hold it."""
+    wanted = f"{need.model} takes {gib(need.usual_bytes)} a GPU before activations and cache"
+    told = f"{wanted}, {gib(memory_bytes)} in {called}"
+    if need.usual_bytes <= memory_bytes:
+        return Constraint("its model", True, told)
+    larger = {host.sku: host.gpu_memory_bytes for host in site.hosts.values() if host.sku and host.gpu_memory_bytes}
+    would = sorted((size, sku) for sku, size in larger.items() if size >= need.usual_bytes)
+    holds = f"{would[0][1]} would hold it" if would else "no kind of the fleet would hold it"
+    return Constraint("its model", None, f"{told}: it must be quantised; else {holds}")
 
 
 def memory_for_workers(site: Site, placed: Placed) -> Constraint:

@@ -1,6 +1,7 @@
 """A smaller GPU or a slice, tried first: the proposal is a re-run with a cap, since a gauge says what was set aside.
 
-HBM in use is not HBM needed: JAX sets about 75 % aside, vLLM 90 %, and PyTorch keeps what it has freed.
+HBM in use is not HBM needed: JAX sets about 75 % aside, vLLM 90 %, and PyTorch keeps what it has freed. Nor need a run
+have been seen at its fullest: where its model is known, no GPU is proposed that cannot hold its weights in 4 bits.
 """
 
 from analyzer.notices.notice import Notice
@@ -16,6 +17,7 @@ from analyzer.placement.places import Host, Placed
 from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.saving import Share
 from analyzer.placement.site import Site
+from analyzer.sizing.of_run import Need, need_of
 
 TRIAL_SECONDS = 3_600  # ours: an hour shows the memory of a steady step, and an evaluation where it has one
 ALL = 1000
@@ -31,23 +33,30 @@ def capped_rerun(notice: Notice, site: Site) -> Proposal | None:
     most = max((one.gpu_bytes or 0 for one in runs), default=0)
     if not memory or not most:
         return None
-    smaller = _smaller(site, first, most, memory)
+    need = _need(first)
+    least = max(most, need.least_bytes) if need else most
+    smaller = _smaller(site, first, least, memory)
     if smaller is not None and smaller.sku is not None and smaller.gpu_memory_bytes is not None:
         to = site.place_on([smaller.node], first.gpus, smaller.sku)
         return _trial(site, runs, to, smaller.sku, smaller.gpu_memory_bytes, memory)
-    slice_ = mig.profile(site.sku_of(first), most)
+    slice_ = mig.profile(site.sku_of(first), least)
     if slice_ is None or first.gpus != 1:
         return None
     to = Place(first.hosts, site.racks(first.hosts), 1, site.sku_of(first), slice_.name)
     return _trial(site, runs, to, f"a slice {slice_.name}", slice_.memory_bytes, memory, slice_)
 
 
-def _smaller(site: Site, placed: Placed, most: int, memory: int) -> Host | None:
-    """Return a host with the smallest kind of GPU that holds what was in use, and half of the run's or less."""
+def _need(placed: Placed) -> Need | None:
+    """Return what its model takes on each of its GPUs; None where none is known."""
+    return need_of(placed.model, placed.stage, placed.gpus)
+
+
+def _smaller(site: Site, placed: Placed, least: int, memory: int) -> Host | None:
+    """Return a host with the smallest kind of GPU that holds so many bytes, and half of the run's or less."""
     kinds = [
         host
         for host in site.hosts.values()
-        if host.gpu_memory_bytes is not None and most <= host.gpu_memory_bytes <= memory // 2
+        if host.gpu_memory_bytes is not None and least <= host.gpu_memory_bytes <= memory // 2
     ]
     return min(
         (host for host in kinds if host.gpus >= placed.gpus_per_host),
@@ -61,6 +70,7 @@ def _trial(
 ) -> Proposal:
     first = runs[0]
     ratio = cap * 100 // memory / 100
+    need = _need(first)
     return Proposal(
         kind="right_size",
         title=f"try one run in the memory of {called}",
@@ -75,6 +85,7 @@ def _trial(
         move=Move(whole(site, runs), to),
         constraints=(
             checks.slice_memory(runs, called, cap),
+            *([checks.model_memory(need, called, cap, site)] if need else []),
             Constraint("its pace", None, "how fast it is there, the trial says: steps before and after"),
         ),
         cost_to_move=f"a trial of an hour on {counted(first.gpus, 'GPU')}",

@@ -41,6 +41,6 @@ SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT
     any_value(r.ended_at) IS NULL, any_value(r.name), any_value(r.team), any_value(r.stage), any_value(r.queue),
     any_value(s.account), any_value(s.labels->>'$.kind'), any_value(s.members), min(c.workers), any_value(p.held_ms),
     any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros),
-    any_value(u.never_used_ms), any_value(r.exit_status)
+    any_value(u.never_used_ms), any_value(r.exit_status), any_value(r.model)
 FROM held h LEFT JOIN cores c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
 LEFT JOIN spent p USING (run_id) LEFT JOIN unused u USING (run_id) GROUP BY h.run_id ORDER BY h.run_id

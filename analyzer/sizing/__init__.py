@@ -1,0 +1,1 @@
+"""What memory a model takes, which GPUs hold it at what price, and what similar runs really took."""

@@ -1,0 +1,182 @@
+"""How many GPUs of a kind hold a model with room to spare, spread how; and of those that do not, why.
+
+Room is what stays free: a tenth at least, and under a fifth it is tight (what-users-ask: HBM headroom 10-20 %). It
+holds what no formula counts: gaps of the allocator, longer batches, what a driver keeps of the size in a SKU's name.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from analyzer.errors import ConfigError
+from analyzer.sizing.kinds import Kind
+from analyzer.sizing.memory import Memory, memory
+from analyzer.sizing.model import Model
+from analyzer.sizing.precision import cannot
+from analyzer.sizing.sharding import Sharding, sharding_of, splits
+from analyzer.sizing.work import Work
+
+PERMILLE = 1000
+LEAST_ROOM_PERMILLE, GOOD_ROOM_PERMILLE = 100, 200
+MOST_NODES = 32  # where the search ends
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """So many GPUs of a kind that hold the model, and what each of them holds."""
+
+    kind: Kind
+    memory: Memory
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs."""
+        return self.memory.sharding.gpus
+
+    @property
+    def nodes(self) -> int:
+        """Whole nodes that they are on."""
+        return -(-self.gpus // self.kind.gpus_a_node)
+
+    @property
+    def room_permille(self) -> int:
+        """How much of each GPU's memory stays free."""
+        return room_permille(self.memory.total_bytes, self.kind)
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether there is less room than is good."""
+        return self.room_permille < GOOD_ROOM_PERMILLE
+
+    @property
+    def micros_per_hour(self) -> int | None:
+        """What these GPUs cost an hour; None without a price."""
+        return None if self.kind.rate is None else self.gpus * self.kind.rate.micros_per_gpu_hour
+
+    @property
+    def node_micros_per_hour(self) -> int | None:
+        """What the whole nodes cost that they are on: what is paid where GPUs are not had singly."""
+        return (
+            None if self.kind.rate is None else self.nodes * self.kind.gpus_a_node * self.kind.rate.micros_per_gpu_hour
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A kind of GPU that does not hold the model, and why."""
+
+    kind: Kind
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody wants of it: so many GPUs, spread so. None: whatever fits."""
+
+    gpus: int | None = None
+    sharding: str | None = None
+
+
+def room_permille(used_bytes: int, kind: Kind) -> int:
+    """Return how much of a GPU's memory stays free, in thousandths; negative where it is too little."""
+    return PERMILLE - -(-used_bytes * PERMILLE // kind.memory_bytes) if kind.memory_bytes else -PERMILLE
+
+
+def holds(used_bytes: int, kind: Kind) -> bool:
+    """Say whether a GPU holds so much and keeps the least room."""
+    return room_permille(used_bytes, kind) >= LEAST_ROOM_PERMILLE
+
+
+def place(
+    model: Model, work: Work, candidates: Sequence[Kind], asked: Asked | None = None
+) -> tuple[list[Fit], list[Misfit]]:
+    """Return what fits, the cheapest first and what has no price last; and what does not, by SKU.
+
+    Raises:
+        ConfigError: what was asked for divides neither the GPUs nor the model.
+    """
+    wish = asked or Asked()
+    found = [_of_kind(model, work, kind, wish) for kind in candidates]
+    fits = [one for one in found if isinstance(one, Fit)]
+    fits.sort(key=lambda fit: (fit.micros_per_hour is None, fit.micros_per_hour, fit.kind.sku))
+    return fits, [one for one in found if isinstance(one, Misfit)]
+
+
+def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit:
+    if kind.memory_bytes is None:
+        return Misfit(kind, "how much memory it has is not known")
+    if (why := cannot(kind.sku, work.precision)) is not None:
+        return Misfit(kind, why)
+    best: Memory | None = None
+    counts = (asked.gpus,) if asked.gpus is not None else gpu_counts(kind.gpus_a_node)
+    for gpus in counts:
+        for sharding in _ways(model, work, kind, gpus, asked):
+            needed = memory(model, work, sharding)
+            if holds(needed.total_bytes, kind):
+                return Fit(kind, needed)
+            if best is None or needed.total_bytes < best.total_bytes:
+                best = needed
+    if best is None:
+        return Misfit(kind, f"its {asked.sharding} does not divide the model or any number of these GPUs")
+    return Misfit(kind, _too_small(best, kind))
+
+
+def _too_small(best: Memory, kind: Kind) -> str:
+    gib = 2**30
+    needed, there = -(-best.total_bytes * 10 // gib), (kind.memory_bytes or 0) * 10 // gib
+    each = "it" if best.sharding.gpus == 1 else f"each of {best.sharding.gpus} ({best.sharding.told})"
+    return f"{each} would hold {needed // 10}.{needed % 10} GiB of {there // 10}, and keep no tenth free"
+
+
+def gpu_counts(gpus_a_node: int) -> Iterator[int]:
+    """Yield how many GPUs are tried: powers of two within a node, then whole nodes."""
+    count = 1
+    while count < gpus_a_node:
+        yield count
+        count *= 2
+    for nodes in range(1, MOST_NODES + 1):
+        yield nodes * gpus_a_node
+
+
+def _ways(model: Model, work: Work, kind: Kind, gpus: int, asked: Asked) -> Iterator[Sharding]:
+    """Yield the ways to spread a model over GPUs that its shape allows, the least intrusive first.
+
+    Raises:
+        ConfigError: somebody named both the way and the GPUs, and they do not go together.
+    """
+    if asked.sharding is not None:
+        try:
+            said = sharding_of(asked.sharding, gpus)
+        except ConfigError:
+            if asked.gpus is not None:
+                raise
+            return
+        if (why := splits(said, model.shape)) is not None:
+            if asked.gpus is not None:
+                raise ConfigError(f"--sharding {asked.sharding} over {gpus} GPUs does not divide {model.name}: {why}")
+            return
+        yield said
+        return
+    for way in usual_ways(work, gpus, kind.gpus_a_node):
+        if splits(way, model.shape) is None:
+            yield way
+
+
+def usual_ways(work: Work, gpus: int, gpus_a_node: int) -> Iterator[Sharding]:
+    """Yield how so many GPUs are usually used: what changes least comes first.
+
+    Matrices are split within a node alone: each layer waits for that exchange.
+    """
+    if gpus == 1:
+        yield Sharding()
+        return
+    within = min(gpus, gpus_a_node)
+    if work.is_training:
+        for stage in (1, 2, 3) if work.purpose == "full" else (3,):
+            yield Sharding(stage, data=gpus)
+        if gpus % within == 0 and within > 1:
+            yield Sharding(1, data=gpus // within, tensor=within)
+            yield Sharding(3, data=gpus // within, tensor=within)
+        return
+    if gpus % within == 0:
+        yield Sharding(tensor=within, pipeline=gpus // within)
+    yield Sharding(pipeline=gpus)

@@ -1,0 +1,106 @@
+"""Kinds of GPU that may be chosen: those that the fleet has, that the price file prices, that list prices name."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from agent.wire.sku import BYTES_PER_GIB
+from analyzer.pricing.book import PriceBook
+from analyzer.pricing.list_prices import list_prices, median_of
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+LIST_CURRENCY = "USD"
+# What the fleet has, by its newest inventory: GPUs in all, the most on one host, the memory that the driver reports.
+_OWNED = """
+    WITH latest AS (
+        SELECT gpu_uuid, arg_max(node, (started_at, batch)) AS node, arg_max(sku, (started_at, batch)) AS sku,
+            arg_max(memory_bytes, (started_at, batch)) AS memory_bytes
+        FROM inventory WHERE gpu_uuid IS NOT NULL AND parent_uuid IS NULL AND sku IS NOT NULL GROUP BY gpu_uuid
+    ), hosts AS (
+        SELECT sku, node, count(*) AS gpus, min(memory_bytes) AS memory_bytes FROM latest GROUP BY sku, node
+    )
+    SELECT sku, sum(gpus)::BIGINT, max(gpus)::BIGINT, min(memory_bytes)::BIGINT FROM hosts GROUP BY sku ORDER BY sku
+"""
+_NAMED = re.compile(r"-(\d{1,4})GB$")
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What a fleet has of a kind. `memory_bytes` as the driver reports it, None where nobody told."""
+
+    gpus: int
+    gpus_a_node: int
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a GPU-hour costs, in millionths: by the site's price file, or the median of list prices on demand."""
+
+    micros_per_gpu_hour: int
+    source: Literal["site", "list"]
+    option: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of GPU. Without an inventory its memory is the size in its name, of which the driver keeps some."""
+
+    sku: str
+    memory_bytes: int | None
+    gpus_a_node: int
+    rate: Rate | None
+    owned_gpus: int | None  # None: no fleet was asked
+
+
+def read_owned(session: "Session") -> dict[str, Owned]:
+    """Return what the fleet has, by SKU.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    return {sku: Owned(*rest) for sku, *rest in session.rows(_OWNED)}
+
+
+def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None) -> list[Kind]:
+    """Return every kind that the fleet, the price file or the list prices name, by SKU; `fleet` None: none is known."""
+    listed = {row.sku: 0 for row in list_prices()}
+    for row in list_prices():
+        listed[row.sku] = max(listed[row.sku], row.gpus)
+    priced = {row.subject[0] for row in (*book.rows, *book.derived)} - {None}
+    names = {*listed, *(fleet or {}), *(sku for sku in priced if sku is not None)}
+    found = []
+    for sku in sorted(names):
+        owned = (fleet or {}).get(sku)
+        told = owned.memory_bytes if owned and owned.memory_bytes else named_bytes(sku)
+        on_node = owned.gpus_a_node if owned else listed.get(sku, 1)
+        rate = site_rate(book, sku, now_us, is_owned=owned is not None) or _list_rate(book, sku)
+        found.append(Kind(sku, told, on_node, rate, None if fleet is None else (owned.gpus if owned else 0)))
+    return found
+
+
+def named_bytes(sku: str) -> int | None:
+    """Return the memory that a SKU's name says, in bytes: 80 GiB of an H100-80GB; None where it says none."""
+    match = _NAMED.search(sku)
+    return int(match[1]) * BYTES_PER_GIB if match else None
+
+
+def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> Rate | None:
+    """Return the lowest price of a SKU that the site's file has now. A row for any GPU is for GPUs that it has."""
+    wanted = (sku, None) if is_owned else (sku,)
+    rows = [row for row in (*book.rows, *book.derived) if row.subject[0] in wanted and row.covers(now_us)]
+    # What names the SKU goes before what is for any.
+    rows = [row for row in rows if row.subject[0] == sku] or rows
+    found = [(micros, row.purchase_option) for row in rows if (micros := row.micros_at(now_us)) is not None]
+    if not found:
+        return None
+    micros, option = min(found, key=lambda one: (one[0], one[1] or ""))
+    return Rate(micros, "site", option)
+
+
+def _list_rate(book: PriceBook, sku: str) -> Rate | None:
+    median = median_of(sku) if book.currency == LIST_CURRENCY else None
+    return None if median is None else Rate(median, "list", "on_demand")

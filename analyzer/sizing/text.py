@@ -1,0 +1,165 @@
+"""A sized model as text of 80 columns: its memory, where it fits, where it does not, and what runs like it took."""
+
+from collections.abc import Callable
+
+from analyzer.report.paper import Paper
+from analyzer.report.rounding import nearest
+from analyzer.report.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
+from analyzer.sizing.fitting import Fit, Misfit
+from analyzer.sizing.memory import Part
+from analyzer.sizing.similar import Check, Similar, Spread
+from analyzer.sizing.sized import Sized
+
+GIB, GIGA = 2**30, 10**9
+PURPOSE = {
+    "inference": "to serve it",
+    "lora": "to tune adapters (LoRA)",
+    "qlora": "to tune adapters on quantised weights (QLoRA)",
+    "full": "to train all of it",
+}
+_HEAD = f"  {'GPU':<19}{'GPUs':>5}  {'nodes':<9}{'each holds':>11}{'room':>7}  {'sharding':<20}"
+_LIST = "list"
+
+
+def sized_text(one: Sized, paper: Paper) -> str:
+    """Return the whole answer."""
+    return paper.page(
+        [
+            *_heading(one, paper),
+            "",
+            *_memory(one, paper),
+            "",
+            *_fits(one, paper),
+            *_misfits(one, paper),
+            *_past(one, paper),
+        ]
+    )
+
+
+def gib(amount_bytes: int) -> str:
+    """Return memory in GiB with one decimal: "12.0 GiB"."""
+    return f"{decimal(nearest(amount_bytes * 10, GIB), 1)}{NO_BREAK}GiB"
+
+
+def _heading(one: Sized, paper: Paper) -> list[str]:
+    shape = one.model.shape
+    of = f"{_billions(one.model.parameters)} parameters"
+    if shape is not None and shape.experts > 1:
+        of += f", {_billions(shape.active_parameters)} of them active"
+    lines = [f"{plain(one.model.name)}: {of}; {PURPOSE[one.work.purpose]}"]
+    if shape is None:
+        why = "Its shape is not known: say --layers and --hidden, and what depends on batch and context is counted too."
+        lines += paper.wrap(why)
+    return lines
+
+
+def _billions(count: int) -> str:
+    return f"{decimal(nearest(count, 10**7), 2)} bn"
+
+
+def _memory(one: Sized, paper: Paper) -> list[str]:
+    sharding = one.memory.sharding
+    on = "on one GPU" if sharding.gpus == 1 else f"on each of {sharding.gpus} GPUs, {sharding.told}"
+    lines = [f"MEMORY ({on})"]
+    for part in one.memory.parts:
+        lines += paper.wrap(part.told, f"  {part.name:<18}{_part(part):>12}  ", " " * 34)
+    total = one.memory.total_bytes
+    least = "" if one.memory.is_whole else "at least "
+    also = f"{decimal(nearest(total * 10, GIGA), 1)} GB; every part is rounded by itself"
+    return [*lines, *paper.wrap(also, f"  {'together':<14}{least + gib(total):>16}  ", " " * 34)]
+
+
+def _part(part: Part) -> str:
+    return "not known" if part.bytes is None else gib(part.bytes)
+
+
+def _fits(one: Sized, paper: Paper) -> list[str]:
+    unit = "USD" if one.currency == "USD" else one.currency
+    if not one.fits:
+        return ["WHERE IT FITS", "  on no kind of GPU that is known here"]
+    lines = [
+        "WHERE IT FITS (the cheapest first; room under 20 % is tight, under 10 % is none)",
+        f"{_HEAD}{unit + '/h':>7}".rstrip(),
+    ]
+    lines += [_fit(fit, paper) for fit in one.fits]
+    told = []
+    if any(fit.kind.rate and fit.kind.rate.source == "list" for fit in one.fits):
+        told.append("* the median of public prices on demand, for comparison only (gpuledger prices --all)")
+    if any(fit.gpus % fit.kind.gpus_a_node for fit in one.fits):
+        told.append('"1 of 8": where only whole nodes are had, all of the node is paid')
+    if one.has_ledger:
+        owned = ", ".join(f"{fit.kind.owned_gpus} {fit.kind.sku}" for fit in one.fits if fit.kind.owned_gpus)
+        told.append(f"the fleet has {owned or 'none of these'}")
+    for sentence in told:
+        lines += paper.wrap(sentence, "  ", "    ")
+    return lines
+
+
+def _fit(fit: Fit, paper: Paper) -> str:
+    whole = fit.gpus % fit.kind.gpus_a_node == 0
+    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.kind.gpus_a_node}"
+    room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
+    listed = fit.kind.rate is not None and fit.kind.rate.source == _LIST
+    price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour) + ("*" if listed else " ")
+    sharding = paper.cut(fit.memory.sharding.told, 20)
+    return (
+        f"  {paper.cut(fit.kind.sku, 18):<19}{fit.gpus:>5}  {on:<9}{gib(fit.memory.total_bytes):>11}{room:>7}  "
+        f"{sharding:<19}{price:>9}"
+    )
+
+
+def _misfits(one: Sized, paper: Paper) -> list[str]:
+    if not one.misfits:
+        return []
+    lines = ["", "WHERE IT DOES NOT"]
+    for misfit in one.misfits:
+        lines += _misfit(misfit, paper)
+    return lines
+
+
+def _misfit(misfit: Misfit, paper: Paper) -> list[str]:
+    return paper.wrap(misfit.why, f"  {paper.cut(misfit.kind.sku, 18):<19}", " " * 21)
+
+
+def _past(one: Sized, paper: Paper) -> list[str]:
+    if not one.has_ledger:
+        return []
+    found = one.similar
+    if found is None:
+        return ["", "RUNS LIKE IT", *paper.wrap("the ledger has none: of this model, or near in memory and GPUs")]
+    lines = ["", "RUNS LIKE IT", *paper.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in 90 days")]
+    lines += paper.labelled("which", _which(found))
+    unpriced, running = "not known: none with a price for all of its time", "not known: none has ended"
+    lines += paper.labelled("an hour", _spread(found.micros_per_hour, lambda m: money(m, one.currency), unpriced))
+    ended = any(not run.is_open for run in found.runs)
+    why = unpriced if ended else running
+    lines += paper.labelled("a whole run", _spread(found.micros, lambda m: money(m, one.currency), why))
+    lines += paper.labelled("its time", _spread(found.seconds, duration, running))
+    if found.check is not None:
+        lines += paper.labelled("formula", _checked(found.check))
+    return lines
+
+
+def _which(found: Similar) -> str:
+    names = list(dict.fromkeys(f"{plain(run.name or run.run_id)} ({run.gpus} {run.sku})" for run in found.runs))
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
+
+
+def _spread(told: Spread | None, words: Callable[[int], str], unknown: str) -> str:
+    if told is None:
+        return unknown
+    if told.count == 1:
+        return f"{words(told.p50)} (one run)"
+    low, high = ("least", "most") if told.is_range else ("P10", "P90")
+    return f"{words(told.p10)} ({low}), {words(told.p50)} (P50), {words(told.p90)} ({high}) of {told.count}"
+
+
+def _checked(check: Check) -> str:
+    apart = nearest((check.estimate_bytes - check.seen_bytes) * 100, max(1, check.seen_bytes))
+    side = "as seen" if apart == 0 else f"{abs(apart)} % {'above' if apart > 0 else 'below'} what was seen"
+    need = "" if check.says_need else "; a server sets aside what it is told to, so that this is no need"
+    return (
+        f"{gib(check.seen_bytes)} seen on one of {check.gpus} {check.sku}, {gib(check.estimate_bytes)} "
+        f"by the formula for this batch and context ({check.sharding}): {side}{need}"
+    )
