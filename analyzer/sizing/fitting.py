@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analyzer.errors import ConfigError
+from analyzer.notices.wording import gib
 from analyzer.sizing.kinds import Kind
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
@@ -116,15 +117,9 @@ def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit
             if best is None or needed.total_bytes < best.total_bytes:
                 best = needed
     if best is None:
-        return Misfit(kind, f"its {asked.sharding} does not divide the model or any number of these GPUs")
-    return Misfit(kind, _too_small(best, kind))
-
-
-def _too_small(best: Memory, kind: Kind) -> str:
-    gib = 2**30
-    needed, there = -(-best.total_bytes * 10 // gib), (kind.memory_bytes or 0) * 10 // gib
+        return Misfit(kind, f"{asked.sharding} divides neither the model nor these GPUs within their nodes")
     each = "it" if best.sharding.gpus == 1 else f"each of {best.sharding.gpus} ({best.sharding.told})"
-    return f"{each} would hold {needed // 10}.{needed % 10} GiB of {there // 10}, and keep no tenth free"
+    return Misfit(kind, f"{each} would hold {gib(best.total_bytes)}, and not keep a tenth free")
 
 
 def gpu_counts(gpus_a_node: int) -> Iterator[int]:
@@ -154,7 +149,8 @@ def _ways(model: Model, work: Work, kind: Kind, gpus: int, asked: Asked) -> Iter
             if asked.gpus is not None:
                 raise ConfigError(f"--sharding {asked.sharding} over {gpus} GPUs does not divide {model.name}: {why}")
             return
-        yield said
+        if said.tensor <= kind.gpus_a_node:
+            yield said
         return
     for way in usual_ways(work, gpus, kind.gpus_a_node):
         if splits(way, model.shape) is None:
@@ -173,7 +169,8 @@ def usual_ways(work: Work, gpus: int, gpus_a_node: int) -> Iterator[Sharding]:
     if work.is_training:
         for stage in (1, 2, 3) if work.purpose == "full" else (3,):
             yield Sharding(stage, data=gpus)
-        if gpus % within == 0 and within > 1:
+        # Of quantised weights no trainer splits the matrices; FSDP shards them (QLoRA).
+        if work.purpose != "qlora" and gpus % within == 0 and within > 1:
             yield Sharding(1, data=gpus // within, tensor=within)
             yield Sharding(3, data=gpus // within, tensor=within)
         return

@@ -1,7 +1,8 @@
 """The memory of a model on each GPU: its parts, and their sum. A part that is not known makes the sum "at least"."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from analyzer.notices.wording import gib
 from analyzer.sizing.activations import cache_bytes, prompt_bytes, training_bytes
 from analyzer.sizing.model import Model
 from analyzer.sizing.sharding import Sharding
@@ -78,7 +79,12 @@ def _moving(model: Model, work: Work, sharding: Sharding) -> list[Part]:
     shape = model.shape
     if work.is_training:
         told = f"batch {work.batch} x {work.context:,} tokens, recompute {work.recompute}"
-        return [Part("activations", None if shape is None else training_bytes(shape, work, sharding), told)]
+        if shape is None:
+            return [Part("activations", None, told)]
+        if work.recompute != "full":
+            less = training_bytes(shape, replace(work, recompute="full"), sharding)
+            told += f"; {gib(less)} with --recompute full"
+        return [Part("activations", training_bytes(shape, work, sharding), told)]
     cache = (work.cache.name if work.cache else None) or ("fp32" if work.value_bytes == 4 else "bf16")
     told = f"{work.sequences:,} x {work.context:,} tokens, {cache}"
     return [

@@ -57,7 +57,7 @@ def cannot(sku: str, precision: Precision) -> str | None:
     """Say why GPUs of a SKU do not compute in a precision; None where nothing is known against it."""
     chip = sku.rpartition("-")[0] or sku
     if precision.name == "bf16" and chip in _BEFORE_AMPERE:
-        return f"{chip} has no BF16: fp16 is what it has"
+        return "no BF16 there: say fp16"
     if precision.name == "fp8" and chip in (*_BEFORE_AMPERE, *_AMPERE):
-        return f"{chip} has no FP8: it has int8"
+        return "no FP8 there: say int8"
     return None

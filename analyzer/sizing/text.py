@@ -5,7 +5,7 @@ from collections.abc import Callable
 from analyzer.report.paper import Paper
 from analyzer.report.rounding import nearest
 from analyzer.report.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
-from analyzer.sizing.fitting import Fit, Misfit
+from analyzer.sizing.fitting import Fit
 from analyzer.sizing.memory import Part
 from analyzer.sizing.similar import Check, Similar, Spread
 from analyzer.sizing.sized import Sized
@@ -17,7 +17,7 @@ PURPOSE = {
     "qlora": "to tune adapters on quantised weights (QLoRA)",
     "full": "to train all of it",
 }
-_HEAD = f"  {'GPU':<19}{'GPUs':>5}  {'nodes':<9}{'each holds':>11}{'room':>7}  {'sharding':<20}"
+_HEAD = f"  {'GPU':<18}{'GPUs':>4}  {'nodes':<7}{'each holds':>10}{'room':>7} {'sharding':<19}"
 _LIST = "list"
 
 
@@ -77,9 +77,10 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
     unit = "USD" if one.currency == "USD" else one.currency
     if not one.fits:
         return ["WHERE IT FITS", "  on no kind of GPU that is known here"]
+    what = "WHERE IT FITS" if one.memory.is_whole else "WHERE WHAT IS KNOWN FITS"
     lines = [
-        "WHERE IT FITS (the cheapest first; room under 20 % is tight, under 10 % is none)",
-        f"{_HEAD}{unit + '/h':>7}".rstrip(),
+        f"{what} (the cheapest first; room under 20 % is tight)",
+        f"{_HEAD}{unit + '/h':>9}".rstrip(),
     ]
     lines += [_fit(fit, paper) for fit in one.fits]
     told = []
@@ -101,24 +102,23 @@ def _fit(fit: Fit, paper: Paper) -> str:
     room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
     listed = fit.kind.rate is not None and fit.kind.rate.source == _LIST
     price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour) + ("*" if listed else " ")
-    sharding = paper.cut(fit.memory.sharding.told, 20)
+    sharding = paper.cut(fit.memory.sharding.told, 18)
     return (
-        f"  {paper.cut(fit.kind.sku, 18):<19}{fit.gpus:>5}  {on:<9}{gib(fit.memory.total_bytes):>11}{room:>7}  "
-        f"{sharding:<19}{price:>9}"
+        f"  {paper.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{gib(fit.memory.total_bytes):>10}{room:>7} "
+        f"{sharding:<19}{price:>10}"
     )
 
 
 def _misfits(one: Sized, paper: Paper) -> list[str]:
     if not one.misfits:
         return []
-    lines = ["", "WHERE IT DOES NOT"]
+    by_reason: dict[str, list[str]] = {}
     for misfit in one.misfits:
-        lines += _misfit(misfit, paper)
+        by_reason.setdefault(misfit.why, []).append(plain(misfit.kind.sku))
+    lines = ["", "WHERE IT DOES NOT"]
+    for why, skus in by_reason.items():
+        lines += paper.wrap(f"{', '.join(skus)}: {why}", "  ", "    ")
     return lines
-
-
-def _misfit(misfit: Misfit, paper: Paper) -> list[str]:
-    return paper.wrap(misfit.why, f"  {paper.cut(misfit.kind.sku, 18):<19}", " " * 21)
 
 
 def _past(one: Sized, paper: Paper) -> list[str]:

@@ -313,6 +313,34 @@ def test_a_smaller_kind_that_the_fleet_has_comes_before_a_slice() -> None:
     assert found.saves.micros.p80 == 168 * 2_600_000 * 750 // 1000
 
 
+def test_a_kind_that_cannot_hold_the_model_is_passed_over() -> None:
+    """Its gauge was read before it had loaded: 70 bn weights in 4 bits are 33.9 GiB, more than an A30 has."""
+    a30 = replace(host("a1", free=8, gpu_memory_bytes=24 * GIB), sku="A30-24GB")
+    a100 = replace(host("a2", free=8, gpu_memory_bytes=40 * GIB), sku="A100-40GB")
+    h200 = replace(host("a3", gpu_memory_bytes=141 * GIB), sku="H200-141GB")
+    hosts, one = [host("n1"), a30, a100, h200], run(each=1, gpu_bytes=6 * GIB, stage="serving")
+    assert sound(right_size.capped_rerun(notice("run/too_large"), site(hosts, [one]))).title.endswith("of A30-24GB")
+    known = replace(one, model="meta-llama/Llama-2-70b-chat-hf")
+    found = sound(right_size.capped_rerun(notice("run/too_large"), site(hosts, [known])))
+    assert found.title == "try one run in the memory of A100-40GB"
+    assert held(found)["its model"] is None
+    told = next(one.told for one in found.constraints if one.what == "its model")
+    assert told.endswith("it must be quantised; else H200-141GB would hold it")
+    never = replace(one, model="llama-3.1-405b")  # nor does any slice of its own GPU
+    assert right_size.capped_rerun(notice("run/too_large"), site(hosts, [never])) is None
+
+
+def test_a_model_that_fits_smaller_memory_is_told_to() -> None:
+    """8 bn parameters in 16 bits are 15 GiB; a run that trains all of them needs sixteen bytes for each."""
+    a30 = replace(host("a1", free=8, gpu_memory_bytes=24 * GIB), sku="A30-24GB")
+    one = run(each=1, gpu_bytes=6 * GIB, model="llama-3-8b", stage="serving")
+    found = sound(right_size.capped_rerun(notice("run/too_large"), site([host("n1"), a30], [one])))
+    assert held(found)["its model"] is True
+    trains = replace(one, stage="pretraining")
+    found = sound(right_size.capped_rerun(notice("run/too_large"), site([host("n1"), a30], [trains])))
+    assert held(found)["its model"] is None
+
+
 def test_mixed_precision_saves_of_working_time_alone() -> None:
     """What a run waits for does not become faster: of 168 hours held, 100 were work."""
     where = site([host("n1")], [run(each=1, productive_ms=100 * 3_600_000, productive_micros=260_000_000)])
