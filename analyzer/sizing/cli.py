@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DAY_US = 86_400_000_000
 MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 SAID = "--parameters"
+APART_PERCENT = 25  # ours: widths that are left out (an MLP's, the vocabulary) may make so much of a difference
 _WIDTHS = ("layers", "hidden", "heads", "kv_heads", "intermediate", "vocabulary")
 
 
@@ -145,6 +146,11 @@ def _model(options: argparse.Namespace) -> Model:
     if count is None:
         raise ConfigError(f"{SAID} {options.parameters} is no number of parameters such as 13B, 1.3e9")
     shape = _shape(options, given)
+    if shape is not None and abs(shape.parameters - count) * 100 > APART_PERCENT * count:
+        raise ConfigError(
+            f"{SAID} {options.parameters} does not go with {' '.join(given)}, which make "
+            f"{shape.parameters / 10**9:.1f} bn: correct one, or leave the widths out"
+        )
     return Model(f"a model of {options.parameters}", count, shape, "as said on the command line")
 
 

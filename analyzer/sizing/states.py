@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from analyzer.sizing.model import Model
 from analyzer.sizing.precision import WIDE_BITS
+from analyzer.sizing.shape import Shape
 from analyzer.sizing.sharding import Sharding
 from analyzer.sizing.work import COPY_BYTES, MOMENT_BYTES, Work
 
@@ -52,11 +53,10 @@ def _weight_bytes(model: Model, work: Work, pipeline: int) -> int:
     shape, bits = model.shape, work.precision.bits
     if shape is None:
         return _up(Fraction(model.parameters) * bits / BITS_PER_BYTE / pipeline)
-    layers = -(-shape.layers // pipeline)
-    linear = layers * shape.layer_linear_parameters
-    rest = _stage_parameters(model, pipeline) - linear
+    linear = -(-shape.layers // pipeline) * shape.layer_linear_parameters
+    rest = _of_shape(shape, pipeline) - linear
     wide = Fraction(WIDE_BITS) if work.precision.quantises else bits
-    return _up((linear * bits + rest * wide) / BITS_PER_BYTE)
+    return _up((linear * bits + rest * wide) / BITS_PER_BYTE * _scale(model, shape))
 
 
 def _stage_parameters(model: Model, pipeline: int) -> int:
@@ -64,10 +64,18 @@ def _stage_parameters(model: Model, pipeline: int) -> int:
     shape = model.shape
     if shape is None:
         return -(-model.parameters // pipeline)
-    if pipeline == 1:
-        return model.parameters
+    return _up(_of_shape(shape, pipeline) * _scale(model, shape))
+
+
+def _of_shape(shape: Shape, pipeline: int) -> int:
     layers = -(-shape.layers // pipeline)
-    return min(model.parameters, layers * shape.layer_parameters + shape.embedding_parameters + shape.hidden)
+    stage = layers * shape.layer_parameters + shape.embedding_parameters + shape.hidden
+    return shape.parameters if pipeline == 1 else min(shape.parameters, stage)
+
+
+def _scale(model: Model, shape: Shape) -> Fraction:
+    """Return how many times its shape's parameters a model has: 1, but for one whose shape is told in part."""
+    return Fraction(model.parameters, shape.parameters)
 
 
 def _trained(model: Model, work: Work, sharding: Sharding) -> int | None:

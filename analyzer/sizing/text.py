@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+from analyzer.pricing.options import ANY
 from analyzer.report.paper import Paper
 from analyzer.report.rounding import nearest
 from analyzer.report.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
 from analyzer.sizing.fitting import Fit
+from analyzer.sizing.kinds import Rate
 from analyzer.sizing.memory import Part
-from analyzer.sizing.similar import Check, Similar, Spread
+from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, Similar, Spread
 from analyzer.sizing.sized import Sized
 
 GIB, GIGA = 2**30, 10**9
@@ -18,7 +20,6 @@ PURPOSE = {
     "full": "to train all of it",
 }
 _HEAD = f"  {'GPU':<18}{'GPUs':>4}  {'nodes':<7}{'each holds':>10}{'room':>7} {'sharding':<19}"
-_LIST = "list"
 
 
 def sized_text(one: Sized, paper: Paper) -> str:
@@ -84,7 +85,10 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
     ]
     lines += [_fit(fit, paper) for fit in one.fits]
     told = []
-    if any(fit.kind.rate and fit.kind.rate.source == "list" for fit in one.fits):
+    paid = [f"{fit.kind.sku} {rate.option or ANY}" for fit in one.fits if (rate := _site_rate(fit)) is not None]
+    if paid:
+        told.append(f"the site's prices: {', '.join(paid)}")
+    if any(_is_listed(fit) for fit in one.fits):
         told.append("* the median of public prices on demand, for comparison only (gpuledger prices --all)")
     if any(fit.gpus % fit.kind.gpus_a_node for fit in one.fits):
         told.append('"1 of 8": where only whole nodes are had, all of the node is paid')
@@ -96,12 +100,20 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
     return lines
 
 
+def _is_listed(fit: Fit) -> bool:
+    return fit.kind.rate is not None and fit.kind.rate.source == "list"
+
+
+def _site_rate(fit: Fit) -> Rate | None:
+    return fit.kind.rate if fit.kind.rate is not None and fit.kind.rate.source == "site" else None
+
+
 def _fit(fit: Fit, paper: Paper) -> str:
     whole = fit.gpus % fit.kind.gpus_a_node == 0
-    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.kind.gpus_a_node}"
+    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.kind.gpus_a_node}"
     room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
-    listed = fit.kind.rate is not None and fit.kind.rate.source == _LIST
-    price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour) + ("*" if listed else " ")
+    price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour)
+    price += "*" if _is_listed(fit) else " "
     sharding = paper.cut(fit.memory.sharding.told, 18)
     return (
         f"  {paper.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{gib(fit.memory.total_bytes):>10}{room:>7} "
@@ -127,7 +139,11 @@ def _past(one: Sized, paper: Paper) -> list[str]:
     found = one.similar
     if found is None:
         return ["", "RUNS LIKE IT", *paper.wrap("the ledger has none: of this model, or near in memory and GPUs")]
-    lines = ["", "RUNS LIKE IT", *paper.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in 90 days")]
+    lines = [
+        "",
+        "RUNS LIKE IT",
+        *paper.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in {LOOK_BACK_DAYS} days"),
+    ]
     lines += paper.labelled("which", _which(found))
     unpriced, running = "not known: none with a price for all of its time", "not known: none has ended"
     lines += paper.labelled("an hour", _spread(found.micros_per_hour, lambda m: money(m, one.currency), unpriced))

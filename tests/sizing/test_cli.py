@@ -89,6 +89,7 @@ def test_a_store_adds_its_fleet_and_its_runs(tmp_path: Path, capsys: pytest.Capt
         (["--parameters", "many", "--for", "full"], "no number of parameters"),
         (["--parameters", "8B", "--layers", "8", "--for", "full"], "say --layers and --hidden"),
         (["--parameters", "8B", "--layers", "0", "--hidden", "8", "--for", "full"], "--layers 0 must be"),
+        (["--parameters", "7B", "--layers", "80", "--hidden", "8192", "--for", "full"], "which make 65.0 bn"),
         (["llama-3-8b", "--for", "full", "--gpus", "0"], "--gpus 0 must be"),
         (["llama-3-8b", "--for", "full", "--batch", "0"], "--batch 0 must be"),
         (["llama-3-8b", "--for", "full", "--context", "-1"], "--context -1 must be"),
