@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 LIST_CURRENCY = "USD"
-# What the fleet has, by its newest inventory: GPUs in all, the most on one host, the memory that the driver reports.
+# What the fleet has in the ledger's newest hour: GPUs in all, the most on one host, the memory that drivers report.
 _OWNED = """
-    WITH latest AS (
-        SELECT gpu_uuid, arg_max(node, (started_at, batch)) AS node, arg_max(sku, (started_at, batch)) AS sku,
-            arg_max(memory_bytes, (started_at, batch)) AS memory_bytes
-        FROM inventory WHERE gpu_uuid IS NOT NULL AND parent_uuid IS NULL AND sku IS NOT NULL GROUP BY gpu_uuid
+    WITH owned AS (
+        SELECT DISTINCT sku, node, gpu_uuid FROM ledger
+        WHERE hour = (SELECT max(hour) FROM ledger) AND sku IS NOT NULL
+    ), told AS (
+        SELECT gpu_uuid, min(memory_bytes) AS memory_bytes FROM inventory
+        WHERE gpu_uuid IS NOT NULL AND parent_uuid IS NULL GROUP BY gpu_uuid
     ), hosts AS (
-        SELECT sku, node, count(*) AS gpus, min(memory_bytes) AS memory_bytes FROM latest GROUP BY sku, node
+        SELECT sku, node, count(*) AS gpus, min(memory_bytes) AS memory_bytes
+        FROM owned LEFT JOIN told USING (gpu_uuid) GROUP BY sku, node
     )
     SELECT sku, sum(gpus)::BIGINT, max(gpus)::BIGINT, min(memory_bytes)::BIGINT FROM hosts GROUP BY sku ORDER BY sku
 """

@@ -330,6 +330,17 @@ def test_a_kind_that_cannot_hold_the_model_is_passed_over() -> None:
     assert right_size.capped_rerun(notice("run/too_large"), site(hosts, [never])) is None
 
 
+@pytest.mark.parametrize(("model", "fits"), [("llama-3-8b", True), ("llama-3-70b", None), ("llama-3.1-405b", False)])
+def test_fewer_gpus_must_still_hold_the_model(model: str, fits: bool | None) -> None:
+    """Of eight GPUs one worked: it holds 8 bn parameters, 70 bn only quantised, 405 bn not at all."""
+    one = run(never_used_ms=7 * 168 * 3_600_000, model=model, stage="serving")
+    unused = finding("held_idle", "never_used", milliseconds=7 * 168 * 3_600_000)
+    found = sound(idle.ask_for_fewer(unused, site([host("n1")], [one])))
+    assert held(found)["its model"] is fits
+    unknown = idle.ask_for_fewer(unused, site([host("n1")], [replace(one, model=None)]))
+    assert "its model" not in held(sound(unknown))
+
+
 def test_a_model_that_fits_smaller_memory_is_told_to() -> None:
     """8 bn parameters in 16 bits are 15 GiB; a run that trains all of them needs sixteen bytes for each."""
     a30 = replace(host("a1", free=8, gpu_memory_bytes=24 * GIB), sku="A30-24GB")

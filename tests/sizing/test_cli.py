@@ -74,7 +74,8 @@ def test_a_store_adds_its_fleet_and_its_runs(tmp_path: Path, capsys: pytest.Capt
     report = json.loads(capsys.readouterr().out)["report"]
     assert report["similar"]["by"] == "of the model our-8b"
     assert [run["name"] for run in report["similar"]["runs"]] == ["llama-sft"]
-    assert {fit["owned_gpus"] for fit in report["fits"]} == {0}  # the example has no inventory
+    owned = {fit["sku"] for fit in report["fits"] if fit["owned_gpus"]}
+    assert owned == {"H100-80GB", "A100-80GB"}
     assert size(["llama-3-8b", "--for", "full", "--store", str(path), "--plain"]) == 0
     assert "RUNS LIKE IT\n  the ledger has none" in capsys.readouterr().out
 

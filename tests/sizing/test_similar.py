@@ -92,18 +92,20 @@ def test_the_ledger_tells_cost_time_and_model() -> None:
         site.book(run_id, hours, lambda _: 2.0)
     with site.store.session() as session:
         found = read_past(session, MONDAY + 4 * HOUR, {"a": 40 * GIB})
-        assert read_owned(session) == {}
+        assert read_owned(session) == {"H100": Owned(1, 1, None)}
     tuned, served = found
     assert (tuned.seconds, tuned.micros, tuned.peak_bytes, tuned.is_open) == (3 * 3600, 6 * RATE, 40 * GIB, False)
     assert (served.run_id, served.seconds, served.is_open, served.peak_bytes) == ("c", 4 * 3600, True, None)
 
 
-def test_the_inventory_tells_what_the_fleet_has() -> None:
-    """Counted by kind; the memory is the least that a driver reports."""
-    site = Written()
-    columns = ["node", "started_at", "ended_at", "gpu_uuid", "sku", "memory_bytes", "batch"]
-    rows = [["n1", 1, 2, f"g{index}", "L4-24GB", 22 * GIB + index, 1] for index in range(4)]
-    rows += [["n2", 1, 2, "g9", "L4-24GB", 23 * GIB, 1], ["n2", 1, 2, None, None, None, 1]]
-    with site.store.session() as session:
-        session.load("inventory", columns, rows)
+def test_the_newest_hour_tells_what_the_fleet_has() -> None:
+    """Counted by kind; what was owned before counts no more; the memory is the least that a driver reports."""
+    where = [("n1", f"g{index}") for index in range(4)] + [("n2", "g9")]
+    owned = [[MONDAY + HOUR, gpu, node, "L4-24GB"] for node, gpu in where] + [[MONDAY, "old", "n0", "V100-16GB"]]
+    told = [[node, 1, 2, gpu, 22 * GIB + index, 1] for index, (node, gpu) in enumerate(where)]
+    rest = ["unallocated", "free", False, 3_600_000, "rules", "prices"]
+    columns = ["hour", "gpu_uuid", "node", "sku", "state", "cause", "shared", "milliseconds"]
+    with Written().store.session() as session:
+        session.load("ledger", [*columns, "rules_version", "price_version"], [[*row, *rest] for row in owned])
+        session.load("inventory", ["node", "started_at", "ended_at", "gpu_uuid", "memory_bytes", "batch"], told)
         assert read_owned(session) == {"L4-24GB": Owned(5, 4, 22 * GIB)}

@@ -103,6 +103,8 @@ def model_memory(need: Need, called: str, memory_bytes: int, site: Site) -> Cons
     larger = {host.sku: host.gpu_memory_bytes for host in site.hosts.values() if host.sku and host.gpu_memory_bytes}
     would = sorted((size, sku) for sku, size in larger.items() if size >= need.usual_bytes)
     holds = f"{would[0][1]} would hold it" if would else "no kind of the fleet would hold it"
+    if need.least_bytes > memory_bytes:
+        return Constraint("its model", False, f"{told}, and {gib(need.least_bytes)} even in 4 bits; {holds}")
     return Constraint("its model", None, f"{told}: it must be quantised; else {holds}")
 
 

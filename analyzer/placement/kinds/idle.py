@@ -10,6 +10,7 @@ from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
 from analyzer.placement.artefacts.quoting import remark
 from analyzer.placement.constraint import Constraint
+from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.amounts import NOTHING
 from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.move import Move, Place
@@ -17,6 +18,7 @@ from analyzer.placement.places import Placed, distinct
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.saving import ASSUMED, part
 from analyzer.placement.site import Site
+from analyzer.sizing.of_run import need_of
 
 LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
 MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
@@ -100,8 +102,18 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
             Constraint("host without GPUs", None, "whether the site has any is not known here")
             if left == 0
             else Constraint("ranks", None, "whether the run can work with fewer ranks, its owner knows"),
+            *_model_on_fewer(site, runs, left),
         ),
     )
+
+
+def _model_on_fewer(site: Site, runs: Sequence[Placed], left: int) -> list[Constraint]:
+    """Say whether a run's model fits the GPUs that are left to it; nothing where model or memory is not known."""
+    need = need_of(runs[0].model, runs[0].stage, left) if len(runs) == 1 and left else None
+    memory = [host.gpu_memory_bytes for host in site.of_run(runs[0]) if host.gpu_memory_bytes] if need else []
+    if need is None or not memory:
+        return []
+    return [checks.model_memory(need, site.sku_of(runs[0]) or "its GPUs", min(memory), site)]
 
 
 def _fewer_of(runs: Sequence[Placed], left: int) -> tuple[Artefact, ...]:
