@@ -117,7 +117,8 @@ def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit
             if best is None or needed.total_bytes < best.total_bytes:
                 best = needed
     if best is None:
-        return Misfit(kind, f"{asked.sharding} divides neither the model nor these GPUs within their nodes")
+        way = asked.sharding or f"any way over {asked.gpus}"
+        return Misfit(kind, f"{way} divides neither the model nor these GPUs within their nodes")
     each = "it" if best.sharding.gpus == 1 else f"each of {best.sharding.gpus} ({best.sharding.told})"
     return Misfit(kind, f"{each} would hold {gib(best.total_bytes)}, and not keep a tenth free")
 
@@ -174,6 +175,7 @@ def usual_ways(work: Work, gpus: int, gpus_a_node: int) -> Iterator[Sharding]:
             yield Sharding(1, data=gpus // within, tensor=within)
             yield Sharding(3, data=gpus // within, tensor=within)
         return
-    if gpus % within == 0:
-        yield Sharding(tensor=within, pipeline=gpus // within)
-    yield Sharding(pipeline=gpus)
+    while within > 0:  # half as many each time, for heads that a whole node does not divide
+        if gpus % within == 0:
+            yield Sharding(tensor=within, pipeline=gpus // within)
+        within //= 2

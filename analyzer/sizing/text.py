@@ -75,13 +75,12 @@ def _part(part: Part) -> str:
 
 
 def _fits(one: Sized, paper: Paper) -> list[str]:
-    unit = "USD" if one.currency == "USD" else one.currency
     if not one.fits:
         return ["WHERE IT FITS", "  on no kind of GPU that is known here"]
     what = "WHERE IT FITS" if one.memory.is_whole else "WHERE WHAT IS KNOWN FITS"
     lines = [
         f"{what} (the cheapest first; room under 20 % is tight)",
-        f"{_HEAD}{unit + '/h':>9}".rstrip(),
+        f"{_HEAD}{one.currency + '/h':>9}".rstrip(),
     ]
     lines += [_fit(fit, paper) for fit in one.fits]
     told = []

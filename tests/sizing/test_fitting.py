@@ -104,6 +104,15 @@ def test_what_is_asked_for_is_what_is_judged() -> None:
     assert "within their nodes" in far.why
 
 
+def test_heads_that_a_node_does_not_divide_go_over_half_of_it() -> None:
+    """28 heads over eight GPUs: matrices over four, layers over two; over more than all layers there is no way."""
+    model, work = model_named("qwen2.5-7b"), work_of("inference")
+    (fit,), _ = place(model, work, [H100], Asked(gpus=8))
+    assert fit.memory.sharding == Sharding(tensor=4, pipeline=2)
+    _, (misfit,) = place(model, work, [H100], Asked(gpus=256))
+    assert misfit.why.startswith("any way over 256 divides neither")
+
+
 def test_a_sku_says_its_memory_and_a_driver_knows_better() -> None:
     """An L4 of 24 GB has 22.5 GiB for whoever asks it."""
     assert (named_bytes("H100-80GB"), named_bytes("GB200-186GB"), named_bytes("H100")) == (80 * GIB, 186 * GIB, None)
