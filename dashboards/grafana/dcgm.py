@@ -9,14 +9,15 @@ from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, t
 from dashboards.grafana.queries import CLUSTER, NODE
 
 GPU = "{{instance}} {{gpu}}"
+NOT_DEFAULT = "Not in NVIDIA's counters files: add the field to the one that dcgm-exporter is given with -f."
 MIB, MEGA, MILLI = 2**20, 1_000_000, 1000
 
 
 def dcgm() -> Dashboard:
     """Return the dashboard."""
     variables = [
-        chosen("cluster", "Cluster", "label_values(DCGM_FI_DEV_GPU_UTIL, cluster)"),
-        chosen("node", "Node", f"label_values(DCGM_FI_DEV_GPU_UTIL{{{CLUSTER}}}, instance)"),
+        chosen("cluster", "Cluster", "label_values(DCGM_FI_DEV_FB_USED, cluster)"),
+        chosen("node", "Node", f"label_values(DCGM_FI_DEV_FB_USED{{{CLUSTER}}}, instance)"),
     ]
     made = board("gpuledger-dcgm", "gpuledger / dcgm-exporter", __doc__ or "", "now-6h", variables)
     rows = [("Now", _now()), ("GPUs", _gpus()), ("Links", _links())]
@@ -27,14 +28,14 @@ def _now() -> Panels:
     energy = "increase(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{" + NODE + "}[$__range])"
     return (
         stat("GPUs", "GPUs that dcgm-exporter tells of; one that is lost is missing here.", "none",
-             f"count({_dev('GPU_UTIL')})"),
-        stat("Utilization", "Mean: share of time with any kernel.", "percent", f"avg({_dev('GPU_UTIL')})"),
+             f"count({_dev('FB_USED')})"),
+        stat("Utilization", "Mean: share of time with any kernel.", "percent", f"avg({_busy()})"),
         stat(
             "GPUs that do nothing",
             "GPUs on which no kernel has run for an hour. Whether somebody holds them, and what that costs, is what "
             "gpuledger import prometheus adds.",
             "none",
-            f"count(max_over_time({_dev('GPU_UTIL')}[1h])) - count(max_over_time({_dev('GPU_UTIL')}[1h]) > 0)",
+            f"count({_busy('1h')}) - count({_busy('1h')} > 0)",
             limits=((1, YELLOW),),
         ),
         stat("Power, all", "What all GPUs draw, boards alone.", "watt", f"sum({_dev('POWER_USAGE')})"),
@@ -53,8 +54,9 @@ def _now() -> Panels:
 def _gpus() -> Panels:
     return (
         _each("Time with any kernel", "NVML's utilization, in percent. A full bar says nothing of how much of the chip "
-              "is used.", "percent", _dev("GPU_UTIL")),
-        _each("SM activity", "Share of SM cycles with a warp; a profiling field.", "percentunit", _prof("SM_ACTIVE")),
+              "is used. Where only profiling fields are told, the graphics engine's activity.", "percent", _busy()),
+        _each("SM activity", f"Share of SM cycles with a warp; a profiling field. {NOT_DEFAULT}", "percentunit",
+              _prof("SM_ACTIVE")),
         _each("Tensor activity", "Share of cycles with a tensor pipe busy; a profiling field.", "percentunit",
               _prof("PIPE_TENSOR_ACTIVE")),
         _each("HBM bandwidth", "Share of the memory's bandwidth in use; a profiling field.", "percentunit",
@@ -72,7 +74,7 @@ def _gpus() -> Panels:
             "percent",
             {"instance": "Node", "gpu": "GPU", "modelName": "Model", "namespace": "Namespace", "pod": "Pod",
              "hpc_job": "Job", "Value": "Utilization"},
-            f"sort_desc(max by (instance, gpu, modelName, namespace, pod, hpc_job) ({_dev('GPU_UTIL')}))",
+            f"sort_desc(max by (instance, gpu, modelName, namespace, pod, hpc_job) ({_busy()}))",
         ),
         lines(
             "GPUs by utilization",
@@ -98,7 +100,7 @@ def _links() -> Panels:
         ),
         lines(
             "NVLink",
-            "Bytes a second in and out over NVLink; profiling fields, and gauges in spite of their names.",
+            f"Bytes a second in and out over NVLink; gauges in spite of their names. {NOT_DEFAULT}",
             "Bps",
             Query(_prof("NVLINK_RX_BYTES"), f"in {GPU}"),
             Query(_prof("NVLINK_TX_BYTES"), f"out {GPU}"),
@@ -112,8 +114,16 @@ def _each(title: str, about: str, unit: str, expr: str, *, limits: Limits = ()) 
 
 def _between(above: int | None, most: int) -> str:
     """Return how many GPUs are at most at one utilization and above another; 0 too is an answer."""
-    at_most = f"sum({_dev('GPU_UTIL')} <= bool {most})"
-    return at_most if above is None else f"{at_most} - sum({_dev('GPU_UTIL')} <= bool {above})"
+    at_most = f"sum({_busy()} <= bool {most})"
+    return at_most if above is None else f"{at_most} - sum({_busy()} <= bool {above})"
+
+
+def _busy(over: str = "") -> str:
+    """Return utilization in percent, or its most over a time: counters files with profiling fields may leave it out."""
+    said, instead = _dev("GPU_UTIL"), _prof("GR_ENGINE_ACTIVE")
+    if over:
+        said, instead = f"max_over_time({said}[{over}])", f"max_over_time({instead}[{over}])"
+    return f"({said} or on (instance, gpu, UUID) 100 * {instead})"
 
 
 def _dev(field: str) -> str:
