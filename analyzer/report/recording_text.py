@@ -7,6 +7,7 @@ from analyzer.report.efficiency_text import step_words
 from analyzer.report.finding_text import evidence_lines
 from analyzer.report.host_text import host_lines, no_gpu_sentence
 from analyzer.report.paper import Paper
+from analyzer.report.pasting import folded
 from analyzer.report.readings import Breakdown
 from analyzer.report.recording import RecordingReport
 from analyzer.report.rounding import apportion_tree, nearest
@@ -107,7 +108,7 @@ def _try(run: RunReport, report: RecordingReport, paper: Paper) -> list[str]:
     found = []
     for number, advice in enumerate(run.recommendations[:TRY_SHOWN], 1):
         found += paper.wrap(plain(advice.title), f"  {number}  ", "     ")
-        found += [f"       {plain(line)}" for line in advice.artefact.splitlines()]
+        found += [f"       {line}" for each in advice.artefacts for line in folded(each, paper.width - 7)]
         found += paper.wrap(_faster(advice, report), "     ", "     ")
     return ["TRY", *found] if found else []
 

@@ -9,6 +9,7 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.report.efficiency_text import efficiency_lines, not_known
 from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
+from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import actor_words, cost_words, saves_in_run, saves_words
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
@@ -237,7 +238,7 @@ def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str
     saves = saves_words(advice, report.currency) if report.running else _saves_each(advice, report)
     found += paper.labelled("saves", saves, 18)
     found += paper.labelled("moving costs", cost_words(advice, report.currency), 18)
-    found += [f"    {plain(line)}" for line in advice.artefact.splitlines()]
+    found += [f"    {line}" for each in advice.artefacts for line in folded(each, paper.width - 4)]
     found += paper.labelled("who can act", actor_words(advice), 18)
     return [*found, *paper.labelled("who loses", plain(advice.losers), 18)]
 
