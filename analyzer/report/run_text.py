@@ -14,6 +14,7 @@ from analyzer.report.recommendation_words import actor_words, cost_words, saves_
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.run import Point, RunReport
+from analyzer.report.run_prediction import sooner
 from analyzer.report.sentences import unpriced_words
 from analyzer.report.table import lines
 from analyzer.report.week_text import went
@@ -51,7 +52,7 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
     ]
     for finding in shown:
         sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper)])
-        sections += [_advice(one, report, paper) for one in report.recommendations if finding is _told_at(one, shown)]
+        sections += [_advice(one, finding, report, paper) for one in _told_at(report, finding, shown)]
     sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
     sections.append(efficiency_lines(report, paper))
     sections.append(_not_judged(report, paper))
@@ -228,15 +229,21 @@ def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
     return f"{'':<{indent}}{left}{right:>{max(1, cells - len(left))}}"
 
 
-def _told_at(advice: Recommendation, shown: tuple[Finding, ...]) -> Finding | None:
-    """Return the first finding shown that a change is against: one that ends two losses is told once."""
-    return next((finding for finding in shown if finding.id in advice.finding_ids), None)
+def _told_at(report: RunReport, finding: Finding, shown: tuple[Finding, ...]) -> list[Recommendation]:
+    """Return the changes that are told below a finding: one that ends two losses is told once, at the first."""
+
+    def first(advice: Recommendation) -> Finding | None:
+        return next((each for each in shown if each.id in advice.finding_ids), None)
+
+    return [advice for advice in report.recommendations if first(advice) is finding]
 
 
-def _advice(advice: Recommendation, report: RunReport, paper: Paper) -> list[str]:
+def _advice(advice: Recommendation, against: Finding, report: RunReport, paper: Paper) -> list[str]:
     found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
     saves = saves_words(advice, report.currency) if report.running else _saves_each(advice, report)
     found += paper.labelled("saves", saves, 18)
+    if (words := sooner(advice, against, report)) is not None:
+        found += paper.labelled("the run", words, 18)
     found += paper.labelled("moving costs", cost_words(advice, report.currency), 18)
     found += [f"    {line}" for each in advice.artefacts for line in folded(each, paper.width - 4)]
     found += paper.labelled("who can act", actor_words(advice), 18)
