@@ -1,0 +1,16 @@
+"""What can go wrong with a plan.
+
+ConfigError              exit 2
+└── ProblemError         the tasks and nodes contradict themselves, or a task fits nowhere
+    └── TaskFileError    a task file says what no task file can
+"""
+
+from analyzer.errors import ConfigError
+
+
+class ProblemError(ConfigError):
+    """Tasks, nodes and edges contradict themselves, or a task fits no node; the message names it and the way out."""
+
+
+class TaskFileError(ProblemError):
+    """A task file cannot be read, or says what no task file can."""
