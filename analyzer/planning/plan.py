@@ -51,8 +51,8 @@ class Transfer:
 class Binding:
     """What keeps every plan from being shorter than `seconds`.
 
-    `path`: the tasks in `tasks`, one after the other, without their transfers. `resource`: all the work in `tasks` on
-    what the nodes in `nodes` have of `resource`. `search`: CP-SAT has
+    `path`: the tasks in `tasks`, one after the other, with the transfers that no placement avoids. `resource`: all the
+    work in `tasks` on what the nodes in `nodes` have of `resource`. `search`: CP-SAT has
     looked at all plans, and no single reason says why.
     """
 
