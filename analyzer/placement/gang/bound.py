@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from math import ceil, gcd
 
 from analyzer.placement.gang.bins import bins_of
-from analyzer.placement.gang.child import Child
 from analyzer.placement.gang.index import Index, Place
 from analyzer.placement.gang.model import fixed_cost
 from analyzer.placement.gang.programme import Programme
+from analyzer.solver_process import SolverProcess
 
 SCALE = 10_000.0  # of the largest cost that HiGHS is given: its tolerances are absolute
 # HiGHS takes a value within 1e-6 of an integer as one (mip_feasibility_tolerance), and counts in floating point: its
@@ -45,7 +45,7 @@ class Solving:
             "rows": [[list(row), list(row.values()), low, high] for row, low, high in programme.rows],
             "seconds": seconds,
         }
-        self._child = Child("analyzer.placement.gang.highs", asked, seconds)
+        self._child = SolverProcess("analyzer.placement.gang.highs").ask(asked, seconds)
 
     def result(self) -> Solved:
         """Wait for the answer, until its time is over; what dies or is killed has found nothing."""
@@ -70,7 +70,7 @@ class Racking:
         self._child = None
         if bins is not None and bins.gangs:
             asked: dict[str, object] = {"bins": asdict(bins), "known": known, "seconds": seconds}
-            self._child = Child("analyzer.placement.gang.by_rack", asked, seconds)
+            self._child = SolverProcess("analyzer.placement.gang.by_rack").ask(asked, seconds)
 
     def bound(self) -> int | None:
         """Wait for the best bound, until its time is over; None where there is none."""

@@ -1,0 +1,18 @@
+"""By how much tasks miss their own deadlines: what every solver keeps low before it makes a plan short."""
+
+from analyzer.planning.instance import Instance
+from analyzer.planning.schedule import Schedule
+
+
+def late_seconds(instance: Instance, schedule: Schedule) -> int:
+    """Return by how many seconds tasks miss their own deadlines, all together."""
+    return sum(
+        max(0, start + task.seconds - task.deadline_seconds)
+        for task, start in zip(instance.problem.tasks, schedule.starts, strict=True)
+        if task.deadline_seconds is not None
+    )
+
+
+def length(instance: Instance, schedule: Schedule) -> tuple[int, int]:
+    """Return what makes one schedule better than another: how late tasks are by their own deadlines, then its end."""
+    return late_seconds(instance, schedule), schedule.makespan(instance)
