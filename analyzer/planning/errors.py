@@ -1,8 +1,9 @@
 """What can go wrong with a plan.
 
 ConfigError              exit 2
-└── ProblemError         the tasks and nodes contradict themselves, or a task fits nowhere
-    └── TaskFileError    a task file says what no task file can
+├── ProblemError         the tasks and nodes contradict themselves, or a task fits nowhere
+│   └── TaskFileError    a task file says what no task file can
+└── ProposalError        a proposed plan cannot be read
 """
 
 from analyzer.errors import ConfigError
@@ -14,3 +15,7 @@ class ProblemError(ConfigError):
 
 class TaskFileError(ProblemError):
     """A task file cannot be read, or says what no task file can."""
+
+
+class ProposalError(ConfigError):
+    """What somebody proposes cannot be read as a plan; the message says which part and what it should be."""

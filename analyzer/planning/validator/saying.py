@@ -1,0 +1,38 @@
+"""How the validator writes times, names and lists: exact, for its sentences are read back by who proposed."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from analyzer.planning.problem import Medium
+from analyzer.report.words import plain
+
+NAMES_TOLD = 5
+MEDIA: dict[Medium, str] = {
+    "local": "as a local copy",
+    "rack": "within the rack",
+    "cross_rack": "between racks",
+    "storage": "over network storage",
+}
+
+
+def exact(seconds: int) -> str:
+    """Return a time or a span to the second, with its number: "3 h 00 m 10 s (10810 s)"."""
+    sign, rest = ("-" if seconds < 0 else ""), abs(seconds)
+    if rest < 60:
+        return f"{seconds} s"
+    minutes = f"{rest // 60 % 60:02d} m {rest % 60:02d} s"
+    return f"{sign}{rest // 3600} h {minutes} ({seconds} s)"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names with commas, the first few of many."""
+    told = [plain(name) for name in names]
+    rest = len(told) - NAMES_TOLD
+    return ", ".join(told) if rest <= 1 else f"{', '.join(told[:NAMES_TOLD])} and {rest} more"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the way out for a name that does not exist."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {plain(near[0])}?" if near else f"there are {listed(names)}"
