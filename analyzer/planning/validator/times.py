@@ -111,6 +111,7 @@ def too_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
         if until is not None and stay.end > until:
             text = (
                 f"{stay.task.name} ends at {exact(stay.end)}, {exact(stay.end - until)} after {whose} at"
-                f" {exact(until)}; start it at {exact(until - stay.end + stay.start)} or earlier, or ask for a later deadline"
+                f" {exact(until)}; start it at {exact(until - stay.end + stay.start)} or earlier, or ask for a later"
+                " deadline"
             )
             yield Broken("deadline", text, (stay.task.name,), (stay.node.name,))

@@ -1,0 +1,108 @@
+"""Search for a plan near one that does not hold: as few tasks on other nodes as possible, then the shortest."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from random import Random
+
+from analyzer.planning.heft import preferred, ranks
+from analyzer.planning.instance import Instance
+from analyzer.planning.problem import Problem
+from analyzer.planning.schedule import Schedule, by_priority, insert
+
+ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's
+FREED_MAX = 2  # tasks that are freed at once beyond those that must move; with more, all are freed and some put back
+DRAWS = 100  # of orders with all tasks free
+SPREAD = 0.3  # of a rank, up or down, where an order is drawn
+
+
+@dataclass(frozen=True)
+class Mending:
+    """One proposal to mend: by task its node, if that exists, and its start. `is_over` ends the search early.
+
+    A score is (seconds late, tasks on other nodes, makespan), all the lower the better.
+    """
+
+    problem: Problem
+    wanted: dict[str, tuple[str | None, int]]
+    is_over: Callable[[], bool]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The problem by position."""
+        return Instance(self.problem)
+
+    @cached_property
+    def nodes(self) -> list[int | None]:
+        """Each task's proposed node; None where it has none that suits."""
+        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
+        said = [self.wanted.get(task.name, (None, 0))[0] for task in self.problem.tasks]
+        found = [None if name is None else number[name] for name in said]
+        return [at if at in choices else None for at, choices in zip(found, self.instance.choices, strict=True)]
+
+    def mended(self) -> Schedule:
+        """Return the best schedule that is found, with the proposed starts where they cost nothing."""
+        loose = frozenset(at for at, node in enumerate(self.nodes) if node is None)
+        best = self._best(self._with(loose))
+        if self.score(best)[0] > 0:
+            best = self._best([best, *self._freed(loose), *self._put_back(loose)])
+        late, moved, makespan = self.score(best)
+        kept = self._with_starts(best)
+        return kept if self.score(kept) <= (late, moved, makespan) else best
+
+    def score(self, schedule: Schedule) -> tuple[int, int, int]:
+        """Return how late the schedule is in sum, how many tasks it moves, and its makespan."""
+        late = 0
+        for task, start, seconds in zip(self.problem.tasks, schedule.starts, self.instance.seconds, strict=True):
+            for until in (task.deadline_seconds, self.problem.deadline_seconds):
+                late += 0 if until is None else max(0, start + seconds - until)
+        moved = sum(node != now for node, now in zip(self.nodes, schedule.nodes, strict=True))
+        return late, moved, schedule.makespan(self.instance)
+
+    def _best(self, schedules: Iterable[Schedule]) -> Schedule:
+        return min(schedules, key=self.score)
+
+    def _pick(self, loose: frozenset[int]) -> list[list[int]]:
+        return [
+            choices if at in loose or node is None else [node]
+            for at, (node, choices) in enumerate(zip(self.nodes, preferred(self.instance), strict=True))
+        ]
+
+    def _with(self, loose: frozenset[int], draws: int = ORDERS) -> Iterator[Schedule]:
+        """Yield schedules in which only these tasks are moved: in the order proposed, by HEFT's, and in orders drawn."""
+        pick, rank = self._pick(loose), ranks(self.instance)
+        yield insert(self.instance, self._proposed_order, pick)
+        yield insert(self.instance, by_priority(self.instance, rank), pick)
+        random = Random(len(loose))  # noqa: S311 - no secret: repeatable is what is wanted
+        for _ in range(draws):
+            if self.is_over():
+                return
+            drawn = [value * random.uniform(1 - SPREAD, 1 + SPREAD) for value in rank]
+            yield insert(self.instance, by_priority(self.instance, drawn), pick)
+
+    @cached_property
+    def _proposed_order(self) -> list[int]:
+        starts = [self.wanted.get(task.name, (None, 0))[1] for task in self.problem.tasks]
+        return by_priority(self.instance, [-start for start in starts])
+
+    def _freed(self, loose: frozenset[int]) -> Iterator[Schedule]:
+        """Yield schedules with a few tasks more that may move, the fewest first, until some keep the deadlines."""
+        others = [at for at in range(len(self.nodes)) if at not in loose]
+        for count in range(1, FREED_MAX + 1):
+            found = False
+            for freed in combinations(others, count):
+                if self.is_over():
+                    return
+                for schedule in self._with(loose | frozenset(freed), draws=0):
+                    found = found or self.score(schedule)[0] == 0
+                    yield schedule
+            if found:
+                return
+
+    def _put_back(self, loose: frozenset[int]) -> Iterator[Schedule]:
+        """Yield the shortest schedule that is found with all tasks free, and ever more tasks put back where they were."""
+        everything = frozenset(range(len(self.nodes)))
+        best = self._best(self._with(everything, DRAWS))
+        yield best
+        ...

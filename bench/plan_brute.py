@@ -1,0 +1,124 @@
+"""The shortest plan of a few tasks by trying everything: each node for each task, in each order. Shares no code with solvers.
+
+In one of the orders every shortest plan is made by starting each task as soon as its inputs and its node let it: what
+starts later than it could may start then, without making anything later.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+
+from analyzer.planning.problem import Node, Problem, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A task on a node, from start to end in seconds."""
+
+    task: Task
+    node: Node
+    start: int
+    end: int
+
+
+def tries(problem: Problem) -> int:
+    """Return how many combinations of nodes there are; the example of four tasks has 256."""
+    return len(problem.nodes) ** len(problem.tasks)
+
+
+def shortest(problem: Problem) -> list[Put]:
+    """Return a plan than which none is shorter; deadlines are not looked at."""
+    best: list[Put] | None = None
+    orders = [order for order in permutations(problem.tasks) if _is_in_order(order)]
+    for nodes in product(problem.nodes, repeat=len(problem.tasks)):
+        chosen = {task.name: node for task, node in zip(problem.tasks, nodes, strict=True)}
+        if not all(may_run(task, chosen[task.name]) for task in problem.tasks):
+            continue
+        for order in orders:
+            put = _early(problem, order, chosen)
+            if best is None or makespan(put) < makespan(best):
+                best = put
+    if best is None:
+        raise AssertionError("BUG: a problem that was taken has no plan")
+    return best
+
+
+def makespan(put: Sequence[Put]) -> int:
+    """Return when the last task ends."""
+    return max(each.end for each in put)
+
+
+def may_run(task: Task, node: Node) -> bool:
+    """Return whether the node, empty, suits the task."""
+    return (
+        task.node in (None, node.name)
+        and task.group in (None, node.group)
+        and not (task.avoids_gpu_nodes and node.gpus)
+        and not (task.needs_ssd and not node.ssd_bytes)
+        and not (task.gpus and task.hbm_bytes > node.hbm_bytes)
+        and has_room([task], node)
+    )
+
+
+def has_room(tasks: Sequence[Task], node: Node) -> bool:
+    """Return whether the node carries these at once."""
+    return (
+        sum(task.cpus for task in tasks) <= node.cpus
+        and sum(task.memory_bytes for task in tasks) <= node.memory_bytes
+        and sum(task.gpus for task in tasks) <= node.gpus
+        and sum(task.ssd_bytes for task in tasks) <= node.ssd_bytes
+    )
+
+
+def arrival(problem: Problem, before: Put, node: Node, size_bytes: int) -> int:
+    """Return when so many bytes of what `before` made are on the node."""
+    network = problem.network
+    if before.node.name == node.name:
+        rate = network.local
+    elif network.path == "storage":
+        rate = network.storage
+    else:
+        rate = network.rack if node.rack and node.rack == before.node.rack else network.cross_rack
+    seconds = 0
+    while seconds * rate.bytes < size_bytes * rate.seconds and seconds < 20:
+        seconds += 1  # few seconds are counted, for whoever doubts the division below
+    if seconds * rate.bytes < size_bytes * rate.seconds:
+        seconds = (size_bytes * rate.seconds + rate.bytes - 1) // rate.bytes
+    return before.end + seconds
+
+
+def _is_in_order(order: Sequence[Task]) -> bool:
+    seen = set[str]()
+    for task in order:
+        if any(each.task not in seen for each in task.inputs):
+            return False
+        seen.add(task.name)
+    return True
+
+
+def _early(problem: Problem, order: Sequence[Task], nodes: dict[str, Node]) -> list[Put]:
+    """Put each where it is to go, as soon as it can start."""
+    done: dict[str, Put] = {}
+    for task in order:
+        node = nodes[task.name]
+        ready = max(
+            [task.earliest_start_seconds, node.available_from_seconds]
+            + [arrival(problem, done[each.task], node, each.bytes) for each in task.inputs]
+        )
+        there = [each for each in done.values() if each.node is node]
+        length = task.duration.p50_seconds if task.duration else 0
+        start = next(at for at in _starts(ready, there) if _fits(task, at, at + length, node, there))
+        done[task.name] = Put(task, node, start, start + length)
+    return list(done.values())
+
+
+def _starts(ready: int, there: list[Put]) -> Iterator[int]:
+    yield ready
+    yield from sorted(each.end for each in there if each.end > ready)
+
+
+def _fits(task: Task, start: int, end: int, node: Node, there: list[Put]) -> bool:
+    moments = [start, *(each.start for each in there if start < each.start < end)]
+    if start == end:
+        return True
+    return all(has_room([task, *(each.task for each in there if each.start <= at < each.end)], node) for at in moments)
