@@ -1,4 +1,4 @@
-"""The shortest plan of a few tasks by trying everything: each node for each task, in each order. Shares no code with solvers.
+"""The shortest plan of a few tasks by trying everything: each node for each task, in each order. No solver's code.
 
 In one of the orders every shortest plan is made by starting each task as soon as its inputs and its node let it: what
 starts later than it could may start then, without making anything later.
@@ -23,7 +23,7 @@ class Put:
 
 def tries(problem: Problem) -> int:
     """Return how many combinations of nodes there are; the example of four tasks has 256."""
-    return len(problem.nodes) ** len(problem.tasks)
+    return int(len(problem.nodes) ** len(problem.tasks))
 
 
 def shortest(problem: Problem) -> list[Put]:

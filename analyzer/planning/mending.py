@@ -47,9 +47,8 @@ class Mending:
         best = self._best(self._with(loose))
         if self.score(best)[0] > 0:
             best = self._best([best, *self._freed(loose), *self._put_back(loose)])
-        late, moved, makespan = self.score(best)
         kept = self._with_starts(best)
-        return kept if self.score(kept) <= (late, moved, makespan) else best
+        return kept if self.score(kept) <= self.score(best) else best
 
     def score(self, schedule: Schedule) -> tuple[int, int, int]:
         """Return how late the schedule is in sum, how many tasks it moves, and its makespan."""
@@ -70,7 +69,7 @@ class Mending:
         ]
 
     def _with(self, loose: frozenset[int], draws: int = ORDERS) -> Iterator[Schedule]:
-        """Yield schedules in which only these tasks are moved: in the order proposed, by HEFT's, and in orders drawn."""
+        """Yield schedules that move only these tasks: in the order proposed, by HEFT's, and in orders drawn."""
         pick, rank = self._pick(loose), ranks(self.instance)
         yield insert(self.instance, self._proposed_order, pick)
         yield insert(self.instance, by_priority(self.instance, rank), pick)
@@ -83,8 +82,12 @@ class Mending:
 
     @cached_property
     def _proposed_order(self) -> list[int]:
-        starts = [self.wanted.get(task.name, (None, 0))[1] for task in self.problem.tasks]
-        return by_priority(self.instance, [-start for start in starts])
+        return by_priority(self.instance, [-start for start in self._said_starts])
+
+    @cached_property
+    def _said_starts(self) -> list[int]:
+        """Each task's proposed start; one that nobody has placed starts as soon as it can."""
+        return [self.wanted[task.name][1] if task.name in self.wanted else 0 for task in self.problem.tasks]
 
     def _freed(self, loose: frozenset[int]) -> Iterator[Schedule]:
         """Yield schedules with a few tasks more that may move, the fewest first, until some keep the deadlines."""
@@ -101,8 +104,29 @@ class Mending:
                 return
 
     def _put_back(self, loose: frozenset[int]) -> Iterator[Schedule]:
-        """Yield the shortest schedule that is found with all tasks free, and ever more tasks put back where they were."""
-        everything = frozenset(range(len(self.nodes)))
-        best = self._best(self._with(everything, DRAWS))
+        """Yield the best schedule that is found with all tasks free, and then with task after task put back."""
+        best = min(self._with(frozenset(range(len(self.nodes))), DRAWS), key=lambda each: self.score(each)[::2])
         yield best
-        ...
+        for task, node in enumerate(self.nodes):
+            if node is None or node == best.nodes[task] or task in loose:
+                continue
+            if self.is_over():
+                return
+            pick = [[at] for at in best.nodes]
+            pick[task] = [node]
+            tried = insert(self.instance, self._order_of(best), pick)
+            if self.score(tried)[0] <= self.score(best)[0]:
+                best = tried
+                yield best
+
+    def _order_of(self, schedule: Schedule) -> list[int]:
+        return by_priority(self.instance, [-start for start in schedule.starts])
+
+    def _with_starts(self, schedule: Schedule) -> Schedule:
+        """Return the schedule with no task earlier than it was proposed, its nodes and its order kept."""
+        tasks = tuple(
+            replace(task, earliest_start_seconds=max(task.earliest_start_seconds, said))
+            for task, said in zip(self.problem.tasks, self._said_starts, strict=True)
+        )
+        waiting = Instance(replace(self.problem, tasks=tasks))
+        return insert(waiting, self._order_of(schedule), [[node] for node in schedule.nodes])

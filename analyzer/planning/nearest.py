@@ -6,7 +6,6 @@ taken. Times are made anew in the order that was proposed; the starts that were 
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from analyzer.planning.mending import Mending

@@ -5,6 +5,8 @@ The problem has methods that the solvers use for some of this. They are not used
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 
 from analyzer.planning.plan import Transfer
 from analyzer.planning.problem import Medium, Network, Node, Problem, Rate, Task
@@ -69,36 +71,31 @@ def transfer_of(network: Network, before: Stay, after: Stay, size_bytes: int) ->
 
 
 def transfers_between(problem: Problem, stays: dict[str, Stay]) -> Iterator[Transfer]:
-    """Yield what moves between those tasks of which both ends are placed; an edge of no bytes takes no time."""
+    """Yield what moves between the tasks that are placed; an edge of no bytes moves nothing."""
     for after in stays.values():
         for each in after.task.inputs:
             before = stays.get(each.task)
-            if before is not None:
+            if before is not None and each.bytes > 0:
                 yield transfer_of(problem.network, before, after, each.bytes)
 
 
 def cost_micros_of(stays: Iterable[Stay]) -> int | None:
-    """Return what the nodes cost while they carry a task, two at a time once; None where a price is not known.
+    """Return what all of them cost; None where one runs on a node whose price is not known.
 
-    Millionths, rounded up once for all.
+    A task pays for its node while it runs, for the largest share that it takes of any of the node's resources, rounded
+    up to the millionth.
     """
-    by_node: dict[str, list[Stay]] = {}
+    total = 0
     for stay in stays:
-        by_node.setdefault(stay.node.name, []).append(stay)
-    micro_seconds = 0
-    for there in by_node.values():
-        seconds, price = busy_seconds(there), there[0].node.price_micros_per_hour
-        if price is None and seconds:
+        task, node = stay.task, stay.node
+        if node.price_micros_per_hour is None:
             return None
-        micro_seconds += seconds * (price or 0)
-    return -(-micro_seconds // SECONDS_PER_HOUR)
-
-
-def busy_seconds(stays: Iterable[Stay]) -> int:
-    """Return the seconds in which at least one of them runs."""
-    total, until = 0, None
-    for start, end in sorted((stay.start, stay.end) for stay in stays):
-        begin = start if until is None else max(start, until)
-        total += max(0, end - begin)
-        until = end if until is None else max(until, end)
+        amounts = (
+            (task.cpus, node.cpus),
+            (task.memory_bytes, node.memory_bytes),
+            (task.gpus, node.gpus),
+            (task.ssd_bytes, node.ssd_bytes),
+        )
+        share = max(Fraction(takes, has) if has else Fraction(takes > 0) for takes, has in amounts)
+        total += ceil(share * node.price_micros_per_hour * (stay.end - stay.start) / SECONDS_PER_HOUR)
     return total
