@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from analyzer.planning.mending import Mending
 from analyzer.planning.problem import Problem
 from analyzer.planning.schedule import Schedule
-from analyzer.planning.validator import Placed, Proposal, Verdict, validate
+from analyzer.planning.validator import Broken, Placed, Proposal, Verdict, validate
 
 SECONDS = 2.0
 
@@ -94,5 +94,10 @@ def _changes(
 
 
 def _why(proposed: Verdict, task: str) -> str | None:
-    """Return what was wrong with the task; where several things were, the first."""
-    return next((each.text for each in proposed.broken if task in each.tasks), None)
+    """Return what was wrong with the task, the first of several; not that another did not wait for it."""
+    return next((each.text for each in proposed.broken if task in _whose(each)), None)
+
+
+def _whose(broken: Broken) -> tuple[str, ...]:
+    """Return the tasks whose own place or start breaks the rule."""
+    return broken.tasks[-1:] if broken.rule in ("order", "transfer") else broken.tasks

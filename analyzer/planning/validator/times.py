@@ -11,9 +11,9 @@ from analyzer.report.words import bytes_words
 # Of a node and of a task alike: what it is called, how much there is or is needed, and how an amount is written.
 RESOURCES: tuple[tuple[str, Callable[[Task | Node], int], Callable[[int], str]], ...] = (
     ("CPUs", lambda about: about.cpus, str),
-    ("memory", lambda about: about.memory_bytes, bytes_words),
+    ("of memory", lambda about: about.memory_bytes, bytes_words),
     ("GPUs", lambda about: about.gpus, str),
-    ("local SSD", lambda about: about.ssd_bytes, bytes_words),
+    ("of local SSD", lambda about: about.ssd_bytes, bytes_words),
 )
 
 
