@@ -32,7 +32,7 @@ TINY = Size(4, 3, (0, 1, 2, 3, 5, 8))
 
 
 def generated(seed: int, size: Size = Size()) -> Problem:
-    """Return a problem that has a plan: the tasks one after the other, each at its home."""
+    """Return a problem that has a plan: one task after the other, each at its home. A deadline may be too early."""
     random = Random(seed)
     nodes = tuple(_node(random, number) for number in range(random.randint(1, size.nodes_max)))
     tasks: list[Task] = []
@@ -40,8 +40,11 @@ def generated(seed: int, size: Size = Size()) -> Problem:
         tasks.append(_task(random, f"t{number}", random.choice(nodes), tasks, size))
     network = _network(random)
     problem = Problem(tuple(tasks), nodes, network)
-    if random.random() < 0.4:
-        problem = replace(problem, deadline_seconds=in_a_row_seconds(problem) + random.choice((0, 0, 3600)))
+    if random.random() < 0.1:
+        tasks = [*problem.tasks[:-1], replace(problem.tasks[-1], deadline_seconds=_some_deadline(random, problem))]
+        problem = replace(problem, tasks=tuple(tasks))
+    if random.random() < 0.5:
+        problem = replace(problem, deadline_seconds=_some_deadline(random, problem))
     return problem
 
 
@@ -65,6 +68,15 @@ def impossible(seed: int, size: Size = Size()) -> tuple[Impossible, Problem | Pr
         problem = replace(problem, deadline_seconds=last.earliest_start_seconds + 6)
     tasks = (*problem.tasks[:-1], last)
     return kind, _refused(problem, tasks) if kind == "fits nowhere" else replace(problem, tasks=tasks)
+
+
+def _some_deadline(random: Random, problem: Problem) -> int:
+    """Return a deadline that is easily kept, or one between what no plan is shorter than and that."""
+    easy, ends = in_a_row_seconds(problem), dict[str, int]()
+    for task in problem.tasks:
+        ready = [ends[each.task] for each in task.inputs]
+        ends[task.name] = max([task.earliest_start_seconds, *ready]) + task.seconds
+    return easy if random.random() < 0.4 else random.randint(max(ends.values()), easy)
 
 
 def in_a_row_seconds(problem: Problem) -> int:

@@ -25,14 +25,14 @@ def test_arithmetic_that_is_wrong_moves_no_task() -> None:
             "T2",
             10_800,
             10_810,
-            "T2 starts at 3 h 00 m 00 s (10800 s), and the data of T1 arrives at 3 h 00 m 10 s (10810 s): 10.0 GB from"
+            "T2 starts at 3 h (10800 s), and the data of T1 arrives at 3 h 00 min 10 s (10810 s): 10.0 GB from"
             " gpuA to ssdA within the rack take 10 s; start T2 then or later",
         ),
         Shifted(
             "T4",
             18_000,
             18_011,
-            "T4 starts at 5 h 00 m 00 s (18000 s), and the data of T2 arrives at 5 h 00 m 01 s (18001 s): 10.0 GB from"
+            "T4 starts at 5 h (18000 s), and the data of T2 arrives at 5 h 00 min 01 s (18001 s): 10.0 GB from"
             " ssdA to ssdA as a local copy take 1 s; start T4 then or later",
         ),
     )

@@ -16,12 +16,14 @@ MEDIA: dict[Medium, str] = {
 
 
 def exact(seconds: int) -> str:
-    """Return a time or a span to the second, with its number: "3 h 00 m 10 s (10810 s)"."""
-    sign, rest = ("-" if seconds < 0 else ""), abs(seconds)
-    if rest < 60:
+    """Return a time or a span to the second, and as the number that a proposal says: "3 h 00 min 10 s (10810 s)"."""
+    hours, minutes, rest = abs(seconds) // 3600, abs(seconds) // 60 % 60, abs(seconds) % 60
+    if not hours and not minutes:
         return f"{seconds} s"
-    minutes = f"{rest // 60 % 60:02d} m {rest % 60:02d} s"
-    return f"{sign}{rest // 3600} h {minutes} ({seconds} s)"
+    parts = [f"{hours:,} h"] if hours else []
+    parts += [f"{minutes:02d} min" if hours else f"{minutes} min"] if minutes or rest else []
+    parts += [f"{rest:02d} s"] if rest else []
+    return f"{'-' if seconds < 0 else ''}{' '.join(parts)} ({seconds} s)"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,0 +1,71 @@
+"""What solvers make is checked by who shares no code with them, and by trying everything where that is little."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzer.planning.bound import lower_bound
+from analyzer.planning.finished import plan_of
+from analyzer.planning.heft import heft
+from analyzer.planning.instance import Instance
+from analyzer.planning.olb import olb
+from analyzer.planning.plan import Solver
+from analyzer.planning.problem import Path
+from analyzer.planning.schedule import Schedule
+from analyzer.planning.validator import validate
+from analyzer.planning.validator.proposal import proposal_of
+from bench.plan_brute import makespan, shortest, tries
+from bench.plan_problems import TINY, Size, generated
+from tests.planning.example import four_tasks
+
+HOURS_9, HOURS_9_15 = 32_400, 33_300
+SOLVERS: list[tuple[Solver, Callable[[Instance], Schedule]]] = [("olb", olb), ("heft", heft)]
+
+
+@pytest.mark.parametrize(
+    ("output_gb", "path", "avoids", "seconds"),
+    [
+        (10, "direct", True, HOURS_9 + 11),
+        (10, "direct", False, HOURS_9 + 10),
+        (10, "storage", True, HOURS_9_15 + 1),
+        (20, "direct", True, HOURS_9 + 12),
+        (20, "storage", True, HOURS_9_15 + 2),
+    ],
+)
+def test_all_256_assignments_in_all_orders_give_the_published_optimum(
+    output_gb: int, path: Path, avoids: bool, seconds: int
+) -> None:
+    """The table of the example is then true by enumeration, whatever our solvers say."""
+    problem = four_tasks(output_gb, path, avoids)
+    assert tries(problem) == 256
+    assert makespan(shortest(problem)) == seconds
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@given(seed=st.integers(0, 10**6))
+def test_every_plan_is_valid_and_its_figures_are_right(
+    solver: tuple[Solver, Callable[[Instance], Schedule]], seed: int
+) -> None:
+    """Of problems with every kind of constraint; a deadline may be one that no plan keeps."""
+    name, solve = solver
+    problem = generated(seed, Size(tasks_max=20, nodes_max=6))
+    instance = Instance(problem)
+    plan = plan_of(instance, solve(instance), name)
+    verdict = validate(problem, proposal_of(plan))
+    assert {each.rule for each in verdict.broken} <= {"deadline"}
+    assert verdict.corrected == ()
+    assert verdict.plan is not None
+    assert set(verdict.plan.transfers) == set(plan.transfers)
+    assert verdict.plan.cost_micros == plan.cost_micros
+
+
+@given(st.integers(0, 10**6))
+def test_no_heuristic_beats_trying_everything_and_no_bound_is_above_it(seed: int) -> None:
+    """A plan that is shorter than the shortest breaks a rule; a bound that is higher proves what is false."""
+    problem = generated(seed, TINY)
+    instance = Instance(problem)
+    best = makespan(shortest(problem))
+    assert lower_bound(instance).seconds <= best
+    assert best <= min(olb(instance).makespan(instance), heft(instance).makespan(instance))
