@@ -17,8 +17,8 @@ from analyzer.planning.instance import Instance
 from analyzer.planning.nearest import nearest
 from analyzer.planning.problem import Problem, Task
 from analyzer.planning.validator import Placed, Proposal, validate
-from bench.plan_brute import Put, arrival, has_room, may_run
-from bench.plan_problems import Size, generated
+from bench.plans.brute import Put, arrival, has_room, may_run
+from bench.plans.problems import Size, generated
 
 Change = Literal["another node", "earlier", "later", "dropped", "twice", "nodes swapped", "starts swapped", "unknown"]
 CHANGES: tuple[Change, ...] = (

@@ -16,7 +16,7 @@ from analyzer.planning.simulation import links_cost_seconds, simulate
 from analyzer.planning.simulation.contention import contended_ends_of
 from analyzer.planning.simulation.drawing import drawn_from
 from analyzer.planning.simulation.replay import ends_of, steps_of
-from bench.plan_problems import Size, generated
+from bench.plans.problems import Size, generated
 from tests.planning.example import four_tasks
 
 SMALL = Size(tasks_max=12, nodes_max=4)

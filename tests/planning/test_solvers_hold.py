@@ -16,8 +16,8 @@ from analyzer.planning.problem import Path
 from analyzer.planning.schedule import Schedule
 from analyzer.planning.validator import validate
 from analyzer.planning.validator.proposal import proposal_of
-from bench.plan_brute import makespan, shortest, tries
-from bench.plan_problems import TINY, Size, generated
+from bench.plans.brute import makespan, shortest, tries
+from bench.plans.problems import TINY, Size, generated
 from tests.planning.example import four_tasks
 
 HOURS_9, HOURS_9_15 = 32_400, 33_300

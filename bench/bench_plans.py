@@ -1,0 +1,197 @@
+"""Whether any plan is ever invalid: python -m bench.bench_plans [--problems 10000].
+
+Each problem is solved as `gpuledger plan` solves it; every solver's plan is then checked by the validator, which shares
+no code with the solvers. Of tiny problems all plans are tried, and the best is held to what was found and proven.
+Problems that nobody can solve must be told so. One change is made to each plan, and what is nearest to it mended.
+
+What was done is kept every few problems, and the next call goes on there, unless the code has changed since.
+"""
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from analyzer.planning.answer import Answer
+from analyzer.planning.errors import ProblemError
+from analyzer.planning.nearest import nearest
+from analyzer.planning.plan import Plan
+from analyzer.planning.problem import Problem
+from analyzer.planning.solve import solve
+from analyzer.planning.validator import Broken, Placed, Proposal, validate
+from analyzer.planning.validator.proposal import proposal_of
+from bench.machine import RESULTS, keep, machine, told
+from bench.plans.brute import makespan, shortest
+from bench.plans.problems import TINY, generated, impossible
+from bench.savings.kept import code_digest
+
+CODE = ("analyzer/planning", "bench/plans")
+KEEP_EVERY = 25
+TINY_EVERY, IMPOSSIBLE_EVERY = 5, 20  # of the seeds; the others are of any size
+SOLVE_SECONDS = 2.0
+WRONG_KEPT = 20
+
+
+@dataclass
+class Tally:
+    """What was counted, what should hold how often, how often it did not, and a sentence for the first of those."""
+
+    next_seed: int
+    cpu_seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def hold(self, what: str, seed: int, said: object) -> None:
+        """Count one thing that should hold; `said` is what is wrong with it, nothing where it does."""
+        self.held[what] += 1
+        if said:
+            self.failed[what] += 1
+            self.wrong = [*self.wrong, f"seed {seed}, {what}: {said}"][:WRONG_KEPT]
+
+
+def main() -> int:
+    """Go on until so many problems are done; print and keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", type=int, default=10_000, help="how many there are to be in all")
+    parser.add_argument("--seed", type=int, default=1, help="the first one's seed; another starts anew")
+    parser.add_argument("--seconds", type=float, default=SOLVE_SECONDS, help="the solvers' time for each problem")
+    parser.add_argument("--results", type=Path, default=RESULTS / "plans.json")
+    asked = parser.parse_args()
+    made_by = {"code": code_digest(CODE), "first_seed": asked.seed, "seconds": asked.seconds}
+    tally = _kept(asked.results, made_by) or Tally(asked.seed)
+    began = _cpu_seconds()
+    while tally.counts["problems"] < asked.problems:
+        _one(tally, tally.next_seed, asked.seconds)
+        tally.next_seed += 1
+        if tally.counts["problems"] % KEEP_EVERY == 0 or tally.counts["problems"] >= asked.problems:
+            tally.cpu_seconds += _cpu_seconds() - began
+            began = _cpu_seconds()
+            _keep(asked.results, made_by, tally)
+            print(f"{tally.counts['problems']:,} problems, {tally.cpu_seconds:,.0f} s of processor", flush=True)
+    print(json.dumps(dict(sorted(tally.counts.items())), indent=1), *tally.wrong, sep="\n")
+    return told({f"{what}, {times:,} times": not tally.failed[what] for what, times in sorted(tally.held.items())})
+
+
+def _one(tally: Tally, seed: int, seconds: float) -> None:
+    tally.counts["problems"] += 1
+    if seed % IMPOSSIBLE_EVERY == 0:
+        _impossible(tally, seed, seconds)
+        return
+    is_tiny = seed % TINY_EVERY == 0
+    problem = generated(seed, TINY) if is_tiny else generated(seed)
+    answer = solve(problem, seconds)
+    tally.counts[f"verdict {answer.verdict}"] += 1
+    tally.counts["proven optimal"] += answer.plan.is_optimal
+    _check(tally, seed, answer)
+    if is_tiny:
+        _enumerate(tally, seed, answer)
+    _mend(tally, seed, answer)
+
+
+def _check(tally: Tally, seed: int, answer: Answer) -> None:
+    """Hold each solver's plan to the rules, its figures to ours, the verdict to the plan, and the bound to all."""
+    problem = answer.problem
+    for plan in (answer.plan, *answer.compared):
+        verdict = validate(problem, proposal_of(plan))
+        tally.counts[f"plans of {plan.solver}"] += 1
+        tally.hold("plan is valid", seed, _not_deadline(verdict.broken))
+        tally.hold("figures are right", seed, verdict.corrected)
+        tally.hold("transfers are right", seed, verdict.plan and set(verdict.plan.transfers) ^ set(plan.transfers))
+        tally.hold("bound is no higher", seed, plan.makespan_seconds < answer.earliest_seconds and plan.solver)
+    keeps = validate(problem, proposal_of(answer.plan)).is_valid
+    right = {"no_deadline": True, "on_time": keeps, "impossible": not keeps, "not_found": not keeps}[answer.verdict]
+    tally.hold(
+        "verdict is right", seed, None if right else f"{answer.verdict}, and the plan keeps the deadline: {keeps}"
+    )
+
+
+def _enumerate(tally: Tally, seed: int, answer: Answer) -> None:
+    """Hold what was found of a tiny problem to the best of all its plans."""
+    best = makespan(shortest(answer.problem))
+    tally.counts["tiny, found the optimum"] += answer.plan.makespan_seconds == best
+    shortest_found = min(plan.makespan_seconds for plan in (answer.plan, *answer.compared))
+    tally.hold("none beats the brute force", seed, shortest_found < best and (shortest_found, best))
+    tally.hold("bound is below the optimum", seed, answer.earliest_seconds > best and (answer.earliest_seconds, best))
+    claims = answer.plan.is_optimal and answer.plan.makespan_seconds != best
+    tally.hold("what is proven is optimal", seed, claims and (answer.plan.makespan_seconds, best))
+
+
+def _impossible(tally: Tally, seed: int, seconds: float) -> None:
+    """Hold a problem that has no plan to being told so."""
+    kind, problem = impossible(seed)
+    if isinstance(problem, ProblemError):
+        named = "task" in str(problem) and len(str(problem)) > len("task")
+        tally.hold(f"told to be impossible: {kind}", seed, None if named else str(problem))
+        return
+    verdict = solve(problem, seconds).verdict
+    tally.hold(f"told to be impossible: {kind}", seed, None if verdict == "impossible" else verdict)
+
+
+def _mend(tally: Tally, seed: int, answer: Answer) -> None:
+    """Change one thing in the plan, and hold what is nearest to it to the rules."""
+    random = Random(seed)
+    wrong = _changed(answer.problem, answer.plan, random)
+    found = nearest(answer.problem, wrong)
+    if found.proposed.is_valid:
+        return
+    tally.hold("nearest is valid", seed, _not_deadline(found.verdict.broken))
+    if answer.verdict == "on_time":
+        tally.counts["nearest misses a deadline that can be kept"] += not found.verdict.is_valid
+    tally.counts["nearest moves tasks"] += len(found.moved)
+
+
+def _changed(problem: Problem, plan: Plan, random: Random) -> Proposal:
+    placed = [Placed(each.task, each.node, each.start_seconds) for each in plan.placements]
+    at = random.randrange(len(placed))
+    changes = (
+        replace(placed[at], node=random.choice(problem.nodes).name),
+        replace(placed[at], node="nowhere"),
+        replace(placed[at], start_seconds=placed[at].start_seconds - random.choice((1, 60, 3600))),
+    )
+    placed[at] = random.choice(changes)
+    return Proposal(tuple(placed))
+
+
+def _not_deadline(broken: tuple[Broken, ...]) -> list[str]:
+    """Return what is broken but deadlines, which a problem may make impossible to keep."""
+    return [each.text for each in broken if each.rule != "deadline"]
+
+
+def _cpu_seconds() -> float:
+    """Return the processor's time of this process and the solvers that it has started."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _kept(path: Path, made_by: dict[str, Any]) -> Tally | None:
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())
+    if found["made_by"] != made_by:
+        return None
+    counts, held, failed = (Counter[str](found[name]) for name in ("counts", "held", "failed"))
+    return Tally(found["next_seed"], found["cpu_seconds"], counts, held, failed, found["wrong"])
+
+
+def _keep(path: Path, made_by: dict[str, Any], tally: Tally) -> None:
+    figures = {
+        "next_seed": tally.next_seed,
+        "cpu_seconds": round(tally.cpu_seconds, 1),
+        "counts": dict(sorted(tally.counts.items())),
+        "held": dict(sorted(tally.held.items())),
+        "failed": dict(tally.failed),
+        "wrong": tally.wrong,
+    }
+    keep("plans", {"machine": machine(), "made_by": made_by} | figures, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
