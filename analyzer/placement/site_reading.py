@@ -47,7 +47,7 @@ class Reading:
 
     def runs(self) -> dict[str, Placed]:
         """Return where runs are by id."""
-        on_gpus, on_hosts = self.gpu_peaks(), self._host_peaks()
+        on_gpus, on_hosts = self.gpu_peaks(), self.host_peaks()
         found = {}
         for run_id, hosts, gpus, cores, on, uuids, is_open, *more in self._rows("runs"):
             placed = Placed(run_id, tuple(hosts), gpus, cores, tuple(on), tuple(uuids), is_open, *more)
@@ -117,7 +117,8 @@ class Reading:
         hours, samples, *_ = statements("placement/gauges.sql")
         return self._peaks("gpu_samples", hours, samples)
 
-    def _host_peaks(self) -> dict[str, int]:
+    def host_peaks(self) -> dict[str, int]:
+        """Return the most memory that was in use on one host by each run, in bytes: a gauge, not a need."""
         if not self.with_samples:
             return {}
         *_, hours, samples = statements("placement/gauges.sql")

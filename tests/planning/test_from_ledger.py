@@ -1,0 +1,151 @@
+"""What a plan takes of the ledger: durations of recurring jobs, and nodes with what is free of them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from analyzer.errors import ConfigError
+from analyzer.planning.from_ledger import asks_ledger, look_up
+from analyzer.planning.history import LEAST_RUNS, read_history
+from analyzer.planning.offered import offered
+from analyzer.planning.problem import Network, Node, Task
+from analyzer.planning.stock import Holder, StockNode, read_stock
+from analyzer.planning.task_file import TaskFile
+from analyzer.report.coverage import ledger_end
+from collector.store.session import Session
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
+
+GB = 10**9
+SIX = tuple(range(1, 7))  # runs of nightly, each as many times ten minutes long
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """Yield a ledger of one day: six nightly runs, one that failed, three of another size, and what is held then."""
+    fleet = Fleet()
+    for node, group, gpus in (("g0", "train", 2), ("g1", "train", 2), ("g2", "other", 1)):
+        names = [f"{node}-{index}" for index in range(gpus)]
+        fleet.own(node, names)
+        host = {"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "rack": "r1", "node_group": group}
+        fleet.add("inventory", [host | {"cpu_cores": 32, "host_memory_bytes": 256 * GB, "local_nvme_bytes": 4000 * GB}])
+        chip = {"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "sku": "H100-80GB", "memory_bytes": 80 * GB}
+        fleet.add("inventory", [chip | {"gpu_uuid": name} for name in names])
+        for name in names:
+            fleet.sample(node, name, MONDAY, MONDAY + DAY, every=10 * MINUTE, memory_used_bytes=30 * GB)
+    _nightly(fleet)
+    limit = {"time_limit_seconds": 30 * 3600.0}
+    fleet.hold("slurm/a/long", "g1", ["g1-0", "g1-1"], MONDAY + 20 * HOUR, name="long", **limit)
+    fleet.hold("slurm/a/open", "g2", ["g2-0"], MONDAY + 20 * HOUR, name="open")
+    cpu = {"node": "c0", "started_at": MONDAY, "ended_at": MONDAY + 1, "cpu_cores": 16, "host_memory_bytes": 64 * GB}
+    fleet.add("inventory", [cpu])
+    heard = {"node": "c0", "started_at": MONDAY + DAY - MINUTE, "ended_at": MONDAY + DAY, "cpu_busy_ratio": 0.25}
+    fleet.add("host_samples", [heard | {"memory_used_bytes": 10 * GB}])
+    fleet.analyze()
+    with fleet.store.session() as opened:
+        yield opened
+
+
+def _nightly(fleet: Fleet) -> None:
+    at = MONDAY
+    for tens in SIX:
+        end, run = at + 10 * tens * MINUTE, f"slurm/a/{tens}"
+        fleet.hold(run, "g0", ["g0-0"], at, end, name="nightly", exit_status="completed")
+        spans = range(at, end, 10 * MINUTE)
+        used = {"node": "g0", "run_id": run, "cpu_seconds": 60.0 * 10 * tens, "memory_used_bytes": tens * GB}
+        fleet.add("run_samples", [used | {"started_at": one, "ended_at": one + 10 * MINUTE} for one in spans])
+        at = end + 10 * MINUTE
+    fleet.hold("slurm/a/7", "g0", ["g0-0"], at, at + MINUTE, name="nightly", exit_status="failed")
+    for number in range(3):
+        start = MONDAY + (6 + number) * HOUR
+        fleet.hold(
+            f"slurm/a/b{number}", "g0", ["g0-0", "g0-1"], start, start + HOUR, name="nightly", exit_status="completed"
+        )
+
+
+def test_a_recurring_job_takes_what_its_completed_runs_took(session: Session) -> None:
+    """Ranks of runs that were seen, and the run that failed counts as none of them."""
+    history = read_history(session, "nightly", 1)
+    assert history.seconds == tuple(600 * tens for tens in SIX)
+    assert (history.p10_seconds, history.p50_seconds, history.p90_seconds) == (600, 1800, 3600)
+    assert (history.runs, history.unfinished, history.restarted) == (6, 1, 0)
+
+
+def test_its_peaks_are_the_most_that_any_run_used(session: Session) -> None:
+    """They are what a task file may start from where nobody knows what the job needs."""
+    peaks = read_history(session, "nightly", 1).peaks
+    assert (peaks.cores, peaks.memory_bytes, peaks.gpu_memory_bytes) == (6.0, 6 * GB, 30 * GB)
+
+
+def test_too_few_runs_are_a_sentence_and_no_guess(session: Session) -> None:
+    """It names what there is of the name, and the size that would do."""
+    with pytest.raises(
+        ConfigError, match=f"3 runs with 2 GPUs completed, and a spread needs {LEAST_RUNS}.*say gpu: 1,"
+    ):
+        read_history(session, "nightly", 2)
+    with pytest.raises(ConfigError, match="no completed run of this name"):
+        read_history(session, "never-seen", 1)
+
+
+def test_a_node_is_known_with_what_is_free_of_it(session: Session) -> None:
+    """Held GPUs are not free, and a node without GPUs is known by its agent alone."""
+    stock = {one.node: one for one in read_stock(session, ledger_end(session))}
+    assert sorted(stock) == ["c0", "g0", "g1", "g2"]
+    assert (stock["g0"].gpus_free, stock["g0"].holders, stock["g0"].cores_free) == (2, (), 32.0)
+    assert (stock["g1"].gpus_free, stock["g1"].holders[0].until_us) == (0, MONDAY + 50 * HOUR)
+    assert stock["g2"].holders[0].until_us is None
+    assert (stock["c0"].gpus, stock["c0"].cores_free, stock["c0"].memory_free_bytes) == (0, 12.0, 54 * GB)
+    assert (stock["c0"].local_nvme_bytes, stock["g0"].price_micros_per_gpu_hour) == (None, None)
+
+
+def test_a_held_node_comes_whole_when_its_time_limit_ends(session: Session) -> None:
+    """Until then it is not offered without its GPUs: a task that must stay off GPU nodes would land on it."""
+    now = ledger_end(session)
+    nodes, left_out = offered(read_stock(session, now), (), now)
+    by_name = {node.name: node for node in nodes}
+    assert by_name["g1"] == Node("g1", 32, 256 * GB, 2, 80 * GB, 4000 * GB, "r1", "train", None, 26 * 3600)
+    assert left_out == ("g2: held by open, and nobody said until when",)
+
+
+def test_a_group_that_nobody_is_in_is_refused(session: Session) -> None:
+    """Else the plan would say that no node will do, which is not what is wrong."""
+    stock = read_stock(session, ledger_end(session))
+    assert [node.name for node in offered(stock, ("train",), MONDAY + DAY)[0]] == ["g0", "g1"]
+    with pytest.raises(ConfigError, match="no node is in group 'trian'; the ledger knows other, train"):
+        offered(stock, ("trian",), MONDAY + DAY)
+
+
+def test_what_a_file_leaves_to_the_ledger_is_put_in_its_place(session: Session) -> None:
+    """A task whose duration is said keeps it, and the runs behind the other are there to draw from."""
+    tasks = (Task("prep", 4, GB, None, gpus=1, history="nightly"), Task("say", 1, GB, None))
+    file = TaskFile(tasks, None, Network(), MONDAY + DAY, None)
+    assert asks_ledger(file)
+    looked = look_up(session, file)
+    prep, said = looked.file.tasks
+    assert prep.duration is not None
+    assert (prep.duration.p50_seconds, prep.duration.runs, said.duration) == (1800, 6, None)
+    assert looked.samples == (("prep", tuple(600 * tens for tens in SIX)),)
+    assert looked.file.nodes is not None
+    assert len(looked.file.nodes) == 3
+
+
+def test_a_node_of_which_something_is_not_known_is_left_out_with_the_reason() -> None:
+    """None is never 0, and never as much as there is."""
+    holder = Holder("r", "asr", 1, None, 4 * GB, None)
+    partly = StockNode("n1", None, None, 8, 64 * GB, None, 2, 1, None, None, None, True, (holder,))
+    blind = StockNode("n2", None, None, None, None, None, 0, 0, None, None, None, True, ())
+    down = StockNode("n3", None, None, 8, 64 * GB, None, 0, 0, None, None, None, False, ())
+    kept = StockNode("n4", None, None, 8, 64 * GB, None, 2, 0, None, None, None, True, ())
+    nodes, left_out = offered([partly, blind, down, kept], (), 0)
+    assert nodes == ()
+    assert [said.partition(": ")[2] for said in left_out] == [
+        "how much of its cores and memory asr may use is not known",
+        "its cores or its memory are not known",
+        "its scheduler says that it is not up",
+        "none of its GPUs is free, and the ledger knows no holder: drained, kept or broken",
+    ]
+
+
+def test_time_that_has_passed_does_not_count_as_held(session: Session) -> None:
+    """A plan that starts after the limit has the node from its beginning."""
+    nodes, _ = offered(read_stock(session, ledger_end(session)), ("train",), MONDAY + 51 * HOUR + SECOND)
+    assert [node.available_from_seconds for node in nodes] == [0, 0]
