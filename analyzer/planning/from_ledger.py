@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analyzer.planning.history import History, read_history
-from analyzer.planning.offered import offered
+from analyzer.planning.history import History
+from analyzer.planning.history_reading import read_history
+from analyzer.planning.offered import LeftOut, offered
 from analyzer.planning.problem import Duration, Task
-from analyzer.planning.stock import read_stock
+from analyzer.planning.stock_reading import read_stock
 from analyzer.planning.task_file import TaskFile
 from analyzer.report.coverage import ledger_end
 
@@ -25,7 +26,7 @@ class LookedUp:
     file: TaskFile
     histories: tuple[History, ...] = ()
     samples: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def asks_ledger(file: TaskFile) -> bool:
@@ -48,7 +49,7 @@ def look_up(session: "Session", file: TaskFile) -> LookedUp:
             found[key] = read_history(session, *key)
     of_task = {task.name: found[key] for task in file.tasks if (key := _asked(task)) is not None}
     tasks = tuple(_timed(task, of_task.get(task.name)) for task in file.tasks)
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     nodes = file.nodes
     if nodes is None:
         nodes, left_out = offered(read_stock(session, ledger_end(session)), file.inventory_groups, file.starts_at)

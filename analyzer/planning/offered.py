@@ -1,6 +1,7 @@
 """What of the inventory a plan may use: each node's free part now, or all of it once its holders' time is over."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from analyzer.errors import ConfigError
 from analyzer.planning.problem import Node
@@ -11,10 +12,18 @@ SECOND_US = 1_000_000
 HOLDERS_NAMED = 2
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A node of the inventory that a plan may not use, and why."""
+
+    node: str
+    why: str
+
+
 def offered(
     stock: Sequence[StockNode], groups: Collection[str], starts_at: int
-) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-    """Return the nodes of these groups (of all where there is none), and a sentence for each that is left out.
+) -> tuple[tuple[Node, ...], tuple[LeftOut, ...]]:
+    """Return the nodes of these groups (of all where there is none), and why each of the others is left out.
 
     A node of which every GPU is held comes whole when the last holder's time limit ends, and is never offered without
     its GPUs: a task that must stay off GPU nodes would else land on it.
@@ -36,7 +45,7 @@ def offered(
         if isinstance(node, Node):
             nodes.append(node)
         else:
-            left_out.append(f"{plain(one.node)}: {node}")
+            left_out.append(LeftOut(one.node, node))
     return tuple(nodes), tuple(left_out)
 
 

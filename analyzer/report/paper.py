@@ -72,6 +72,8 @@ class Paper:
 
 _CLASS_COLOURS = {"useful": "32", "avoidable": "31", "overhead": "33", "spare": "34", "unknown": "35"}
 _BAR = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+")
+_SHADES = {"▓": "33", "░": "34"}  # of charts over time: what decides the end, and what does not
+_SHADE = re.compile("|".join(f"{shade}+" for shade in _SHADES))
 _HEADING = re.compile(r"^[A-Z]{2,}(?: [A-Z]{2,})*(?=$| {2,}| \()")
 
 
@@ -83,5 +85,6 @@ def paint(text: str) -> str:
         word = line[2:13].strip() if line.startswith("  ") else ""
         colour = _CLASS_COLOURS.get(word, colour if line.startswith("   ") else "0")
         line = _BAR.sub(lambda bar: f"\x1b[{colour}m{bar[0]}\x1b[0m" if colour != "0" else bar[0], line)  # noqa: B023, PLW2901
+        line = _SHADE.sub(lambda run: f"\x1b[{_SHADES[run[0][0]]}m{run[0]}\x1b[0m", line)  # noqa: PLW2901
         painted.append(_HEADING.sub(lambda heading: f"\x1b[1m{heading[0]}\x1b[0m", line))
     return "\n".join(painted)

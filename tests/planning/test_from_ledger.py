@@ -6,10 +6,11 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.planning.from_ledger import asks_ledger, look_up
-from analyzer.planning.history import LEAST_RUNS, read_history
-from analyzer.planning.offered import offered
+from analyzer.planning.history_reading import LEAST_RUNS, read_history
+from analyzer.planning.offered import LeftOut, offered
 from analyzer.planning.problem import Network, Node, Task
-from analyzer.planning.stock import Holder, StockNode, read_stock
+from analyzer.planning.stock import Holder, StockNode
+from analyzer.planning.stock_reading import read_stock
 from analyzer.planning.task_file import TaskFile
 from analyzer.report.coverage import ledger_end
 from collector.store.session import Session
@@ -33,8 +34,7 @@ def session() -> Iterator[Session]:
         for name in names:
             fleet.sample(node, name, MONDAY, MONDAY + DAY, every=10 * MINUTE, memory_used_bytes=30 * GB)
     _nightly(fleet)
-    limit = {"time_limit_seconds": 30 * 3600.0}
-    fleet.hold("slurm/a/long", "g1", ["g1-0", "g1-1"], MONDAY + 20 * HOUR, name="long", **limit)
+    fleet.hold("slurm/a/long", "g1", ["g1-0", "g1-1"], MONDAY + 20 * HOUR, name="long", time_limit_seconds=108_000.0)
     fleet.hold("slurm/a/open", "g2", ["g2-0"], MONDAY + 20 * HOUR, name="open")
     cpu = {"node": "c0", "started_at": MONDAY, "ended_at": MONDAY + 1, "cpu_cores": 16, "host_memory_bytes": 64 * GB}
     fleet.add("inventory", [cpu])
@@ -103,7 +103,7 @@ def test_a_held_node_comes_whole_when_its_time_limit_ends(session: Session) -> N
     nodes, left_out = offered(read_stock(session, now), (), now)
     by_name = {node.name: node for node in nodes}
     assert by_name["g1"] == Node("g1", 32, 256 * GB, 2, 80 * GB, 4000 * GB, "r1", "train", None, 26 * 3600)
-    assert left_out == ("g2: held by open, and nobody said until when",)
+    assert left_out == (LeftOut("g2", "held by open, and nobody said until when"),)
 
 
 def test_a_group_that_nobody_is_in_is_refused(session: Session) -> None:
@@ -137,7 +137,7 @@ def test_a_node_of_which_something_is_not_known_is_left_out_with_the_reason() ->
     kept = StockNode("n4", None, None, 8, 64 * GB, None, 2, 0, None, None, None, True, ())
     nodes, left_out = offered([partly, blind, down, kept], (), 0)
     assert nodes == ()
-    assert [said.partition(": ")[2] for said in left_out] == [
+    assert [said.why for said in left_out] == [
         "how much of its cores and memory asr may use is not known",
         "its cores or its memory are not known",
         "its scheduler says that it is not up",

@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.sense import check
 from analyzer.errors import ProfileError
+from analyzer.report.dataclass_schema import INTEGER_BITS
 
 FILE_BYTES = 4 * 2**20
-INTEGER_BITS = 63
 FLOAT_MOST = 1e18  # beyond what is counted anywhere; what is finite may still overflow as percent
 _ESCAPED = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
