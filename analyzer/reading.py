@@ -23,6 +23,7 @@ from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
+from analyzer.planning.answering import for_plans
 from analyzer.pricing.charging.reading import read_held
 from analyzer.pricing.charging.sums import Charged, charges
 from analyzer.pricing.repriced import repriced
@@ -30,7 +31,7 @@ from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
 from analyzer.report.coverage import fleet, hours, ledger_end, newest_hour_end, unjudged
-from analyzer.report.economics import ECONOMICS, economics
+from analyzer.report.economics import ECONOMICS
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
 from analyzer.report.finding_text import findings_text
@@ -59,6 +60,8 @@ from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
 T = TypeVar("T")
+# Readings with modules of their own, which need no more than the reader.
+APART = {**ECONOMICS, "history": for_plans, "nodes": for_plans}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,8 @@ class Reader:
             return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
         if request.what == "top":
             title, text, data = self._top(request, paper)
-        elif request.what in ECONOMICS:
-            title, text, data = economics(self, request, paper)
+        elif request.what in APART:
+            title, text, data = APART[request.what](self, request, paper)
         elif request.what in ("savings", "compare"):
             title, text, data = self._afterwards(request, paper)
         else:

@@ -26,6 +26,8 @@ What = Literal[
     "charges",
     "costs",
     "top",
+    "history",
+    "nodes",
 ]
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
 Order = Literal["cost", "avoidable", "gpus", "busy"]
@@ -43,7 +45,9 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic and recommend; a host, of top
+    subject: str | None = (
+        None  # of run, explain and show; a team, of traffic and recommend; a host, of top; a name, of history
+    )
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -58,6 +62,7 @@ class Request:
     at: str | None = None  # of compare: the moment, where the subject is a name
     order: Order = "cost"  # of top: which lines come first
     by: By | None = None  # of charges: who bears them; of week and month: what the second table is by
+    gpus: int | None = None  # of history: of runs with so many; none where it is left out
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -95,6 +100,7 @@ class Request:
             query.get("at"),
             _order(query.get("order", "cost")),
             _by(query.get("by")),
+            _count(query, "gpus"),
         )
 
 

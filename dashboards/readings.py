@@ -44,7 +44,8 @@ class ReadAsked(Spanned):
 
     what: What
     subject: Text | SkipJsonSchema[None] = Field(
-        None, description="Of run, explain, show, compare; of traffic and recommend a team; of top a host."
+        None,
+        description="Of run, explain, show, compare; of traffic and recommend a team; of top a host; of history a job.",
     )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
@@ -59,6 +60,9 @@ class ReadAsked(Spanned):
     order: Order = Field("cost", description="Of top: which lines come first.")
     by: By | SkipJsonSchema[None] = Field(
         None, description="Of charges: who bears them; of week and month: what the second table is by. Else the team."
+    )
+    gpus: Annotated[int, Field(ge=0, le=MOST)] | SkipJsonSchema[None] = Field(
+        None, description="Of history: of runs with so many GPUs; of runs without any where it is left out."
     )
 
 

@@ -1,18 +1,12 @@
 """What a task file leaves to the ledger, looked up: durations of recurring jobs, and the inventory's nodes."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from analyzer.planning.history import History
-from analyzer.planning.history_reading import read_history
+from analyzer.planning.ledger import Ledger
 from analyzer.planning.offered import LeftOut, offered
 from analyzer.planning.problem import Duration, Task
-from analyzer.planning.stock_reading import read_stock
 from analyzer.planning.task_file import TaskFile
-from analyzer.report.coverage import ledger_end
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +28,7 @@ def asks_ledger(file: TaskFile) -> bool:
     return file.nodes is None or bool(file.histories)
 
 
-def look_up(session: "Session", file: TaskFile) -> LookedUp:
+def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
     """Return the file with durations and nodes of the ledger in their places.
 
     Raises:
@@ -46,13 +40,13 @@ def look_up(session: "Session", file: TaskFile) -> LookedUp:
     for task in file.tasks:
         key = _asked(task)
         if key is not None and key not in found:
-            found[key] = read_history(session, *key)
+            found[key] = ledger.history(*key)
     of_task = {task.name: found[key] for task in file.tasks if (key := _asked(task)) is not None}
     tasks = tuple(_timed(task, of_task.get(task.name)) for task in file.tasks)
     left_out: tuple[LeftOut, ...] = ()
     nodes = file.nodes
     if nodes is None:
-        nodes, left_out = offered(read_stock(session, ledger_end(session)), file.inventory_groups, file.starts_at)
+        nodes, left_out = offered(ledger.nodes(), file.inventory_groups, file.starts_at)
     return LookedUp(
         replace(file, tasks=tasks, nodes=nodes),
         tuple(found.values()),

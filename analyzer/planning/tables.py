@@ -172,7 +172,7 @@ def change_rows(facts: PlanFacts) -> list[tuple[str, str]]:
 
 def ledger_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     """Return what came from the ledger: each recurring job with its spread, and the nodes that are left out."""
-    rows = [(plain(one.name), _history_words(one, facts.timezone)) for one in facts.histories]
+    rows = [(plain(one.name), history_words(one, facts.timezone)) for one in facts.histories]
     why: dict[str, list[str]] = defaultdict(list)
     for one in facts.left_out:
         why[one.why].append(plain(one.node))
@@ -188,7 +188,8 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(map(plain, names[:NAMES_SHOWN])) + more
 
 
-def _history_words(one: History, timezone: str) -> str:
+def history_words(one: History, timezone: str) -> str:
+    """Return what a recurring job took and used, as one sentence."""
     peaks = one.peaks
     used = [
         *([] if peaks.cores is None else [f"{peaks.cores:.1f} cores"]),

@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 Told = tuple[str, str, object]  # title, text, data
 
 
-def economics(reader: "Reader", request: Request, paper: Paper) -> Told:
-    """Return the answer to one of these readings.
-
-    Raises:
-        ConfigError: the period cannot be read.
-        LedgerError: the ledger has nothing of it.
-    """
-    return ECONOMICS[request.what](reader, request, paper)
-
-
 def budgets_of(reader: "Reader", month: str | None) -> MonthReport:
     """Return a month against its budgets; without a word, the month of the newest hour. Raises as read_month()."""
     return read_month(reader.session, reader.calendar, reader.settings, month)

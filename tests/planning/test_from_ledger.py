@@ -4,16 +4,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from analyzer.errors import ConfigError
+from analyzer.config import Settings
+from analyzer.errors import ConfigError, LedgerError
 from analyzer.planning.from_ledger import asks_ledger, look_up
 from analyzer.planning.history_reading import LEAST_RUNS, read_history
+from analyzer.planning.ledger import ServerLedger, StoreLedger
 from analyzer.planning.offered import LeftOut, offered
 from analyzer.planning.problem import Network, Node, Task
 from analyzer.planning.stock import Holder, StockNode
 from analyzer.planning.stock_reading import read_stock
 from analyzer.planning.task_file import TaskFile
+from analyzer.reading import Reader
 from analyzer.report.coverage import ledger_end
+from analyzer.request import Request, What
+from collector.config import CollectorConfig
+from collector.store.database import Store
 from collector.store.session import Session
+from dashboards.app import ServerConfig, create_server
+from tests.dashboards.serving import served
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 GB = 10**9
@@ -21,8 +29,8 @@ SIX = tuple(range(1, 7))  # runs of nightly, each as many times ten minutes long
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    """Yield a ledger of one day: six nightly runs, one that failed, three of another size, and what is held then."""
+def store() -> Store:
+    """Return a ledger of one day: six nightly runs, one that failed, three of another size, and what is held then."""
     fleet = Fleet()
     for node, group, gpus in (("g0", "train", 2), ("g1", "train", 2), ("g2", "other", 1)):
         names = [f"{node}-{index}" for index in range(gpus)]
@@ -41,7 +49,13 @@ def session() -> Iterator[Session]:
     heard = {"node": "c0", "started_at": MONDAY + DAY - MINUTE, "ended_at": MONDAY + DAY, "cpu_busy_ratio": 0.25}
     fleet.add("host_samples", [heard | {"memory_used_bytes": 10 * GB}])
     fleet.analyze()
-    with fleet.store.session() as opened:
+    return fleet.store
+
+
+@pytest.fixture(scope="module")
+def session(store: Store) -> Iterator[Session]:
+    """Yield a session on it."""
+    with store.session() as opened:
         yield opened
 
 
@@ -119,7 +133,7 @@ def test_what_a_file_leaves_to_the_ledger_is_put_in_its_place(session: Session) 
     tasks = (Task("prep", 4, GB, None, gpus=1, history="nightly"), Task("say", 1, GB, None))
     file = TaskFile(tasks, None, Network(), MONDAY + DAY, None)
     assert asks_ledger(file)
-    looked = look_up(session, file)
+    looked = look_up(StoreLedger(session), file)
     prep, said = looked.file.tasks
     assert prep.duration is not None
     assert (prep.duration.p50_seconds, prep.duration.runs, said.duration) == (1800, 6, None)
@@ -149,3 +163,22 @@ def test_time_that_has_passed_does_not_count_as_held(session: Session) -> None:
     """A plan that starts after the limit has the node from its beginning."""
     nodes, _ = offered(read_stock(session, ledger_end(session)), ("train",), MONDAY + 51 * HOUR + SECOND)
     assert [node.available_from_seconds for node in nodes] == [0, 0]
+
+
+def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> None:
+    """A plan made from afar stands on the same figures; what the server refuses is its own sentence."""
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
+    with served(create_server(config, store)) as client:
+        afar, here = ServerLedger(str(client.base_url)), StoreLedger(session)
+        assert afar.nodes() == here.nodes()
+        assert afar.history("nightly", 1) == here.history("nightly", 1)
+        with pytest.raises(LedgerError, match="3 runs with 2 GPUs completed"):
+            afar.history("nightly", 2)
+
+
+@pytest.mark.parametrize("what", ["history", "nodes"])
+def test_people_can_read_what_a_plan_would_take(session: Session, what: What) -> None:
+    """Before they rest a plan on it."""
+    text = Reader(session, Settings()).answer(Request(what, "nightly", gpus=1))
+    assert ("6 runs with 1 GPU" if what == "history" else "4 nodes, 2 GPUs free") in text
+    assert all(len(line) <= 80 for line in text.splitlines())

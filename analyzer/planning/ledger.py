@@ -1,0 +1,83 @@
+"""The ledger as a plan asks it: how long a job takes, and what nodes there are. A store or a server answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from analyzer.asking import asked_json
+from analyzer.errors import LedgerError
+from analyzer.planning.history import History, Peaks
+from analyzer.planning.stock import Holder, StockNode
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+
+class Ledger(Protocol):
+    """Whoever can say both.
+
+    Raises (of each method):
+        ConfigError: there are too few runs of the name.
+        LedgerError: the ledger is empty, or the server does not answer.
+        StoreError: the store does not answer.
+    """
+
+    def history(self, name: str, gpus: int) -> History:
+        """Return what runs of a name with so many GPUs took."""
+
+    def nodes(self) -> tuple[StockNode, ...]:
+        """Return the nodes with what is free of them now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLedger:
+    """A store on this machine."""
+
+    session: "Session"
+
+    def history(self, name: str, gpus: int) -> History:
+        """Return what runs of a name with so many GPUs took."""
+        from analyzer.planning.history_reading import read_history
+
+        return read_history(self.session, name, gpus)
+
+    def nodes(self) -> tuple[StockNode, ...]:
+        """Return the nodes with what is free of them now."""
+        from analyzer.planning.stock_reading import read_stock
+        from analyzer.report.coverage import ledger_end
+
+        return read_stock(self.session, ledger_end(self.session))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLedger:
+    """A running server, asked by /v1/read."""
+
+    address: str
+
+    def history(self, name: str, gpus: int) -> History:
+        """Return what runs of a name with so many GPUs took."""
+        said = self._report({"what": "history", "subject": name, "gpus": gpus})
+        made: History = self._made(History, said, seconds=tuple, peaks=lambda part: self._made(Peaks, part))
+        return made
+
+    def nodes(self) -> tuple[StockNode, ...]:
+        """Return the nodes with what is free of them now."""
+        nodes = self._report({"what": "nodes"})
+        return tuple(self._made(StockNode, one, holders=self._holders) for one in nodes)
+
+    def _holders(self, said: list[Mapping[str, Any]]) -> tuple[Holder, ...]:
+        return tuple(self._made(Holder, one) for one in said)
+
+    def _report(self, asked: Mapping[str, object]) -> Any:  # noqa: ANN401 - what JSON says is known once it is made
+        from urllib.parse import urlencode
+
+        return asked_json(self.address, f"/v1/read?{urlencode({**asked, 'format': 'json'})}").get("report")
+
+    def _made(self, kind: Any, said: Any, **of: Any) -> Any:  # noqa: ANN401 - the kind decides
+        """Return a dataclass of what a server said; what this version does not know is left."""
+        try:
+            known = {field.name: said[field.name] for field in fields(kind)}
+            return kind(**{name: of[name](value) if name in of else value for name, value in known.items()})
+        except (KeyError, TypeError) as error:
+            raise LedgerError(f"{self.address} does not answer as gpuledger does: is it of another version?") from error
