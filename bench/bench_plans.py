@@ -18,12 +18,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from analyzer.planning.solve import solve
+
 from analyzer.planning.answer import Answer
 from analyzer.planning.errors import ProblemError
 from analyzer.planning.nearest import nearest
 from analyzer.planning.plan import Plan
 from analyzer.planning.problem import Problem
-from analyzer.planning.solve import solve
 from analyzer.planning.validator import Broken, Placed, Proposal, validate
 from analyzer.planning.validator.proposal import proposal_of
 from bench.machine import RESULTS, keep, machine, told

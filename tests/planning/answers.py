@@ -1,7 +1,7 @@
 """The four-task example, answered by the fast solvers: what is drawn of it can be checked on paper."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from analyzer.period import micros
@@ -15,6 +15,7 @@ from analyzer.planning.instance import Instance
 from analyzer.planning.offered import LeftOut
 from analyzer.planning.olb import olb
 from analyzer.planning.problem import GB, Problem
+from analyzer.planning.simulation.outlook import Outlook
 from tests.planning.example import HOUR, four_tasks
 
 FRIDAY_5 = micros(datetime(2026, 11, 20, 5, tzinfo=UTC))
@@ -27,16 +28,7 @@ CHANGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """What drawing durations said, as the simulation gives it."""
-
-    p10_seconds: int = 9 * HOUR
-    p50_seconds: int = 9 * HOUR + 1200
-    p90_seconds: int = 10 * HOUR + 300
-    on_time_ratio: float | None = 0.97
-    draws: int = 1000
-    tasks_without_spread: tuple[str, ...] = ("T1",)
+OUTLOOK = Outlook(9 * HOUR, 9 * HOUR + 1200, 10 * HOUR + 300, 0.97, 1000, ("T1",))
 
 
 def asked(deadline_seconds: int | None = None) -> Problem:
@@ -57,7 +49,7 @@ def answered(problem: Problem, verdict: Verdict = "no_deadline", changes: Sequen
 def on_time(**more: object) -> PlanFacts:
     """Return the facts of a plan that moves one task, delays another and keeps its deadline."""
     answer = answered(asked(11 * HOUR), "on_time", CHANGES)
-    return replace(plan_facts(answer, Drawn(), Told("jobs.yaml", BERLIN)), **more)  # type: ignore[arg-type]
+    return replace(plan_facts(answer, OUTLOOK, Told("jobs.yaml", BERLIN)), **more)  # type: ignore[arg-type]
 
 
 def impossible(**more: object) -> PlanFacts:
@@ -77,4 +69,4 @@ def of_ledger() -> PlanFacts:
     answer = answered(asked())
     olb_plan, heft_plan = (replace(plan, cost_micros=cost) for plan, cost in zip(answer.compared, COSTS, strict=True))
     priced = replace(answer, plan=heft_plan, compared=(olb_plan, heft_plan))
-    return plan_facts(priced, Drawn(on_time_ratio=None, tasks_without_spread=()), told)
+    return plan_facts(priced, replace(OUTLOOK, on_time_ratio=None, tasks_without_spread=()), told)

@@ -12,7 +12,8 @@ from analyzer.planning.plan import Binding
 from analyzer.planning.sentence import sentence
 from analyzer.planning.words import about, chance, exact
 from analyzer.report.words import NO_BREAK
-from tests.planning.example import HOUR, answered, four_tasks, impossible, of_ledger, on_time
+from tests.planning.answers import answered, asked, impossible, of_ledger, on_time
+from tests.planning.example import HOUR
 
 SECOND = 1_000_000
 
@@ -133,5 +134,5 @@ def test_spans_are_told_as_people_say_them_and_to_the_second(seconds: int, rough
 
 def test_the_example_is_the_one_of_the_reference() -> None:
     """9 h 00 m 11 s by HEFT and 14 h 00 m 20 s by OLB."""
-    answer = answered(four_tasks())
+    answer = answered(asked())
     assert [plan.makespan_seconds for plan in answer.compared] == [50_420, 32_411]

@@ -20,7 +20,8 @@ from analyzer.planning.sentence import sentence
 from analyzer.planning.text import TASKS_SHOWN, plan_text
 from analyzer.report.paper import Paper, paint
 from analyzer.report.words import NO_BREAK
-from tests.planning.example import HOUR, impossible, of_ledger, on_time
+from tests.planning.answers import impossible, of_ledger, on_time
+from tests.planning.example import HOUR
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "plan.schema.json"
 HOSTILE = "</title><script>alert(1)</script>\"'&{{ 7*7 }}\x1b[31m" + "x" * 200
