@@ -5,12 +5,12 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from analyzer.capacity.gate.request import Request, request_of
 from analyzer.errors import ConfigError
+from analyzer.yaml_text import yaml_said
 
 FILE_BYTES = 64 * 1024  # a request is a page; what is larger is something else
 DEEPEST = 3
@@ -86,26 +86,4 @@ def _no_number(word: str) -> object:
 
 
 def _yaml(text: str) -> object:
-    """Return what YAML says; without anchors, for a few lines of aliases can stand for more than any memory holds.
-
-    It is looked at as it is scanned: of deep nesting PyYAML takes the square of its depth in time.
-    """
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ValueError("a request is keys and values, and not nested")
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise ValueError("write each value out; a request has no anchors and no aliases")
-    return yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader that refuses a key that is said twice
-
-
-class _Once(yaml.SafeLoader):
-    """PyYAML's safe loader, which by itself would take the last of two equal keys."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: ANN401, ARG002 - as PyYAML has it
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        if len({str(key) for key in keys}) < len(keys):
-            raise ValueError("one key is said twice")
-        return {key: self.construct_object(value, deep=True) for key, (_, value) in zip(keys, node.value, strict=True)}
+    return yaml_said(text, DEEPEST)

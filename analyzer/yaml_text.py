@@ -1,0 +1,59 @@
+"""Read YAML that may come from anybody: safe types, each key once, no anchors, no tags, bounded in depth and values.
+
+PyYAML by itself takes the last of two equal keys, and a few lines of its aliases can stand for more than any memory
+holds. It is looked at as it is scanned: of deep nesting PyYAML takes the square of its depth in time.
+"""
+
+from typing import Any
+
+import yaml
+
+VALUES_MOST = 100_000
+
+
+def yaml_said(text: str, deepest: int) -> object:
+    """Return what YAML says, of mappings and lists within each other at most so deep.
+
+    Raises:
+        ValueError: it is nested deeper, has anchors, tags or too many values, or says a key twice.
+        yaml.YAMLError: it is no YAML.
+    """
+    depth = values = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        values += isinstance(event, yaml.NodeEvent)
+        if depth > deepest:
+            raise ValueError(f"it is nested over {deepest} deep")
+        if values > VALUES_MOST:
+            raise ValueError(f"it has over {VALUES_MOST:,} values")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise ValueError("write each value out; there are no anchors and no aliases here")
+        if getattr(event, "tag", None) is not None:
+            raise ValueError("leave the tag (!) out; what a value is follows from how it is written")
+    return yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader that refuses a key that is said twice
+
+
+def respelled_yaml(text: str) -> str:
+    """Return the same YAML without comments, and with every letter that cannot be seen written as an escape.
+
+    It says what `yaml_said` reads, in the same order and no more: nothing stands in it for the eye alone. The text must
+    have been read before.
+    """
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is None:
+        return ""
+    flat = text.replace("\n", "")
+    return str(yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=flat.isprintable(), width=100))
+
+
+class _Once(yaml.SafeLoader):
+    """PyYAML's safe loader, which by itself would take the last of two equal keys."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: ANN401, ARG002 - as PyYAML has it
+        if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+            raise ValueError("a key is one word or text")
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if len({str(key) for key in keys}) < len(keys):
+            raise ValueError("one key is said twice")
+        return {key: self.construct_object(value, deep=True) for key, (_, value) in zip(keys, node.value, strict=True)}
