@@ -1,0 +1,217 @@
+"""A task file says what its format describes, in exact figures; whatever else it says is refused by its place."""
+
+from contextlib import suppress
+from fractions import Fraction
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzer.planning import task_file
+from analyzer.planning.errors import ProblemError, TaskFileError
+from analyzer.planning.moments import moment
+from analyzer.planning.problem import Duration, Input, Network, Planned, Rate
+from analyzer.planning.task_reading import read_tasks
+from analyzer.planning.units import rate, size_bytes, span_seconds
+
+NOW = 1_795_420_800_000_000  # Monday 2026-11-23 08:00 UTC
+GB, HOUR, SECOND = 10**9, 3600, 1_000_000
+FOUR = """
+nodes:
+  gpuA: {rack: A, cpus: 16, memory: 128 GB, gpus: 1, hbm: 80 GB}
+  cpuB: {rack: B, cpus: 32, memory: 128 GB}
+tasks:
+  t1: {cpus: 4, memory: 16 GB, gpu: 1, duration: 3 h, output: 10 GB}
+  t2: {cpus: 4, memory: 16 GB, gpu: forbidden, duration: 2 h, after: [t1]}
+"""
+
+
+def example() -> str:
+    """Return the example of the format's own description."""
+    text = task_file.__doc__ or ""
+    lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    return "\n".join(line for line in lines if "…" not in line.partition("#")[0])
+
+
+def test_the_example_of_the_format_is_a_task_file() -> None:
+    """What people and models copy is read as it is described."""
+    file = read_tasks(example(), NOW)
+    assert [task.name for task in file.tasks] == ["pretrain", "tokenize", "prep", "align"]
+    assert file.nodes is not None
+    assert [node.name for node in file.nodes] == ["gpuA", "ssdA"]
+    assert file.network == Network()
+    assert (file.starts_at, file.deadline_seconds) == (NOW, (4 * 24 + 10) * HOUR)
+    pretrain, tokenize, prep, align = file.tasks
+    assert (pretrain.gpus, pretrain.hbm_bytes, pretrain.seconds) == (1, 40 * GB, 3 * HOUR)
+    assert tokenize.inputs == (Input("pretrain", 10 * GB),)
+    assert (tokenize.avoids_gpu_nodes, tokenize.duration) == (True, Duration(HOUR, 2 * HOUR, 3 * HOUR))
+    assert (prep.avoids_gpu_nodes, prep.needs_ssd, prep.ssd_bytes, prep.history) == (
+        False,
+        True,
+        200 * GB,
+        "nightly-prep",
+    )
+    assert (prep.duration, prep.planned) == (None, Planned("gpuA"))
+    assert align.inputs == (Input("tokenize", 10 * GB), Input("prep", 5 * GB))
+    assert (align.earliest_start_seconds, align.deadline_seconds) == (HOUR, (4 * 24 + 4) * HOUR)
+    assert (align.node, align.group, align.planned) == ("ssdA", "C", Planned("ssdA", 9 * HOUR))
+    ssd = file.nodes[1]
+    assert (ssd.price_micros_per_hour, ssd.available_from_seconds, ssd.ssd_bytes) == (1_200_000, 2 * HOUR, 2000 * GB)
+
+
+def test_a_small_file_is_a_problem() -> None:
+    """Nothing but what is said, and the defaults of the format."""
+    problem = read_tasks(FOUR, NOW).problem()
+    assert [node.name for node in problem.eligible["t2"]] == ["cpuB"]
+    assert problem.starts_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("nodes", "groups"),
+    [
+        ("inventory", ()),
+        ("{inventory: [h100, a100]}", ("h100", "a100")),
+        ("{inventory: h100}", ("h100",)),
+    ],
+)
+def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...]) -> None:
+    """A fleet's nodes need not be typed."""
+    file = read_tasks(f"nodes: {nodes}\ntasks: {{a: {{cpus: 1, memory: 1 GB, gpu: none, duration: 1 h}}}}", NOW)
+    assert (file.nodes, file.inventory_groups) == (None, groups)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "says"),
+    [
+        ("gpu: 1", "gpus: 1", "task t1: unknown key 'gpus'; did you mean 'gpu'"),
+        ("gpu: 1, ", "", "task t1: gpu is missing"),
+        ("gpu: 1", "gpu: yes", "gpu must be a whole number, none, or forbidden"),
+        ("gpu: 1", "gpu: -1", "gpu must be a whole number, none, or forbidden"),
+        ("duration: 3 h", "duration: 3", "duration must be a duration with its unit"),
+        ("duration: 3 h", "duration: 3 years", "duration must be a duration with its unit"),
+        ("duration: 3 h, ", "", "duration is missing"),
+        ("duration: 3 h", "duration: {p10: 3 h, p50: 2 h, p90: 4 h}", "P10"),
+        ("output: 10 GB", "output: 10 Gb", "output must be a size with its unit"),
+        ("memory: 16 GB, gpu: 1", "memory: 16, gpu: 1", "memory must be a size with its unit"),
+        ("after: [t1]", "after: {t1: much}", "after: t1 must be a size with its unit|after, t1|t1 must be a size"),
+        ("cpus: 32", "cpus: 32.5", "node cpuB: cpus must be a whole number"),
+        ("rack: B", "rack: 7", "write a number in quotes"),
+        ("rack: B", 'rack: "a\\u202eb"', "letters that can be printed"),
+        ("  t2:", "  t1:", "one key is said twice"),
+        ("nodes:", "notes:", "unknown key 'notes'; did you mean 'nodes'"),
+        ("tasks:", "finish_by: yesterday\ntasks:", "finish_by must be a moment"),
+        ("tasks:", "finish_by: 2026-11-24\ntasks:", "say the hour as well"),
+        ("tasks:", "finish_by: 2026-11-20T08:00\ntasks:", "before the start"),
+        ("tasks:", "network: {rack: fast}\ntasks:", "rack must be a rate"),
+        ("tasks:", "network: {path: carrier-pigeon}\ntasks:", "path must be direct or storage"),
+        ("tasks:", "network: {rack: 0 GB/s}\ntasks:", "more than nothing"),
+        ("rack: B", "rack: B, price_per_hour: free", "price_per_hour must be an amount"),
+        ("rack: B", "rack: B, price_per_hour: 0.0000001", "price_per_hour must be an amount"),
+        ("rack: B", "rack: B, price_per_hour: .nan", "price_per_hour must be an amount"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(wrong: str, right: str, says: str) -> None:
+    """Whoever reads the sentence, person or model, can mend the file."""
+    assert wrong in FOUR
+    with pytest.raises(TaskFileError, match=says):
+        read_tasks(FOUR.replace(wrong, right), NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- 1\n",
+        "just words",
+        "tasks: {}\n",
+        "nodes: {}\ntasks: []\n",
+        "a: &a [x, x]\nb: [*a, *a]\n",
+        "tasks: !!python/object/apply:os.system ['true']\nnodes: {}\n",
+        "tasks: !include /etc/passwd\nnodes: {}\n",
+        "[" * 50_000,
+        "x" * (5 * 2**20),
+        "nodes: {1: {cpus: 1, memory: 1 GB}}\ntasks: {}\n",
+    ],
+)
+def test_what_is_no_task_file_is_refused(text: str) -> None:
+    """Bombs, tags, other documents, nothing at all."""
+    with pytest.raises(TaskFileError):
+        read_tasks(text, NOW)
+
+
+def test_names_that_are_paths_are_names() -> None:
+    """Nothing of the machine is read because a name says so."""
+    file = read_tasks(FOUR.replace("t1", "/etc/passwd").replace("t2", "../../root"), NOW)
+    assert [task.name for task in file.tasks] == ["/etc/passwd", "../../root"]
+
+
+def test_a_task_after_an_unknown_one_is_no_problem_that_can_be_solved() -> None:
+    """It is read, and refused as a whole, with both names."""
+    file = read_tasks(FOUR.replace("after: [t1]", "after: [t9]"), NOW)
+    with pytest.raises(ProblemError, match="'t9'"):
+        file.problem()
+
+
+def test_a_gpu_task_without_a_node_that_has_one_is_refused() -> None:
+    """With what each node lacks."""
+    file = read_tasks(FOUR.replace(", gpus: 1, hbm: 80 GB", ""), NOW)
+    with pytest.raises(ProblemError, match="t1 fits no node"):
+        file.problem()
+
+
+@pytest.mark.parametrize(
+    ("said", "hours"),
+    [
+        ("in 20 h", 20),
+        ("Friday 18:00", 4 * 24 + 10),
+        ("friday 18:00", 4 * 24 + 10),
+        ("Monday 08:00", 7 * 24),
+        ("Monday 09:00", 1),
+        ("today 18:00", 10),
+        ("tomorrow 8:00", 24),
+        ("2026-11-23T20:00", 12),
+        ("2026-11-23 20:00", 12),
+        ("2026-11-23T20:00+02:00", 10),
+    ],
+)
+def test_moments_as_people_say_them(said: str, hours: int) -> None:
+    """Counted from Monday 08:00."""
+    assert moment("it", said, NOW, "UTC") == NOW + hours * HOUR * SECOND
+
+
+def test_the_clock_is_the_sites() -> None:
+    """18:00 in Berlin is 17:00 UTC in winter."""
+    assert moment("it", "Friday 18:00", NOW, "Europe/Berlin") == moment("it", "Friday 17:00", NOW, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("said", "bytes_"), [("128 GB", 128 * GB), ("1.5 TB", 1500 * GB), ("2 GiB", 2**31), ("0.1 B", 1), ("7B", 7)]
+)
+def test_sizes(said: str, bytes_: int) -> None:
+    """Decimal and binary units, rounded up to a byte."""
+    assert size_bytes("it", said) == bytes_
+
+
+@pytest.mark.parametrize(
+    ("said", "bytes_", "seconds"),
+    [("1 GB/s", GB, 1), ("250 MB/s", GB // 4, 1), ("20 GB in 30 min", 20 * GB, 1800), ("1GB / s", GB, 1)],
+)
+def test_rates(said: str, bytes_: int, seconds: int) -> None:
+    """A rate keeps the two figures that it was said with."""
+    assert rate("it", said) == Rate(bytes_, seconds)
+
+
+@given(st.integers(0, 400), st.integers(0, 100), st.integers(0, 100), st.integers(0, 99))
+def test_spans_add_up(days: int, hours: int, minutes: int, hundredths: int) -> None:
+    """Parts are summed exactly, and only the whole is rounded up."""
+    said = f"{days} d {hours}h {minutes} min {hundredths / 100:.2f} s"
+    assert span_seconds("it", said) == ceil(days * 86_400 + hours * HOUR + minutes * 60 + Fraction(hundredths, 100))
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_span_or_refused(text: str) -> None:
+    """Nothing else is raised."""
+    for read in (span_seconds, size_bytes, rate):
+        with suppress(TaskFileError):
+            assert read("it", text) is not None
