@@ -59,6 +59,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),
         Command("compare", "analyzer.cli:compare", "two runs, two recordings, or a name before and after a date"),
     ),
+    "plan": (Command("plan", "analyzer.planning.cli:plan", "can it be done by Friday: where and when each task runs"),),
     "act": (
         Command("findings judge", "analyzer.cli:judge", "say that a finding is right, wrong or planned"),
         Command("findings mute", "analyzer.cli:mute", "leave a finding out of the list until a date"),

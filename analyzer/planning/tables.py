@@ -9,7 +9,7 @@ from analyzer.planning.facts import Compared, PlanFacts, TaskFact
 from analyzer.planning.history import History
 from analyzer.planning.problem import MEDIA, Medium
 from analyzer.planning.sentence import binding_words, has_spread
-from analyzer.planning.words import SECOND_US, SOLVER_WORDS, about, exact, medium_words, short_when
+from analyzer.planning.words import SECOND_US, SOLVER_WORDS, about, brief, exact, medium_words, short_when
 from analyzer.report.rounding import nearest
 from analyzer.report.words import (
     NO_BREAK,
@@ -108,7 +108,7 @@ def moved_rows(facts: PlanFacts) -> list[MovedRow]:
             plain(one.to_node) if one.from_node == one.to_node else f"{plain(one.from_node)} → {plain(one.to_node)}",
             bytes_words(one.bytes),
             medium_words(one.medium, on_ssd=facts.is_ssd(one.to_node)),
-            tuple(about(way.seconds) for way in one.ways),
+            tuple(brief(way.seconds) for way in one.ways),
             MEDIA.index(one.medium),
         )
         for one in moved
@@ -129,7 +129,7 @@ def _compared(one: Compared, facts: PlanFacts) -> ComparedRow:
         _above(one.above_ratio),
         f"{one.moves:,}",
         bytes_words(one.moved_bytes),
-        about(one.moving_seconds),
+        brief(one.moving_seconds),
         money(one.cost_micros, facts.currency, money_decimals(one.cost_micros)),
         one.is_answer,
     )

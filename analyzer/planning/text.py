@@ -145,12 +145,15 @@ def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
     rows = moved_rows(facts)
     if not rows:
         return []
-    wide = 15 + paper.extra // 2
-    head = f"{'WHAT MOVES':<{3 + 2 * wide}}{'bytes':>8}" + "".join(f"{MEDIUM_HEADS[medium]:>9}" for medium in MEDIA)
+    nodes = 11 + paper.extra // 3
+    tasks = 31 + paper.extra - nodes
+    head = f"{'WHAT MOVES':<{2 + tasks + nodes}}{'bytes':>8}" + "".join(
+        f"{MEDIUM_HEADS[medium]:>9}" for medium in MEDIA
+    )
     lines = [head]
     for row in rows[:most]:
         ways = "".join(f"{('*' if place == row.taken else '') + way:>9}" for place, way in enumerate(row.ways))
-        names = f"{paper.cut(row.tasks, wide):<{wide}} {paper.cut(row.nodes, wide - 1):<{wide}}"
+        names = f"{paper.cut(row.tasks, tasks - 1):<{tasks}}{paper.cut(row.nodes, nodes):<{nodes}}"
         lines.append(f"  {names}{row.bytes:>8}{ways}")
     if len(rows) > most:
         lines.append(f"  and {counted(len(rows) - most, 'more transfer')}")

@@ -64,6 +64,14 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large} {large_unit}{rest}".replace(" ", NO_BREAK)
 
 
+def brief(seconds: int) -> str:
+    """Return a span for a narrow column: "40 s", "28 min", "1.3 h", "2.5 d"."""
+    if seconds < HOUR - MINUTE // 2:
+        return about(seconds)
+    unit, word = (HOUR, "h") if seconds < 2 * DAY else (DAY, "d")
+    return f"{nearest(10 * seconds, unit) / 10:,.1f}{NO_BREAK}{word}"
+
+
 def exact(seconds: int) -> str:
     """Return a span to the second, without the zeros at its end: "9 h 00 min 11 s", "9 h 30 min", "5 h", "40 s"."""
     hours, minutes, rest = seconds // HOUR, seconds // MINUTE % 60, seconds % MINUTE

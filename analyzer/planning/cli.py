@@ -1,0 +1,136 @@
+"""The command `gpuledger plan`: where and when each task of a file runs, and whether it is done by then."""
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.errors import ConfigError
+from analyzer.report.command import add_paper, is_ascii, opened, width_of, write
+
+if TYPE_CHECKING:
+    from analyzer.config import Settings
+    from analyzer.planning.facts import PlanFacts
+    from analyzer.planning.from_ledger import LookedUp
+    from analyzer.planning.task_file import TaskFile
+
+OK, MISSED = 0, 1
+SECONDS = 10.0
+STANDARD_INPUT = "-"
+
+
+def plan(argv: list[str]) -> int:
+    """Say where and when each task of a file runs, when all is done, and how likely that is in time.
+
+    The file names tasks, nodes and what moves between them (docs/planning.md). Durations and nodes may come from the
+    ledger. Nothing is started or moved: it is an answer.
+    """
+    options = _options(argv)
+    settings = _settings(options)
+    file = _read(options, settings)
+    facts = _answered(_looked_up(options, file), options, settings)
+    write(_written(facts, options), options)
+    missed = facts.verdict in ("impossible", "not_found")
+    return MISSED if options.check and missed else OK
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gpuledger plan", description=plan.__doc__)
+    parser.add_argument("file", metavar="FILE", help="tasks and nodes in YAML; - reads them from standard input")
+    parser.add_argument("--finish-by", metavar="WHEN", help='"Friday 18:00", "in 20 h", 2026-11-27T18:00')
+    parser.add_argument("--check", action="store_true", help="exit code 1 where no plan keeps the deadline")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=SECONDS, metavar="S", help="search for so long at most (default: 10)"
+    )
+    parser.add_argument("--top", type=int, metavar="N", help="at most so many tasks and transfers on the terminal")
+    add_paper(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the ledger's store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    return parser.parse_args(argv)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds over 0 and up to 3600")
+    return seconds
+
+
+def _settings(options: argparse.Namespace) -> "Settings":
+    from analyzer.config import Settings, settings_file
+    from collector.config import load
+
+    return Settings.read(settings_file(options.store or load(options.config, os.environ).store, options.config))
+
+
+def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
+    from analyzer.planning.moments import SECOND, moment
+    from analyzer.planning.task_reading import read_tasks
+
+    now = time.time_ns() // 1000
+    name = "standard input" if options.file == STANDARD_INPUT else options.file
+    file = read_tasks(_text(options.file), now, settings.timezone, name)
+    if options.finish_by is None:
+        return file
+    due = moment("--finish-by", options.finish_by, file.starts_at, settings.timezone)
+    if due <= file.starts_at:
+        raise ConfigError(f"--finish-by {options.finish_by} is not after the plan's start; say a later moment")
+    return replace(file, deadline_seconds=(due - file.starts_at) // SECOND)
+
+
+def _text(name: str) -> str:
+    if name == STANDARD_INPUT:
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"cannot read {name}: {why}") from error
+
+
+def _looked_up(options: argparse.Namespace, file: "TaskFile") -> "LookedUp":
+    from analyzer.planning.from_ledger import LookedUp, asks_ledger, look_up
+    from analyzer.planning.ledger import ServerLedger, StoreLedger
+
+    if not asks_ledger(file):
+        return LookedUp(file)
+    if options.server:
+        return look_up(ServerLedger(options.server), file)
+    with opened(options) as reader:
+        return look_up(StoreLedger(reader.session), file)
+
+
+def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settings") -> "PlanFacts":
+    from analyzer.planning.facts import Told, plan_facts
+    from analyzer.planning.simulation import links_cost_seconds, simulate
+    from analyzer.planning.solve import solve
+
+    answer = solve(looked.file.problem(), options.seconds)
+    outlook = simulate(answer.problem, answer.plan, samples=dict(looked.samples))
+    links = links_cost_seconds(answer.problem, answer.plan)
+    title = "of standard input" if options.file == STANDARD_INPUT else Path(options.file).name
+    told = Told(title, settings.timezone, settings.currency, links, looked.histories, looked.left_out)
+    return plan_facts(answer, outlook, told)
+
+
+def _written(facts: "PlanFacts", options: argparse.Namespace) -> str:
+    from analyzer.planning.document import plan_json
+    from analyzer.planning.page import plan_html
+    from analyzer.planning.text import plan_text
+    from analyzer.report.formatted import formatted
+    from analyzer.report.paper import Paper
+
+    if options.format == "json":
+        return plan_json(facts)
+    if options.format == "html":
+        return plan_html(facts)
+    text = plan_text(facts, Paper(width_of(options.width), is_ascii(options)), options.top)
+    return formatted(text, options.format, facts.title)
