@@ -21,7 +21,6 @@ SPREAD = 0.3  # of a rank: how far it is drawn off
 HEAT = 0.003  # of the best length: by so much worse an order may be kept at first
 WITHIN = 0.2  # of all places: how far a task is moved in the order
 HELD = 0.2  # of all changes: a task is held to a node, or let go
-NODE_ENDS = 0.3  # what the mean end of all nodes counts beside the last: it shows the way where the last is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class _State:
     order: list[int]
     held: dict[int, int]
     schedule: Schedule
-    score: float
+    score: int
 
 
 def random_heft(
@@ -49,7 +48,7 @@ def random_heft(
             is_kept = tried.score <= state.score
         else:
             tried = search.changed(state)
-            heat = HEAT * best.score * (1 - number / tries)
+            heat = 1 + HEAT * best.score * (1 - number / tries)
             is_kept = tried.score <= state.score or search.random.random() < exp((state.score - tried.score) / heat)
         state = tried if is_kept else state
         best = min(best, tried, key=lambda each: length(instance, each.schedule))
@@ -97,9 +96,6 @@ class _Search:
         schedule = insert(self.instance, order, pick)
         return _State(order, held, schedule, self._score(schedule))
 
-    def _score(self, schedule: Schedule) -> float:
-        ends: dict[int, int] = {}
-        for node, start, seconds in zip(schedule.nodes, schedule.starts, self.instance.seconds, strict=True):
-            ends[node] = max(ends.get(node, 0), start + seconds)
-        late, makespan = length(self.instance, schedule)
-        return late + makespan + NODE_ENDS * sum(ends.values()) / len(ends)
+    def _score(self, schedule: Schedule) -> int:
+        """Return what is to be little: seconds that tasks are late by their own deadlines count like the plan's."""
+        return sum(length(self.instance, schedule))
