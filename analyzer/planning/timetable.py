@@ -15,6 +15,8 @@ class Timetable:
 
     def earliest(self, ready: int, seconds: int, need: int) -> int:
         """Return the first moment from `ready` on at which the task fits for as long as it runs."""
+        if seconds == 0:  # what ends as it starts takes nothing
+            return ready
         times, free, guard = self._times, self._free, self._guard
         last = len(times) - 1
         step = bisect_right(times, ready) - 1

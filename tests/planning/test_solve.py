@@ -1,0 +1,156 @@
+"""What is answered to "can it be done by then?": whatever the solvers find, and with the least change that keeps it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzer.planning.bound import lower_bound
+from analyzer.planning.finished import plan_of
+from analyzer.planning.heft import heft
+from analyzer.planning.instance import Instance
+from analyzer.planning.plan import SOLVERS, Plan, Solver
+from analyzer.planning.problem import GB, Duration, Input, Node, Planned, Problem, Task
+from analyzer.planning.random_heft import random_heft
+from analyzer.planning.slack import latest_starts
+from analyzer.planning.solve import solve
+from analyzer.planning.validator import validate
+from analyzer.planning.validator.proposal import proposal_of
+from bench.plans.brute import makespan, shortest
+from bench.plans.problems import TINY, Size, generated
+
+HOUR = 3600
+HEURISTICS: tuple[Solver, ...] = ("olb", "heft", "random_heft")
+BOTH = pytest.mark.parametrize("solvers", [SOLVERS, HEURISTICS], ids=["with CP-SAT", "without"])
+
+
+def node(name: str, **about: object) -> Node:
+    """Return a node of four cores."""
+    return replace(Node(name, 4, 64 * GB), **about)  # type: ignore[arg-type]
+
+
+def task(name: str, hours: float, cpus: int = 4, **about: object) -> Task:
+    """Return a task that fills such a node."""
+    return replace(Task(name, cpus, GB, Duration.of(round(hours * HOUR))), **about)  # type: ignore[arg-type]
+
+
+def nodes_of(plan: Plan) -> dict[str, str]:
+    """Return where each task runs."""
+    return {each.task: each.node for each in plan.placements}
+
+
+@BOTH
+def test_a_plan_that_keeps_the_deadline_moves_as_little_as_can_be(solvers: tuple[Solver, ...]) -> None:
+    """Three tasks of 1 h are planned on one node: by 2 h one has to move, and two hours are no reason to move two."""
+    tasks = tuple(task(name, 1, planned=Planned("n1", 0)) for name in "abc")
+    problem = Problem(tasks, (node("n1"), node("n2"), node("n3")), deadline_seconds=2 * HOUR)
+    answer = solve(problem, solvers=solvers)
+    assert answer.verdict == "on_time"
+    moved = [each for each in answer.changes if each.to_node is not None]
+    assert len(moved) == 1
+    assert answer.plan.makespan_seconds == 2 * HOUR
+    assert sum(each.delay_seconds for each in answer.changes) == HOUR
+
+
+@BOTH
+def test_nothing_moves_where_what_was_planned_keeps_the_deadline(solvers: tuple[Solver, ...]) -> None:
+    """A shorter plan is not asked for by who asks for Friday."""
+    tasks = tuple(task(name, 1, planned=Planned("n1")) for name in "abc")
+    problem = Problem(tasks, (node("n1"), node("n2")), deadline_seconds=3 * HOUR)
+    answer = solve(problem, solvers=solvers)
+    assert set(nodes_of(answer.plan).values()) == {"n1"}
+    assert answer.changes == ()
+
+
+def test_of_plans_that_keep_the_deadline_the_cheapest_is_taken() -> None:
+    """The dear node is twice as dear and would be done sooner, and two hours are enough."""
+    cheap, dear = node("cheap", price_micros_per_hour=1_000_000), node("dear", price_micros_per_hour=2_000_000)
+    answer = solve(Problem((task("a", 1), task("b", 1)), (dear, cheap), deadline_seconds=2 * HOUR))
+    assert set(nodes_of(answer.plan).values()) == {"cheap"}
+    assert answer.plan.cost_micros == 2_000_000
+
+
+def test_a_move_says_what_its_transfers_save() -> None:
+    """20 GB over network storage take 30 min, and 2 s where the data is."""
+    tasks = (task("make", 1, node="a"), task("use", 1, inputs=(Input("make", 20 * GB),), planned=Planned("b")))
+    problem = Problem(tasks, (node("a", rack="r"), node("b", rack="r")), deadline_seconds=2 * HOUR + 60)
+    stored = replace(problem, network=replace(problem.network, path="storage"))
+    change = solve(stored).changes[0]
+    assert (change.task, change.from_node, change.to_node, change.saved_seconds) == ("use", "b", "a", 1798)
+    assert change.slack_seconds == 58
+    assert solve(problem).changes == ()
+
+
+def test_too_much_work_for_the_nodes_is_impossible_and_the_resource_is_named() -> None:
+    """No path is long, and the cores are not there."""
+    answer = solve(Problem(tuple(task(name, 1) for name in "abc"), (node("n1"),), deadline_seconds=2 * HOUR))
+    assert answer.verdict == "impossible"
+    assert answer.plan.bound is not None
+    assert (answer.plan.bound.kind, answer.plan.bound.resource, answer.plan.bound.seconds) == (
+        "resource",
+        "cpus",
+        3 * HOUR,
+    )
+
+
+def test_what_only_a_search_can_prove_is_proven_impossible() -> None:
+    """Three tasks of three cores on two nodes of four: by work 1.2 h would do, by shape it is 2 h."""
+    tasks = tuple(task(name, 1, cpus=3) for name in "abc")
+    problem = Problem(tasks, (node("n1"), node("n2")), deadline_seconds=round(1.5 * HOUR))
+    assert solve(problem).verdict == "impossible"
+    without = solve(problem, seconds=0.2, solvers=HEURISTICS)
+    assert (without.verdict, without.earliest_seconds) == ("not_found", round(1.125 * HOUR))
+
+
+@BOTH
+def test_a_tasks_own_deadline_goes_before_a_short_plan(solvers: tuple[Solver, ...]) -> None:
+    """HEFT would begin with the long one."""
+    tasks = (task("long", 5), task("urgent", 1, deadline_seconds=HOUR))
+    answer = solve(Problem(tasks, (node("n1"),)), seconds=1, solvers=solvers)
+    assert answer.verdict == "on_time"
+    assert answer.plan.by_task["urgent"].end_seconds == HOUR
+
+
+def test_tasks_own_deadlines_that_exclude_each_other_are_impossible() -> None:
+    """One core for two hours of work within one hour."""
+    tasks = tuple(task(name, 1, deadline_seconds=HOUR) for name in "ab")
+    assert solve(Problem(tasks, (node("n1"),))).verdict == "impossible"
+
+
+@given(st.integers(0, 10**6))
+def test_all_tasks_can_start_as_late_as_is_said_at_once(seed: int) -> None:
+    """Slack that two tasks each have alone would be promised twice. It is never negative."""
+    problem = replace(generated(seed, Size(tasks_max=15, nodes_max=4)), deadline_seconds=None)
+    instance = Instance(problem)
+    schedule = heft(instance)
+    latest = latest_starts(instance, schedule, schedule.makespan(instance))
+    assert all(late >= start for late, start in zip(latest, schedule.starts, strict=True))
+    verdict = validate(problem, proposal_of(plan_of(instance, replace(schedule, starts=tuple(latest)), "said")))
+    assert {each.rule for each in verdict.broken} <= {"deadline"}  # a task's own, which HEFT may have missed
+
+
+@given(st.integers(0, 10**6))
+def test_randomised_heft_keeps_the_rules_and_is_never_worse_and_always_the_same(seed: int) -> None:
+    """It is a draw, and still an answer that can be repeated."""
+    problem = generated(seed, Size(tasks_max=12, nodes_max=4))
+    instance = Instance(problem)
+    first = heft(instance)
+    found = random_heft(instance, first, 30, seed)
+    assert found == random_heft(instance, first, 30, seed)
+    has_own = any(each.deadline_seconds is not None for each in problem.tasks)
+    assert has_own or found.makespan(instance) <= first.makespan(instance)
+    broken = validate(problem, proposal_of(plan_of(instance, found, "random_heft"))).broken
+    assert {each.rule for each in broken} <= {"deadline"}
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6))
+def test_what_cp_sat_proves_is_what_trying_everything_finds(seed: int) -> None:
+    """Of problems so small that all plans can be tried; the heuristics are left out, so that it has to look."""
+    problem = replace(generated(seed, TINY), deadline_seconds=None)
+    answer = solve(problem, seconds=60, solvers=("olb", "cp_sat"))
+    assert answer.plan.is_optimal
+    assert answer.plan.makespan_seconds == makespan(shortest(problem))
+    assert lower_bound(Instance(problem)).seconds <= answer.plan.makespan_seconds
+    assert validate(problem, proposal_of(answer.plan)).is_valid
