@@ -3,7 +3,6 @@
 The process is started before the problem is known, so that its libraries are loaded when heuristics have their hint.
 """
 
-import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -16,7 +15,7 @@ from analyzer.planning.schedule import Schedule
 from analyzer.solver_process import SolverProcess
 
 LITERALS_MOST = 20_000  # tasks times the nodes that each fits: beyond, its presolve alone takes longer than the search
-WORKERS_LEAST = 8  # below that CP-SAT leaves out some of its searches; on few cores they take turns
+WORKERS = 4  # fewer leave out searches that find proofs; more take turns on few cores, and proved 50 tasks later
 Objective = list[list[int]]
 
 
@@ -82,7 +81,7 @@ class Prover:
                 "hint": model.text.hint,
                 "aims": aims,
                 "seconds": seconds,
-                "workers": max(WORKERS_LEAST, os.cpu_count() or 1),
+                "workers": WORKERS,
             },
             seconds,
         )

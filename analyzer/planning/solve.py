@@ -35,17 +35,15 @@ def solve(
     *,
     seed: int = 0,
     solvers: Collection[Solver] = SOLVERS,
-    prover: Prover | None = None,
 ) -> Answer:
     """Return the best plan that is found within so many seconds, and what it means for the deadline.
 
     The shortest plan, where there is no deadline or none keeps it; else the one that keeps it and changes least of
-    what was planned: fewest moves, then least delay, then cost, then the end. A `prover` that is handed in is stopped.
+    what was planned: fewest moves, then least delay, then cost, then the end.
     """
     until = monotonic() + seconds
     instance = Instance(problem)
-    if prover is None and "cp_sat" in solvers and has_cp_sat():
-        prover = Prover()
+    prover = Prover() if "cp_sat" in solvers and has_cp_sat() and is_small(instance) else None
     try:
         work = _Work(instance, lower_bound(instance), until)
         work.quick(solvers)
@@ -113,13 +111,14 @@ def _search(work: _Work, solvers: Collection[Solver], prover: Prover | None, see
     wants_kept = work.instance.problem.deadline_seconds is not None and _plans_anything(work.instance.problem)
     if work.is_shortest() and not wants_kept:
         return Proofs()
-    asks = prover is not None and "cp_sat" in solvers and is_small(work.instance)
     if "random_heft" in solvers and not work.is_shortest():
         first_until = monotonic() + FIRST_SHARE * (work.until - monotonic())
         work.found["random_heft"] = random_heft(
             work.instance, work.shortest(), TRIES_FIRST, seed, lambda: work.is_over() or monotonic() > first_until
         )
-    if prover is None or not asks:
+    if work.is_shortest() and not wants_kept:
+        return Proofs()
+    if prover is None:
         _go_on(work, solvers, seed, None)
         return Proofs()
     prover.ask(work.instance, work.shortest(), max(0.0, work.until - monotonic()), wants_kept)

@@ -5,19 +5,22 @@ import os
 import shutil
 import sys
 import urllib.parse
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analyzer.asking import asked
 from analyzer.config import Settings, settings_file
-from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
-from analyzer.reading import Reader
 from analyzer.report.paper import paint
 from analyzer.request import Request
 from collector.config import load
-from collector.store.database import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from analyzer.efficiency.steps import StepTime
+    from analyzer.reading import Reader
 
 COLUMNS = 80
 
@@ -49,8 +52,11 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
 
 
 @contextmanager
-def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> Iterator[Reader]:
+def opened(options: argparse.Namespace, step_log: "StepTime | None" = None) -> "Iterator[Reader]":
     """Yield a reader of the store that --store and --config name, or the settings."""
+    from analyzer.reading import Reader  # all readings there are: a plan of a file alone needs none of them
+    from collector.store.database import Store
+
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(settings_file(path, options.config))
     with Store.open(path, read_only=True) as store, store.session() as session:
