@@ -16,3 +16,8 @@ def late_seconds(instance: Instance, schedule: Schedule) -> int:
 def length(instance: Instance, schedule: Schedule) -> tuple[int, int]:
     """Return what makes one schedule better than another: how late tasks are by their own deadlines, then its end."""
     return late_seconds(instance, schedule), schedule.makespan(instance)
+
+
+def has_own_deadlines(instance: Instance) -> bool:
+    """Whether any task has a deadline of its own."""
+    return any(task.deadline_seconds is not None for task in instance.problem.tasks)

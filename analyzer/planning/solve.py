@@ -14,7 +14,7 @@ from analyzer.planning.changes import change_key, changes
 from analyzer.planning.finished import plan_of
 from analyzer.planning.heft import heft
 from analyzer.planning.instance import Instance
-from analyzer.planning.lateness import late_seconds, length
+from analyzer.planning.lateness import has_own_deadlines, late_seconds, length
 from analyzer.planning.least_change import is_kept, least_changed
 from analyzer.planning.olb import olb
 from analyzer.planning.plan import SOLVERS, Binding, Plan, Solver
@@ -95,11 +95,13 @@ class _Work:
         shortest = proofs.shortest
         if shortest.schedule is not None:
             self.found["cp_sat"] = _pushed(self.instance, shortest.schedule)
-        bound = shortest.bound
-        if shortest.schedule is not None and shortest.is_proven:
-            bound = shortest.schedule.makespan(self.instance)
-        if bound is not None and bound > self.bound.seconds:
-            self.bound = Binding("search", min(bound, self.shortest().makespan(self.instance)))
+        if has_own_deadlines(self.instance):  # what it proves is of plans that keep them, and the bound is of all
+            return
+        deadline = self.instance.problem.deadline_seconds
+        is_too_late = proofs.kept.is_infeasible and deadline is not None
+        bound = max(shortest.bound or 0, (deadline or 0) + 1 if is_too_late else 0)
+        if bound > self.bound.seconds:
+            self.bound = Binding("search", bound)
 
     def plan(self, name: Solver) -> Plan:
         """Return a solver's plan."""
@@ -145,7 +147,7 @@ def _plans_anything(problem: Problem) -> bool:
 def _verdict(work: _Work, proofs: Proofs) -> Verdict:
     problem = work.instance.problem
     own = [task.deadline_seconds for task in problem.tasks]
-    if problem.deadline_seconds is None and not any(each is not None for each in own):
+    if problem.deadline_seconds is None and not has_own_deadlines(work.instance):
         return "no_deadline"
     if is_kept(work.instance, work.shortest()) or (proofs.kept.schedule is not None):
         return "on_time"

@@ -118,6 +118,18 @@ def test_tasks_own_deadlines_that_exclude_each_other_are_impossible() -> None:
     assert solve(Problem(tasks, (node("n1"),))).verdict == "impossible"
 
 
+def test_what_is_proven_of_plans_that_keep_tasks_deadlines_is_no_bound_of_all_plans() -> None:
+    """Two cores for an hour must wait for the urgent core: without that deadline all is done an hour earlier."""
+    tasks = (
+        task("pair", 1, cpus=4),
+        task("urgent", 1, cpus=1, deadline_seconds=HOUR),
+        task("after", 1, cpus=3, inputs=(Input("pair"),)),
+    )
+    answer = solve(Problem(tasks, (node("n1"),)))
+    assert answer.verdict == "on_time"
+    assert (answer.plan.makespan_seconds, answer.earliest_seconds) == (3 * HOUR, 2 * HOUR)
+
+
 @given(st.integers(0, 10**6))
 def test_all_tasks_can_start_as_late_as_is_said_at_once(seed: int) -> None:
     """Slack that two tasks each have alone would be promised twice. It is never negative."""
@@ -148,7 +160,9 @@ def test_randomised_heft_keeps_the_rules_and_is_never_worse_and_always_the_same(
 @given(st.integers(0, 10**6))
 def test_what_cp_sat_proves_is_what_trying_everything_finds(seed: int) -> None:
     """Of problems so small that all plans can be tried; the heuristics are left out, so that it has to look."""
-    problem = replace(generated(seed, TINY), deadline_seconds=None)
+    problem = generated(seed, TINY)
+    tasks = tuple(replace(each, deadline_seconds=None) for each in problem.tasks)
+    problem = replace(problem, tasks=tasks, deadline_seconds=None)
     answer = solve(problem, seconds=60, solvers=("olb", "cp_sat"))
     assert answer.plan.is_optimal
     assert answer.plan.makespan_seconds == makespan(shortest(problem))

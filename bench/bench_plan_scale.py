@@ -1,0 +1,75 @@
+"""How good plans are, and how soon: python -m bench.bench_plan_scale [--seeds 5].
+
+OLB, HEFT, randomised HEFT and CP-SAT on task graphs of the sizes that the reference measured, as `gpuledger plan` runs
+them. The machine is rarely alone, so the processor's seconds count: ours, and those of CP-SAT's process.
+"""
+
+import argparse
+import resource
+import sys
+import time
+from pathlib import Path
+
+from analyzer.planning.solve import solve
+from bench.machine import RESULTS, keep, machine, told
+from bench.plans.scarce import scarce
+
+# Tasks, nodes, seconds that the search may take; by wall clock, so a machine that is shared searches less.
+SIZES = ((20, 3, 10.0), (50, 4, 10.0), (100, 6, 20.0), (200, 9, 20.0), (200, 30, 20.0))
+SMALL_TASKS, SMALL_CPU_SECONDS = 50, 2.0
+# 2,826 minutes against a bound of 2,605: the best of the reference for 200 tasks on 9 nodes.
+LARGE, LARGE_GAP = (200, 9), 2826 / 2605 - 1
+Row = dict[str, object]
+
+
+def main() -> int:
+    """Measure, print and keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5, help="problems of each size")
+    parser.add_argument("--results", type=Path, default=RESULTS / "plan_scale.json")
+    asked = parser.parse_args()
+    before = machine()
+    rows = [_row(seed, *size) for size in SIZES for seed in range(1, asked.seeds + 1)]
+    keep("plan_scale", {"machine": before, "rows": rows}, asked.results)
+    small = [row for row in rows if int(str(row["tasks"])) <= SMALL_TASKS]
+    large = [float(str(row["gap_ratio"])) for row in rows if (row["tasks"], row["nodes"]) == LARGE]
+    return told(
+        {
+            f"{len(small)} problems of {SMALL_TASKS} tasks or fewer are proven optimal": all(
+                r["optimal"] for r in small
+            ),
+            f"each within {SMALL_CPU_SECONDS:.0f} s of processor": all(
+                float(str(row["cpu_seconds"])) <= SMALL_CPU_SECONDS for row in small
+            ),
+            f"200 tasks on 9 nodes are within {LARGE_GAP:.1%} of the bound, at worst {max(large):.1%}": max(large)
+            <= LARGE_GAP,
+        }
+    )
+
+
+def _row(seed: int, tasks: int, nodes: int, seconds: float) -> Row:
+    problem = scarce(seed, tasks, nodes)
+    cpu, began = _cpu_seconds(), time.monotonic()
+    answer = solve(problem, seconds)
+    row: Row = {
+        "tasks": tasks,
+        "nodes": nodes,
+        "seed": seed,
+        "bound_minutes": round(answer.earliest_seconds / 60, 1),
+        **{f"{plan.solver}_minutes": round(plan.makespan_seconds / 60, 1) for plan in answer.compared},
+        "optimal": answer.plan.is_optimal,
+        "gap_ratio": round(answer.plan.gap_ratio or 0.0, 4),
+        "cpu_seconds": round(_cpu_seconds() - cpu, 2),
+        "wall_seconds": round(time.monotonic() - began, 2),
+    }
+    print(*(f"{name} {value}" for name, value in row.items()), sep="  ", flush=True)
+    return row
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
