@@ -14,28 +14,28 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from analyzer.planning.solve import solve
-
+from analyzer.planning import cp_sat
 from analyzer.planning.answer import Answer
 from analyzer.planning.errors import ProblemError
 from analyzer.planning.nearest import nearest
 from analyzer.planning.plan import Plan
 from analyzer.planning.problem import Problem
+from analyzer.planning.solve import solve
 from analyzer.planning.validator import Broken, Placed, Proposal, validate
 from analyzer.planning.validator.proposal import proposal_of
 from bench.machine import RESULTS, keep, machine, told
-from bench.plans.brute import makespan, shortest
+from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible
-from bench.savings.kept import code_digest
 
-CODE = ("analyzer/planning", "bench/plans")
+CODE = ("analyzer.planning", "analyzer.solver_process", "bench.plans")
 KEEP_EVERY = 25
 TINY_EVERY, IMPOSSIBLE_EVERY = 5, 20  # of the seeds; the others are of any size
-SOLVE_SECONDS = 2.0
+SOLVE_SECONDS = 0.5
 WRONG_KEPT = 20
 
 
@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SOLVE_SECONDS, help="the solvers' time for each problem")
     parser.add_argument("--results", type=Path, default=RESULTS / "plans.json")
     asked = parser.parse_args()
-    made_by = {"code": code_digest(CODE), "first_seed": asked.seed, "seconds": asked.seconds}
+    made_by = {"code": _code(), "first_seed": asked.seed, "seconds": asked.seconds}
     tally = _kept(asked.results, made_by) or Tally(asked.seed)
     began = _cpu_seconds()
     while tally.counts["problems"] < asked.problems:
@@ -116,13 +116,21 @@ def _check(tally: Tally, seed: int, answer: Answer) -> None:
 
 def _enumerate(tally: Tally, seed: int, answer: Answer) -> None:
     """Hold what was found of a tiny problem to the best of all its plans."""
-    best = makespan(shortest(answer.problem))
-    tally.counts["tiny, found the optimum"] += answer.plan.makespan_seconds == best
-    shortest_found = min(plan.makespan_seconds for plan in (answer.plan, *answer.compared))
-    tally.hold("none beats the brute force", seed, shortest_found < best and (shortest_found, best))
-    tally.hold("bound is below the optimum", seed, answer.earliest_seconds > best and (answer.earliest_seconds, best))
-    claims = answer.plan.is_optimal and answer.plan.makespan_seconds != best
+    brute = shortest(answer.problem)
+    best, of_all = length(brute), makespan(brute)
+    found = min(_length(answer.problem, plan) for plan in (answer.plan, *answer.compared))
+    tally.hold("shortest plan is that of the brute force", seed, found != best and (found, best))
+    bound = answer.earliest_seconds
+    tally.hold("bound is no higher than the optimum", seed, bound > of_all and (bound, of_all))
+    claims = answer.plan.is_optimal and _length(answer.problem, answer.plan) != best
     tally.hold("what is proven is optimal", seed, claims and (answer.plan.makespan_seconds, best))
+
+
+def _length(problem: Problem, plan: Plan) -> tuple[int, int]:
+    """Return by how much tasks miss their own deadlines, and when the last one ends."""
+    due = {task.name: task.deadline_seconds for task in problem.tasks}
+    late = [max(0, each.end_seconds - at) for each in plan.placements if (at := due[each.task]) is not None]
+    return sum(late), plan.makespan_seconds
 
 
 def _impossible(tally: Tally, seed: int, seconds: float) -> None:
@@ -164,6 +172,13 @@ def _changed(problem: Problem, plan: Plan, random: Random) -> Proposal:
 def _not_deadline(broken: tuple[Broken, ...]) -> list[str]:
     """Return what is broken but deadlines, which a problem may make impossible to keep."""
     return [each.text for each in broken if each.rule != "deadline"]
+
+
+def _code() -> str:
+    """Return a digest of the modules that plans are made and checked with, CP-SAT's own process among them."""
+    modules = [each for name, each in sys.modules.items() if name.startswith(CODE)]
+    files = {Path(each.__file__) for each in (*modules, cp_sat) if each.__file__}
+    return sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:12]
 
 
 def _cpu_seconds() -> float:

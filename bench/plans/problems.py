@@ -41,8 +41,11 @@ def generated(seed: int, size: Size = Size()) -> Problem:
     network = _network(random)
     problem = Problem(tuple(tasks), nodes, network)
     if random.random() < 0.1:
-        tasks = [*problem.tasks[:-1], replace(problem.tasks[-1], deadline_seconds=_some_deadline(random, problem))]
-        problem = replace(problem, tasks=tuple(tasks))
+        due = {
+            task.name: _some_deadline(random, problem) for task in random.sample(problem.tasks, random.randint(1, 2))
+        }
+        tasks = tuple(replace(task, deadline_seconds=due.get(task.name)) for task in problem.tasks)
+        problem = replace(problem, tasks=tasks)
     if random.random() < 0.5:
         problem = replace(problem, deadline_seconds=_some_deadline(random, problem))
     return problem
@@ -71,7 +74,7 @@ def impossible(seed: int, size: Size = Size()) -> tuple[Impossible, Problem | Pr
 
 
 def _some_deadline(random: Random, problem: Problem) -> int:
-    """Return a deadline that is easily kept, or one between what no plan is shorter than and that."""
+    """Return a deadline that is easily kept, or one between that and what no plan is shorter than."""
     easy, ends = in_a_row_seconds(problem), dict[str, int]()
     for task in problem.tasks:
         ready = [ends[each.task] for each in task.inputs]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ CODE = ("agent", "analyzer", "collector", "bench/savings")  # what decides a tri
 ENDINGS = (".py", ".sql", ".toml")
 
 
-def code_digest(parts: Sequence[str] = CODE) -> str:
-    """Return a digest of all code that a trial depends on, in these folders."""
-    files = sorted(path for part in parts for path in (ROOT / part).rglob("*") if path.suffix in ENDINGS)
+def code_digest() -> str:
+    """Return a digest of all code that a trial depends on."""
+    files = sorted(path for part in CODE for path in (ROOT / part).rglob("*") if path.suffix in ENDINGS)
     found = hashlib.sha256()
     for path in files:
         found.update(f"{path.relative_to(ROOT)}\n".encode())

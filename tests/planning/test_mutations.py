@@ -44,6 +44,12 @@ def heft_places(problem: Problem) -> list[Placed]:
     ]
 
 
+def without_deadlines(problem: Problem) -> Problem:
+    """Return the problem without any, so that each of its plans that fits is valid."""
+    tasks = tuple(replace(task, deadline_seconds=None) for task in problem.tasks)
+    return replace(problem, tasks=tasks, deadline_seconds=None)
+
+
 def holds(problem: Problem, placed: Sequence[Placed]) -> bool:
     """Return whether the plan can be followed, second by second."""
     nodes = {node.name: node for node in problem.nodes}
@@ -105,7 +111,7 @@ def changed(problem: Problem, placed: list[Placed], change: Change, random: Rand
 @given(seed=seeds)
 def test_a_change_is_named_if_and_only_if_it_breaks_a_rule(change: Change, seed: int) -> None:
     """A rule that nobody checks would pass the first; a rule that nobody has, the second."""
-    problem = replace(generated(seed, FEW_SECONDS), deadline_seconds=None)
+    problem = without_deadlines(generated(seed, FEW_SECONDS))
     placed = heft_places(problem)
     assert holds(problem, placed)
     wrong, about = changed(problem, placed, change, Random(seed))
@@ -120,7 +126,7 @@ def test_a_change_is_named_if_and_only_if_it_breaks_a_rule(change: Change, seed:
 @given(seeds, st.integers(-3, 3))
 def test_deadlines_are_kept_to_the_second(seed: int, later: int) -> None:
     """A deadline at the plan's own end is kept; a second before it is not."""
-    problem = replace(generated(seed, FEW_SECONDS), deadline_seconds=None)
+    problem = without_deadlines(generated(seed, FEW_SECONDS))
     placed = heft_places(problem)
     end = max(each.start_seconds + problem.task_by_name[each.task].seconds for each in placed)
     due = replace(problem, deadline_seconds=end + later)
@@ -133,7 +139,7 @@ def test_deadlines_are_kept_to_the_second(seed: int, later: int) -> None:
 @given(seed=seeds)
 def test_the_nearest_plan_is_valid_and_moves_only_what_it_says(change: Change, seed: int) -> None:
     """Of a valid proposal nothing changes; of any other what is told is all that does, and it holds."""
-    problem = replace(generated(seed, FEW_SECONDS), deadline_seconds=None)
+    problem = without_deadlines(generated(seed, FEW_SECONDS))
     wrong, _ = changed(problem, heft_places(problem), change, Random(seed))
     found = nearest(problem, Proposal(tuple(wrong)))
     assert found.verdict.is_valid
@@ -152,7 +158,7 @@ def test_the_nearest_plan_is_valid_and_moves_only_what_it_says(change: Change, s
 def test_no_task_moves_that_could_stay(seed: int) -> None:
     """Without a deadline only those move that have no place; wrong times alone move none."""
     random = Random(seed)
-    problem = replace(generated(seed, FEW_SECONDS), deadline_seconds=None)
+    problem = without_deadlines(generated(seed, FEW_SECONDS))
     placed = [replace(each, start_seconds=random.randint(-5, 20)) for each in heft_places(problem)]
     lost = random.sample(placed, random.randint(0, 2))
     wrong = [replace(each, node="nowhere") if each in lost else each for each in placed]

@@ -1,5 +1,7 @@
 """Check a proposed plan against its problem, from nothing but the two."""
 
+from dataclasses import replace
+
 from analyzer.planning.plan import Placement, Plan
 from analyzer.planning.problem import Problem
 from analyzer.planning.validator.claims import corrections
@@ -9,7 +11,7 @@ from analyzer.planning.validator.places import misfits, stays_of
 from analyzer.planning.validator.proposal import Proposal
 from analyzer.planning.validator.times import inputs_late, overfull, too_early, too_late
 from analyzer.planning.validator.verdict import Broken, Verdict
-from analyzer.report.words import plain
+from analyzer.report.words import plain, plain_sentence
 
 
 def validate(problem: Problem, proposal: Proposal) -> Verdict:
@@ -31,7 +33,8 @@ def validate(problem: Problem, proposal: Proposal) -> Verdict:
     plan = _plan(problem, stays) if names_are_good else None
     savings = None if plan is None else _savings_micros(problem, plan.cost_micros)
     corrected = () if plan is None else tuple(corrections(proposal, plan, savings))
-    return Verdict(not broken, tuple(broken), corrected, plan, savings)
+    told = tuple(replace(each, text=plain_sentence(each.text)) for each in broken)  # names are hosts' and people's
+    return Verdict(not broken, told, corrected, plan, savings)
 
 
 def _stale(problem: Problem, proposal: Proposal) -> list[Broken]:
