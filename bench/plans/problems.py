@@ -44,8 +44,8 @@ def generated(seed: int, size: Size = Size()) -> Problem:
         due = {
             task.name: _some_deadline(random, problem) for task in random.sample(problem.tasks, random.randint(1, 2))
         }
-        tasks = tuple(replace(task, deadline_seconds=due.get(task.name)) for task in problem.tasks)
-        problem = replace(problem, tasks=tasks)
+        dated = (replace(task, deadline_seconds=due.get(task.name)) for task in problem.tasks)
+        problem = replace(problem, tasks=tuple(dated))
     if random.random() < 0.5:
         problem = replace(problem, deadline_seconds=_some_deadline(random, problem))
     return problem
