@@ -61,6 +61,7 @@ class TaskFact:
     data_from: int
     slack_seconds: int | None
     is_critical: bool
+    deadline_at: int | None  # its own
     after: tuple[str, ...]
     duration: Said
 
@@ -173,7 +174,7 @@ def plan_facts(answer: Answer, outlook: "Outlook | None", told: Told) -> PlanFac
         answer.changes,
         tuple(_task(problem, plan, task.name) for task in _by_start(problem, plan)),
         tuple(_moved(problem, transfer) for transfer in plan.transfers),
-        tuple(_compared(one, answer) for one in answer.compared),
+        _all_compared(answer),
         plan.cost_micros,
         len(problem.nodes),
         tuple(node.name for node in problem.nodes if node.ssd_bytes),
@@ -213,6 +214,7 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
         problem.starts_at + first * SECOND_US,
         placement.slack_seconds,
         name in plan.critical,
+        None if task.deadline_seconds is None else problem.starts_at + task.deadline_seconds * SECOND_US,
         tuple(each.task for each in task.inputs),
         Said(duration.p10_seconds, duration.p50_seconds, duration.p90_seconds, duration.runs),
     )
@@ -231,6 +233,14 @@ def _moved(problem: Problem, transfer: Transfer) -> Moved:
     )
 
 
+def _all_compared(answer: Answer) -> tuple[Compared, ...]:
+    """Return each solver's shortest plan, and the one to follow where that is another: it changes less."""
+    compared = tuple(_compared(one, answer) for one in answer.compared)
+    if any(one.is_answer for one in compared):
+        return compared
+    return (*compared, _compared(answer.plan, answer))
+
+
 def _compared(plan: Plan, answer: Answer) -> Compared:
     between = [one for one in plan.transfers if one.medium != "local" and one.bytes]
     earliest = answer.earliest_seconds
@@ -238,7 +248,7 @@ def _compared(plan: Plan, answer: Answer) -> Compared:
         plan.solver,
         plan.makespan_seconds,
         plan.makespan_seconds / earliest - 1 if earliest > 0 else None,
-        plan.solver == answer.plan.solver,
+        plan.placements == answer.plan.placements and plan.solver == answer.plan.solver,
         len(between),
         sum(one.bytes for one in between),
         sum(one.end_seconds - one.start_seconds for one in between),

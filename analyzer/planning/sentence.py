@@ -36,7 +36,7 @@ def binding_words(bound: Binding) -> str:
         what = RESOURCE_WORDS.get(bound.resource or "", "capacity")
         verb, whose = ("bind", "them") if what.endswith("s") else ("binds", "it")
         return f"the {what} of {_named(bound.nodes)} {verb}: {counted(len(bound.tasks), 'task')} share {whose}"
-    return "every plan was searched, and none is shorter"
+    return "CP-SAT has ruled out every shorter plan"
 
 
 def has_spread(facts: PlanFacts) -> bool:
@@ -105,6 +105,8 @@ def _deadline(facts: PlanFacts) -> str:
 
 def _impossible(facts: PlanFacts) -> str:
     durations = " with every task at its P50" if has_spread(facts) else ""
+    if facts.deadline_at is None or facts.earliest_at <= facts.deadline_at:  # tasks have deadlines of their own
+        return f"Impossible{durations}: no plan keeps every task's deadline.{_late_tasks(facts)}"
     why = f"; {binding_words(facts.bound)}" if facts.bound is not None else ""
     best = "" if facts.is_optimal else f" The best plan found ends {_beside_deadline(facts.end_at, facts)}."
     return f"Impossible: earliest {_beside_deadline(facts.earliest_at, facts)}{durations}{why}.{best}"
@@ -112,16 +114,29 @@ def _impossible(facts: PlanFacts) -> str:
 
 def _not_found(facts: PlanFacts) -> str:
     earliest = when(facts.earliest_at, facts.timezone, facts.start_at)
+    if facts.deadline_at is None or facts.end_at <= facts.deadline_at:
+        return f"No plan found that keeps every task's deadline, and not proven that none can.{_late_tasks(facts)}"
     return (
         f"No plan found that keeps the deadline: the best ends {_beside_deadline(facts.end_at, facts)}. "
         f"That none ends before {earliest} is proven; what lies between is not known."
     )
 
 
+def _late_tasks(facts: PlanFacts) -> str:
+    late = [one for one in facts.tasks if one.deadline_at is not None and one.end_at > one.deadline_at]
+    said = [f"{plain(one.task)} ends {_beside(one.end_at, one.deadline_at, facts)}" for one in late[:CHANGES_NAMED]]
+    more = f" and {len(late) - CHANGES_NAMED} more are late" if len(late) > CHANGES_NAMED else ""
+    return f" In the best one {', '.join(said)}{more}." if said else ""
+
+
 def _beside_deadline(at: int, facts: PlanFacts) -> str:
+    return _beside(at, facts.deadline_at, facts)
+
+
+def _beside(at: int, deadline: int | None, facts: PlanFacts) -> str:
     """Return a moment and how late that is, to the second where the deadline is in the same minute."""
-    told, deadline = when(at, facts.timezone, facts.start_at), facts.deadline_at
-    if deadline is None or at <= deadline:  # a task's own deadline is missed, not that of all
+    told = when(at, facts.timezone, facts.start_at)
+    if deadline is None or at <= deadline:
         return told
     seconds = f":{at // SECOND_US % MINUTE:02d}" if at // MINUTE_US == deadline // MINUTE_US else ""
     return f"{told}{seconds} ({about((at - deadline) // SECOND_US)} late)"

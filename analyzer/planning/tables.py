@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from analyzer.planning.facts import Compared, PlanFacts, TaskFact
@@ -118,6 +118,8 @@ def moved_rows(facts: PlanFacts) -> list[MovedRow]:
 def compared_rows(facts: PlanFacts) -> list[ComparedRow]:
     """Return the solvers in the order of what they are given, and below them what no plan is shorter than."""
     rows = [_compared(one, facts) for one in facts.compared]
+    if [one.solver for one in facts.compared[:-1]].count(facts.compared[-1].solver):
+        rows[-1] = replace(rows[-1], name="least changed")
     bound = exact((facts.earliest_at - facts.start_at) // SECOND_US)
     return [*rows, ComparedRow("no plan is shorter", bound, "", "", "", "", "", is_answer=False)]
 
