@@ -26,7 +26,7 @@ from analyzer.report.words import counted, moment, plain
 TASKS_SHOWN, MOVES_SHOWN = 40, 12
 TICK_CELLS = 8
 NEXT = "next: --format html --out plan.html draws it; --json has the exact seconds"
-NAME_CELLS, NODE_CELLS, LABEL_CELLS = 14, 11, 18
+NAME_CELLS, NODE_CELLS, LABEL_CELLS, WAY_CELLS = 14, 11, 18, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +145,16 @@ def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
     rows = moved_rows(facts)
     if not rows:
         return []
-    nodes = 11 + paper.extra // 3
-    tasks = 31 + paper.extra - nodes
-    head = f"{'WHAT MOVES':<{2 + tasks + nodes}}{'bytes':>8}" + "".join(
-        f"{MEDIUM_HEADS[medium]:>9}" for medium in MEDIA
-    )
+    room = 35 + paper.extra
+    tasks = min(room - NODE_CELLS, 1 + max(len(row.tasks) for row in rows))
+    nodes = room - tasks
+    heads = "".join(f"{MEDIUM_HEADS[medium]:>{WAY_CELLS}}" for medium in MEDIA)
+    head = f"{'WHAT MOVES':<{2 + room}}{'bytes':>8}{heads}"
     lines = [head]
     for row in rows[:most]:
-        ways = "".join(f"{('*' if place == row.taken else '') + way:>9}" for place, way in enumerate(row.ways))
+        ways = "".join(
+            f"{('*' if place == row.taken else '') + way:>{WAY_CELLS}}" for place, way in enumerate(row.ways)
+        )
         names = f"{paper.cut(row.tasks, tasks - 1):<{tasks}}{paper.cut(row.nodes, nodes):<{nodes}}"
         lines.append(f"  {names}{row.bytes:>8}{ways}")
     if len(rows) > most:
