@@ -1,12 +1,17 @@
 """What a task file leaves to the ledger, looked up: durations of recurring jobs, and the inventory's nodes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from analyzer.errors import ConfigError
 from analyzer.planning.history import History
 from analyzer.planning.ledger import Ledger
 from analyzer.planning.offered import LeftOut, offered
 from analyzer.planning.problem import Duration, Task
 from analyzer.planning.task_file import TaskFile
+from analyzer.report.words import plain, plain_sentence
+
+NODES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +52,21 @@ def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
     nodes = file.nodes
     if nodes is None:
         nodes, left_out = offered(ledger.nodes(), file.inventory_groups, file.starts_at)
+        if not nodes:
+            raise ConfigError(_nothing(left_out))
     return LookedUp(
         replace(file, tasks=tasks, nodes=nodes),
         tuple(found.values()),
         tuple((name, history.seconds) for name, history in of_task.items()),
         left_out,
     )
+
+
+def _nothing(left_out: Sequence[LeftOut]) -> str:
+    told = "; ".join(f"{plain(one.node)}: {plain_sentence(one.why)}" for one in left_out[:NODES_NAMED])
+    more = f"; and {len(left_out) - NODES_NAMED} more" if len(left_out) > NODES_NAMED else ""
+    why = f"{told or 'the ledger knows no node'}{more}"
+    return f"nodes: inventory offers a plan nothing now ({why}); name the nodes instead"
 
 
 def _asked(task: Task) -> tuple[str, int] | None:

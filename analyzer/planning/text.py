@@ -146,7 +146,7 @@ def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
     if not rows:
         return []
     room = 35 + paper.extra
-    tasks = min(room - NODE_CELLS, 1 + max(len(row.tasks) for row in rows))
+    tasks = min(room - NODE_CELLS, max(NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
     nodes = room - tasks
     heads = "".join(f"{MEDIUM_HEADS[medium]:>{WAY_CELLS}}" for medium in MEDIA)
     head = f"{'WHAT MOVES':<{2 + room}}{'bytes':>8}{heads}"

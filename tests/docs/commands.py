@@ -53,6 +53,13 @@ def blocks(page: Path) -> list[Shown]:
     return found
 
 
+def first_yaml(page: Path) -> str:
+    """Return a page's first block of YAML, as people copy it."""
+    found = re.search(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{page.name} has no block of yaml"
+    return found[1]
+
+
 def mentions(page: Path) -> list[Shown]:
     """Return the commands that a page's sentences name."""
     text = _BLOCK.sub("", page.read_text("utf-8"))

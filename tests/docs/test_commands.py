@@ -10,7 +10,7 @@ import pytest
 
 from collector.store.database import Store
 from gpuledger import COMMANDS, main
-from tests.docs.commands import PAGES, Shown, blocks, mentions
+from tests.docs.commands import PAGES, ROOT, Shown, blocks, first_yaml, mentions
 from tests.report import example_week
 
 # What needs a world that is not here; each is run by tests of its own.
@@ -89,6 +89,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "budgets.toml").write_text(
         '[[budget]]\nteam = "team-nlp"\nusd_per_month = 900000\nfrom = 2026-01-01\nsource = "of the test"\n'
     )
+    (folder / "jobs.yaml").write_text(first_yaml(ROOT / "docs" / "planning.md"))
     return folder
 
 
