@@ -30,6 +30,7 @@ class Axis:
 
     ticks: tuple[Tick, ...]
     deadline_at: int | None
+    has_slack: bool = True  # slack counts up to the deadline: where that is not drawn, it would fill every row
 
     @property
     def start(self) -> int:
@@ -63,7 +64,7 @@ def axis(facts: PlanFacts, most: int) -> Axis:
         Tick(first + number * step_us, _label(first + number * step_us, step, facts.timezone))
         for number in range(count + 1)
     )
-    return Axis(ticks, near)
+    return Axis(ticks, near, near == deadline)
 
 
 def _label(at: int, step: int, timezone: str) -> str:

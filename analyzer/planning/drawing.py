@@ -67,7 +67,9 @@ def _strip(fact: TaskFact, told: str, drawn: Axis) -> Strip:
         told,
         _piece(drawn, fact.data_from, fact.start_at) if fact.data_from < fact.start_at else None,
         Piece(run.x, max(LEAST_WIDTH, run.width)),
-        _piece(drawn, fact.end_at, fact.end_at + fact.slack_seconds * SECOND_US) if fact.slack_seconds else None,
+        _piece(drawn, fact.end_at, fact.end_at + fact.slack_seconds * SECOND_US)
+        if fact.slack_seconds and drawn.has_slack
+        else None,
     )
 
 

@@ -29,6 +29,7 @@ def view(facts: PlanFacts) -> dict[str, object]:
     """Return everything that the template prints, rounded and in words."""
     rows = placed_rows(facts)
     told = [f"{row.task} on {row.node}, {row.start} to {row.end}" for row in rows]
+    drawn = chart(facts, told)
     compared = compared_rows(facts)
     return {
         "title": f"Plan {plain(facts.title)}",
@@ -37,10 +38,10 @@ def view(facts: PlanFacts) -> dict[str, object]:
         "deadline": None if facts.deadline_at is None else moment(facts.deadline_at, facts.timezone),
         "verdict": facts.verdict,
         "answer": sentence(facts),
-        "chart": chart(facts, told),
+        "chart": drawn,
         "rows": rows,
-        "has_data": any(fact.data_from < fact.start_at for fact in facts.tasks),
-        "has_slack": any(fact.slack_seconds for fact in facts.tasks),
+        "has_data": any(strip.data for strip in drawn.strips),
+        "has_slack": any(strip.slack for strip in drawn.strips),
         "changes": change_rows(facts),
         "moved": moved_rows(facts),
         "media": [MEDIUM_HEADS[medium] for medium in MEDIA],

@@ -1,7 +1,7 @@
 """A plan on a terminal: the answer, the chart, what moves, how the solvers compare, and what is not known."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analyzer.planning.axis import Axis, axis
 from analyzer.planning.facts import PlanFacts, TaskFact
@@ -78,18 +78,25 @@ def _labelled(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> list
 
 
 def _chart(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
-    rows = placed_rows(facts)[:most]
+    shown = _shown(facts, most)
+    rows = placed_rows(replace(facts, tasks=shown))
     moment_cells = 1 + max(len(cell) for row in rows for cell in (row.start, row.end))
     cells = paper.width - 4 - NAME_CELLS - NODE_CELLS - 2 * moment_cells - 2
     drawn = axis(facts, max(1, cells // TICK_CELLS))
     marks = PLAIN if paper.ascii else PRETTY
     head = f"{'WHEN AND WHERE':<{3 + NAME_CELLS}}{'node':<{NODE_CELLS}}{'from':<{moment_cells}}{'to':<{moment_cells}} "
     lines = [head + _ticks(drawn, cells)]
-    for row, fact in zip(rows, facts.tasks, strict=False):
+    for row, fact in zip(rows, shown, strict=True):
         lines.append(_told(row, moment_cells, paper) + _bar(fact, drawn, cells, marks))
-    if len(facts.tasks) > len(rows):
-        lines.append(f"  and {counted(len(facts.tasks) - len(rows), 'more task')}")
+    if len(facts.tasks) > len(shown):
+        lines.append(f"  and {counted(len(facts.tasks) - len(shown), 'more task')}")
     return [*lines, *paper.wrap(_legend(facts, drawn, marks))]
+
+
+def _shown(facts: PlanFacts, most: int) -> tuple[TaskFact, ...]:
+    """Return so many tasks at most, in their order: those that decide the end before those that start early."""
+    by_weight = sorted(range(len(facts.tasks)), key=lambda place: (not facts.tasks[place].is_critical, place))
+    return tuple(facts.tasks[place] for place in sorted(by_weight[:most]))
 
 
 def _told(row: PlacedRow, moment_cells: int, paper: Paper) -> str:
@@ -119,7 +126,8 @@ def _bar(fact: TaskFact, drawn: Axis, cells: int, marks: Marks) -> str:
     end = max(end, begin + 1)
     for cell in range(column(fact.data_from), begin):
         row[cell] = marks.data
-    for cell in range(end, column(fact.end_at + (fact.slack_seconds or 0) * SECOND_US)):
+    slack = fact.slack_seconds or 0 if drawn.has_slack else 0
+    for cell in range(end, column(fact.end_at + slack * SECOND_US)):
         row[cell] = marks.slack
     if drawn.deadline_at is not None:
         row[min(cells - 1, column(drawn.deadline_at))] = marks.deadline
@@ -134,7 +142,7 @@ def _legend(facts: PlanFacts, drawn: Axis, marks: Marks) -> str:
         parts.append(f"{marks.other} does not")
     if any(fact.data_from < fact.start_at for fact in facts.tasks):
         parts.append(f"{marks.data} its data is on the way")
-    if any(fact.slack_seconds for fact in facts.tasks):
+    if drawn.has_slack and any(fact.slack_seconds for fact in facts.tasks):
         parts.append(f"{marks.slack} slack")
     if drawn.deadline_at is not None:
         parts.append(f"{marks.deadline} deadline")

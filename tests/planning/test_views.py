@@ -154,4 +154,14 @@ def test_a_deadline_that_is_far_away_is_told_and_not_drawn() -> None:
     facts = on_time()
     far = replace(facts, deadline_at=facts.start_at + 90 * HOUR * SECOND_US)
     assert axis(far, 6).deadline_at is None
-    assert "deadline" in plan_text(far, Paper(80))
+    text = plan_text(far, Paper(80))
+    assert "deadline" in text
+    assert "· slack" not in text
+
+
+def test_what_decides_the_end_is_never_left_out() -> None:
+    """Of a thousand tasks the few that matter must be among those that are shown."""
+    facts = on_time()
+    others = tuple(replace(fact, is_critical=False) for fact in facts.tasks * 20)
+    text = plan_text(replace(facts, tasks=(*others, *facts.tasks)), Paper(80), top=4)
+    assert [line[2:4] for line in text.splitlines() if "▓" in line and "decides" not in line] == ["T1", "T2", "T4"]
