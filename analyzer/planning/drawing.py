@@ -65,7 +65,7 @@ def _strip(fact: TaskFact, told: str, drawn: Axis) -> Strip:
         plain(fact.node),
         fact.is_critical,
         told,
-        _piece(drawn, fact.data_from, fact.start_at) if fact.data_from < fact.start_at else None,
+        _piece(drawn, fact.data_from_at, fact.data_until_at) if fact.data_from_at < fact.data_until_at else None,
         Piece(run.x, max(LEAST_WIDTH, run.width)),
         _piece(drawn, fact.end_at, fact.end_at + fact.slack_seconds * SECOND_US)
         if fact.slack_seconds and drawn.has_slack

@@ -47,7 +47,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class TaskFact:
-    """One task where and when it runs; `data_from` is when its first input began to travel, at its start if none did.
+    """One task where and when it runs; from `data_from_at` to `data_until_at` it waits for its inputs to travel.
 
     `slack_seconds` is how much later it could start with everything still in time.
     """
@@ -58,7 +58,8 @@ class TaskFact:
     group: str | None
     start_at: int
     end_at: int
-    data_from: int
+    data_from_at: int
+    data_until_at: int
     slack_seconds: int | None
     is_critical: bool
     deadline_at: int | None  # its own
@@ -200,10 +201,8 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
     node: Node = problem.node_by_name[placement.node]
     duration = task.duration
     assert duration is not None, f"BUG: the duration of {name} was not looked up"  # noqa: S101
-    travelling = [
-        one.start_seconds for one in plan.transfers if one.after == name and one.end_seconds > one.start_seconds
-    ]
-    first = min([*travelling, placement.start_seconds])
+    before = max((plan.by_task[each.task].end_seconds for each in task.inputs), default=placement.start_seconds)
+    arrived = max((one.end_seconds for one in plan.transfers if one.after == name), default=before)
     return TaskFact(
         name,
         node.name,
@@ -211,7 +210,8 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
         node.group,
         problem.starts_at + placement.start_seconds * SECOND_US,
         problem.starts_at + placement.end_seconds * SECOND_US,
-        problem.starts_at + first * SECOND_US,
+        problem.starts_at + before * SECOND_US,
+        problem.starts_at + max(before, arrived) * SECOND_US,
         placement.slack_seconds,
         name in plan.critical,
         None if task.deadline_seconds is None else problem.starts_at + task.deadline_seconds * SECOND_US,

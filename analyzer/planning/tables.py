@@ -85,7 +85,7 @@ def _placed(one: TaskFact, facts: PlanFacts) -> PlacedRow:
     place = ", ".join(
         f"{what} {plain(name)}" for what, name in (("rack", one.rack), ("group", one.group)) if name is not None
     )
-    waits = (one.start_at - one.data_from) // SECOND_US
+    waits = (one.data_until_at - one.data_from_at) // SECOND_US
     return PlacedRow(
         plain(one.task),
         plain(one.node),

@@ -124,7 +124,7 @@ def _bar(fact: TaskFact, drawn: Axis, cells: int, marks: Marks) -> str:
 
     begin, end = min(column(fact.start_at), cells - 1), column(fact.end_at)
     end = max(end, begin + 1)
-    for cell in range(column(fact.data_from), begin):
+    for cell in range(column(fact.data_from_at), min(begin, column(fact.data_until_at))):
         row[cell] = marks.data
     slack = fact.slack_seconds or 0 if drawn.has_slack else 0
     for cell in range(end, column(fact.end_at + slack * SECOND_US)):
@@ -140,7 +140,7 @@ def _legend(facts: PlanFacts, drawn: Axis, marks: Marks) -> str:
     parts = [f"{marks.critical} decides the end"]
     if not all(fact.is_critical for fact in facts.tasks):
         parts.append(f"{marks.other} does not")
-    if any(fact.data_from < fact.start_at for fact in facts.tasks):
+    if any(fact.data_from_at < fact.data_until_at for fact in facts.tasks):
         parts.append(f"{marks.data} its data is on the way")
     if drawn.has_slack and any(fact.slack_seconds for fact in facts.tasks):
         parts.append(f"{marks.slack} slack")
