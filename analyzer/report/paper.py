@@ -72,7 +72,7 @@ class Paper:
 
 _CLASS_COLOURS = {"useful": "32", "avoidable": "31", "overhead": "33", "spare": "34", "unknown": "35"}
 _BAR = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+")
-_SHADES = {"▓": "33", "░": "34"}  # of charts over time: what decides the end, and what does not
+_SHADES = {"▓": "33", "░": "36"}  # of charts over time: what decides the end, and what does not
 _SHADE = re.compile("|".join(f"{shade}+" for shade in _SHADES))
 _HEADING = re.compile(r"^[A-Z]{2,}(?: [A-Z]{2,})*(?=$| {2,}| \()")
 
