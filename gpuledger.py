@@ -18,7 +18,7 @@ from collector.errors import ConfigError as CollectorConfigError
 USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last two are 128 + the signal
 
 # What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
-_EXTRA_OF = {"numpy": "demo"}
+_EXTRA_OF = {"numpy": "demo", "mcp": "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("findings explain", "analyzer.cli:findings_explain", "the same as explain"),
         Command("explain", "analyzer.cli:explain", "one finding: its evidence, and what would prove it wrong"),
         Command("compare", "analyzer.cli:compare", "two runs, two recordings, or a name before and after a date"),
+        Command("assistant", "analyzer.assistant.cli:assistant", "read-only tools for an assistant, by MCP"),
     ),
     "plan": (Command("plan", "analyzer.planning.cli:plan", "can it be done by Friday: where and when each task runs"),),
     "act": (

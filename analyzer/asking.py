@@ -7,40 +7,41 @@ import urllib.request
 from http import HTTPStatus
 from typing import Any
 
-from analyzer.errors import ConfigError, LedgerError
-from collector.trust import trusting
+from analyzer.errors import ConfigError, LedgerError, UnansweredError
+from analyzer.exchange import opener
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
 ANSWER_BYTES = 64 * 2**20
 ANSWER_SECONDS = 60
 
 
-def asked(server: str, path: str, body: dict[str, object] | None = None) -> str:
-    """Return a server's answer to a GET, or to the POST of a body.
+def asked(server: str, path: str, body: dict[str, object] | None = None, *, authorization: str | None = None) -> str:
+    """Return a server's answer to a GET, or to the POST of a body; None shows the token of our own environment.
 
     Raises:
         ConfigError: the address is none.
-        LedgerError: the server cannot be reached, or refuses.
+        UnansweredError: the server cannot be reached, or refuses.
     """
     url = f"{server.rstrip('/')}{path}"
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"--server {server} is no address like http://127.0.0.1:8470")
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())  # noqa: S310 - checked
     request.add_header("Content-Type", "application/json")
-    if token := os.environ.get(TOKEN):
-        request.add_header("Authorization", f"Bearer {token}")
-    tls = trusting(None) if url.startswith("https://") else None
+    if authorization is None and (token := os.environ.get(TOKEN)):
+        authorization = f"Bearer {token}"
+    if authorization:
+        request.add_header("Authorization", authorization)
     try:
-        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=tls) as answer:  # noqa: S310 - the same
+        with opener(url).open(request, timeout=ANSWER_SECONDS) as answer:
             return str(answer.read(ANSWER_BYTES).decode())
     except urllib.error.HTTPError as error:
         with error:
             said = _detail(error.read(4096).decode(errors="replace"))
         hint = f"; put it into {TOKEN}" if error.code == HTTPStatus.UNAUTHORIZED else ""
-        raise LedgerError(f"{server} answers {error.code}: {said}{hint}") from error
+        raise UnansweredError(f"{server} answers {error.code}: {said}{hint}", error.code) from error
     except OSError as error:
         why = getattr(error, "reason", error)  # of an URLError the system's own words
-        raise LedgerError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
+        raise UnansweredError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
 
 
 def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:

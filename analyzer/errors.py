@@ -5,6 +5,7 @@ AnalyzerError
 │   └── ProfileError    a file is no capacity profile, or none that can be read
 ├── StaleError      somebody has changed it since it was read
 └── LedgerError     the ledger cannot be made or read; exit 3
+    └── UnansweredError     who was asked for it does not answer, or refuses; carries the HTTP status
 """
 
 
@@ -26,3 +27,11 @@ class StaleError(AnalyzerError):
 
 class LedgerError(AnalyzerError):
     """The ledger cannot be made or read."""
+
+
+class UnansweredError(LedgerError):
+    """Who was asked for a reading of the ledger does not answer, or refuses. `status` is HTTP's, None without one."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

@@ -28,7 +28,10 @@ DOORS = {
     "statsforecast": ("analyzer/forecast/fitted.py",),
     "numpy": ("agent/simulated/", "analyzer/forecast/fitted.py"),  # what is fitted takes its arrays
     "agent.simulated": ("agent/simulated/",),  # nothing else of the agent may come to need it
-    "fastapi": ("collector/", "dashboards/", "analyzer/api/"),  # the API is readings, typed: it lives with them
+    # The API is readings, typed: it lives with them. An assistant asks it in its own process.
+    "fastapi": ("collector/", "dashboards/", "analyzer/api/", "analyzer/assistant/"),
+    "mcp": ("analyzer/assistant/",),
+    "mcp_types": ("analyzer/assistant/",),  # what it speaks in, from the same hands
     "jinja2": ("analyzer/mail/", "analyzer/report/", "dashboards/"),
     "plotly": ("analyzer/report/", "dashboards/"),
     "rich": ("analyzer/", "dashboards/"),

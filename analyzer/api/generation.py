@@ -37,7 +37,7 @@ class Generations:
     """Names the ledger's present content. Between two passes of the analysis it costs one look at a few counts."""
 
     def __init__(self, settings: "Settings") -> None:
-        self._settings = f"{settings!r} {_release()}"
+        self._settings = f"{settings!r} {release()}"
         self._lock = threading.Lock()
         self._known: tuple[object, str] | None = None
 
@@ -114,7 +114,8 @@ class ByGeneration:
         return self._kept.get((self.name(session), what), make)
 
 
-def _release() -> str:
+def release() -> str:
+    """Return our own version; empty in a checkout that is not installed."""
     try:
         return version("gpuledger")
     except PackageNotFoundError:

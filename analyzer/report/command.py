@@ -45,6 +45,11 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
         parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
         parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
+    add_place(parser)
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which ledger is read."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")

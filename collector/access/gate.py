@@ -17,6 +17,8 @@ from collector.errors import AccessError
 from collector.problem import problem_response
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from collector.access.access import Access
@@ -25,11 +27,15 @@ _AUDITED = (Right.READ, Right.CHANGE)
 
 
 class Gate:
-    """Answers 401 to who shows nothing that is known, 403 to who may not; the others pass as `scope["principal"]`."""
+    """Answers 401 to who shows nothing that is known, 403 to who may not; the others pass as `scope["principal"]`.
 
-    def __init__(self, app: "ASGIApp", access: "Access") -> None:
+    `named` returns the route that a method and a path are for; a server with routes of its own brings its own table.
+    """
+
+    def __init__(self, app: "ASGIApp", access: "Access", named: "Callable[[str, str], Endpoint]" = endpoint_of) -> None:
         self._app = app
         self._access = access
+        self._named = named
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Pass the request on, or answer it."""
@@ -37,7 +43,7 @@ class Gate:
             await self._app(scope, receive, send)
         if scope["type"] != "http":  # there is no other way in
             return
-        endpoint = endpoint_of(scope["method"], scope["path"])
+        endpoint = self._named(scope["method"], scope["path"])
         headers = dict(scope["headers"])
         try:
             if endpoint.right is not Right.OPEN:

@@ -15,9 +15,9 @@ EXCHANGING_SECONDS = WINDOW_MS * 375 // 1_000_000
 CROSSING_HOSTS = tuple(f"x{number}" for number in range(8))  # of them every other in the other rack
 
 
-def small_site() -> Fleet:
-    """Return a fleet that has not been analysed yet."""
-    fleet = Fleet()
+def small_site(fleet: Fleet | None = None) -> Fleet:
+    """Return a fleet that has not been analysed yet; in a store of its own, or in that of an empty one."""
+    fleet = fleet or Fleet()
     _exchanges(fleet)
     _inputs(fleet)
     _holding(fleet)

@@ -1,0 +1,105 @@
+"""gpuledger assistant: the tools of an assistant, over stdin and stdout or over HTTP."""
+
+import argparse
+import logging
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from analyzer.asking import TOKEN
+from analyzer.assistant.over_http import LOOPBACK, PATH, forwarding_app, guarded_app
+from analyzer.assistant.server import create_server
+from analyzer.assistant.site import OwnSite, ServedSite
+from analyzer.config import Settings, settings_file
+from analyzer.errors import ConfigError
+from analyzer.report.command import add_place
+from collector.access.gate import is_loopback
+from collector.access.opening import access_of
+from collector.config import CollectorConfig, load
+from collector.server import listen
+from collector.store.database import Store
+
+OK = 0
+
+
+def assistant(argv: list[str]) -> int:
+    """Serve read-only tools over the ledger to an assistant, by MCP: stdin and stdout, or HTTP with --http.
+
+    They read findings, runs, costs and topology, and reckon plans. None applies, accepts, mutes or writes anything.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger assistant", description=assistant.__doc__)
+    add_place(parser)
+    parser.add_argument(
+        "--http",
+        metavar="[HOST:]PORT",
+        help=f"serve {PATH} there, with the keys of the collector (default host: 127.0.0.1)",
+    )
+    options = parser.parse_args(argv)
+    # What others log, a name within, must never come between the lines of the protocol on stdout.
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    if options.http is None:
+        _over_stdio(options)
+    else:
+        _over_http(options)
+    return OK
+
+
+def _over_stdio(options: argparse.Namespace) -> None:
+    if options.server:
+        create_server(ServedSite(options.server, os.environ.get(TOKEN))).run()
+    else:
+        path, settings = _store(options)
+        create_server(OwnSite(path, settings)).run()
+
+
+def _over_http(options: argparse.Namespace) -> None:
+    host, config = _listening(options)
+    if options.server:
+        if not is_loopback(host):
+            raise ConfigError(
+                f"--http {options.http} with --server would lend this machine's way to {options.server} to others; "
+                "listen on 127.0.0.1, or read a --store"
+            )
+        site = ServedSite(options.server, None)  # our own token is ours: each client shows its own
+        app = forwarding_app(create_server(site), LOOPBACK, site)
+    else:
+        path, settings = _store(options)
+        access = access_of(config, path)
+        app = guarded_app(create_server(OwnSite(path, settings, access)), _hosts(host, config), access)
+    scheme = "https" if config.tls_certificate else "http"
+    print(f"gpuledger assistant: {scheme}://{config.listen}{PATH}", file=sys.stderr, flush=True)
+    listen(app, config)
+
+
+def _store(options: argparse.Namespace) -> tuple[Path, Settings]:
+    """Return the store and its settings; what is wrong with either is said now, and not to a model."""
+    path = options.store or load(options.config, os.environ).store
+    settings = Settings.read(settings_file(path, options.config))
+    Store.open(path, read_only=True).close()
+    return path, settings
+
+
+def _listening(options: argparse.Namespace) -> tuple[str, CollectorConfig]:
+    where = options.http if ":" in options.http else f"127.0.0.1:{options.http}"
+    config = load(settings_file(options.store, options.config) if options.store else options.config, os.environ)
+    told = replace(config, listen=where)
+    return told.address[0], told
+
+
+def _hosts(host: str, config: CollectorConfig) -> tuple[str, ...]:
+    """Return the names by which clients may call us.
+
+    Raises:
+        ConfigError: it listens everywhere, and nobody has said how it is called.
+    """
+    if is_loopback(host):
+        return LOOPBACK
+    public = urlsplit(config.public_url).hostname if config.public_url else None
+    named = [name for name in (host, public) if name and name not in ("0.0.0.0", "::")]  # noqa: S104 - not listened on
+    if not named:
+        raise ConfigError(
+            f"--http {config.listen} listens on every address; say in [collector] public_url how clients call it"
+        )
+    return tuple(named)
