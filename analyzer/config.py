@@ -22,7 +22,7 @@ from analyzer.toml_entry import Entry, read_toml
 from analyzer.traffic.tariff import TariffBook
 from analyzer.web_address import web_address
 
-TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms")
+TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
 ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "models", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 VALUES_MOST = 100_000
+LINE = 250  # letters; what is quoted is folded beyond them, and a folded name is hard to read
 
 
 def yaml_said(text: str, deepest: int) -> object:
@@ -44,7 +45,7 @@ def respelled_yaml(text: str) -> str:
     if node is None:
         return ""
     flat = text.replace("\n", "")
-    return str(yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=flat.isprintable(), width=100))
+    return str(yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=flat.isprintable(), width=LINE))
 
 
 class _Once(yaml.SafeLoader):

@@ -14,13 +14,14 @@ from analyzer.config import OWN_TABLE, Settings
 from analyzer.mail.settings import MailSettings
 from analyzer.placement.advice_settings import Advising
 from analyzer.placement.guards import Guards
+from analyzer.planning.from_text.settings import ModelSettings
 from collector.config import load as load_collector
 from gpuledger import COMMANDS, GROUPS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PACKAGES = ("agent", "collector", "analyzer")
-TABLES = (*PACKAGES, "placement", "mail", "alarms")  # of the one settings file
+TABLES = (*PACKAGES, "placement", "mail", "alarms", "model")  # of the one settings file
 
 
 def section(text: str, name: str) -> str:
@@ -46,6 +47,8 @@ def settings_keys(package: str) -> list[Field[Any]]:
         return list(fields(AlarmSettings))
     if package == "mail":
         return list(fields(MailSettings))
+    if package == "model":
+        return list(fields(ModelSettings))
     module = import_module(f"{package}.config")
     (top,) = [getattr(module, name) for name in ("AgentConfig", "CollectorConfig", "Settings") if hasattr(module, name)]
     return [key for key in fields(top) if key.name not in OWN_TABLE]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import analyzer.assistant
 from analyzer.asking import TOKEN
 from analyzer.assistant.over_http import LOOPBACK, PATH, forwarding_app, guarded_app
 from analyzer.assistant.server import create_server
@@ -39,6 +40,7 @@ def assistant(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     # What others log, a name within, must never come between the lines of the protocol on stdout.
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger(analyzer.assistant.__name__).setLevel(logging.INFO)  # what was proposed, and what was said of it
     if options.http is None:
         _over_stdio(options)
     else:
@@ -55,8 +57,8 @@ def _over_stdio(options: argparse.Namespace) -> None:
 
 
 def _over_http(options: argparse.Namespace) -> None:
-    host, config = _listening(options)
     if options.server:
+        host, config = _listening(options.http, options.config)
         if not is_loopback(host):
             raise ConfigError(
                 f"--http {options.http} with --server would lend this machine's way to {options.server} to others; "
@@ -66,8 +68,10 @@ def _over_http(options: argparse.Namespace) -> None:
         app = forwarding_app(create_server(site), LOOPBACK, site)
     else:
         path, settings = _store(options)
+        # The settings beside a store are its server's: their tokens are asked for here, too.
+        host, config = _listening(options.http, settings_file(path, options.config))
         access = access_of(config, path)
-        app = guarded_app(create_server(OwnSite(path, settings, access)), _hosts(host, config), access)
+        app = guarded_app(create_server(OwnSite(path, settings, access)), _hosts(host, settings), access)
     scheme = "https" if config.tls_certificate else "http"
     print(f"gpuledger assistant: {scheme}://{config.listen}{PATH}", file=sys.stderr, flush=True)
     listen(app, config)
@@ -81,14 +85,13 @@ def _store(options: argparse.Namespace) -> tuple[Path, Settings]:
     return path, settings
 
 
-def _listening(options: argparse.Namespace) -> tuple[str, CollectorConfig]:
-    where = options.http if ":" in options.http else f"127.0.0.1:{options.http}"
-    config = load(settings_file(options.store, options.config) if options.store else options.config, os.environ)
-    told = replace(config, listen=where)
+def _listening(where: str, settings: Path | None) -> tuple[str, CollectorConfig]:
+    """Return the host to listen on, and the collector's settings with that address in the place of its own."""
+    told = replace(load(settings, os.environ), listen=where if ":" in where else f"127.0.0.1:{where}")
     return told.address[0], told
 
 
-def _hosts(host: str, config: CollectorConfig) -> tuple[str, ...]:
+def _hosts(host: str, settings: Settings) -> tuple[str, ...]:
     """Return the names by which clients may call us.
 
     Raises:
@@ -96,10 +99,10 @@ def _hosts(host: str, config: CollectorConfig) -> tuple[str, ...]:
     """
     if is_loopback(host):
         return LOOPBACK
-    public = urlsplit(config.public_url).hostname if config.public_url else None
+    public = urlsplit(settings.site_url).hostname if settings.site_url else None
     named = [name for name in (host, public) if name and name not in ("0.0.0.0", "::")]  # noqa: S104 - not listened on
     if not named:
         raise ConfigError(
-            f"--http {config.listen} listens on every address; say in [collector] public_url how clients call it"
+            f"--http {host} listens on every address; say in [analyzer] site_url by which host clients call it"
         )
     return tuple(named)

@@ -1,12 +1,8 @@
 """The MCP server: its tools, and how it is told apart who asks."""
 
-import logging
-from collections.abc import Awaitable
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, get_args
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from analyzer.api.asking import Text
@@ -16,13 +12,13 @@ from analyzer.api.generation import release
 from analyzer.api.when import When
 from analyzer.assistant import readings
 from analyzer.assistant.answers import Costs, Explained, Findings, Runs, Topology
+from analyzer.assistant.asking import READ_ONLY, shown_by, told
+from analyzer.assistant.planning import Planning
+from analyzer.assistant.planning_tools import add_planning
 from analyzer.assistant.readings import ROWS, ROWS_MOST
 from analyzer.assistant.site import Site
-from analyzer.assistant.untrusted import sentence
-from analyzer.errors import AnalyzerError
 from analyzer.ids import pattern
 from analyzer.states import Confidence
-from collector.errors import CollectorError
 
 INSTRUCTIONS: Final = """Read-only tools over gpuledger: every second of every GPU that a fleet owns, in one state and
 with a price.
@@ -36,12 +32,6 @@ null means unknown; it is not 0. Where `more` is true rows were left out: ask ag
 Nothing here changes anything: no tool applies a plan, accepts a recommendation, mutes or writes. A plan that you
 propose goes through validate_plan before anybody is told of it; its makespan, cost and savings are the validator's."""
 
-READ_ONLY: Final = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-_LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
 Since = Annotated[
     When | None,
     Field(description="Where the period begins: 7d, monday, 2026-W46, 2026-11-09. By default the last week."),
@@ -72,6 +62,7 @@ def create_server(site: Site) -> MCPServer[Any]:
     _add_runs(server, site)
     _add_costs(server, site)
     _add_topology(server, site)
+    add_planning(server, Planning())
     return server
 
 
@@ -92,7 +83,7 @@ def _add_findings(server: MCPServer[Any], site: Site) -> None:
             "since": since, "until": until, "team": team, "confidence": confidence, "still_open": still_open,
             "cursor": cursor,
         }  # fmt: skip
-        return await _told(readings.findings(site, query, rows, _shown(context)))
+        return await told(readings.findings(site, query, rows, shown_by(context)))
 
     @server.tool(annotations=READ_ONLY)
     async def explain_finding(
@@ -100,7 +91,7 @@ def _add_findings(server: MCPServer[Any], site: Site) -> None:
     ) -> Explained:
         """One finding: what was seen, what follows from it, and what would prove it wrong."""
         query = {"since": since, "until": until}
-        return await _told(readings.explained(site, finding_id, query, _shown(context)))
+        return await told(readings.explained(site, finding_id, query, shown_by(context)))
 
 
 def _add_runs(server: MCPServer[Any], site: Site) -> None:
@@ -119,7 +110,7 @@ def _add_runs(server: MCPServer[Any], site: Site) -> None:
         query = {
             "since": since, "until": until, "team": team, "name": name, "running": running, "cursor": cursor
         }  # fmt: skip
-        return await _told(readings.runs(site, query, rows, _shown(context)))
+        return await told(readings.runs(site, query, rows, shown_by(context)))
 
 
 def _add_costs(server: MCPServer[Any], site: Site) -> None:
@@ -135,7 +126,7 @@ def _add_costs(server: MCPServer[Any], site: Site) -> None:
     ) -> Costs:
         """What each team, run, project or day cost, and how much of it was useful, avoidable or neither."""
         query = {"since": since, "until": until, "team": team, "cursor": cursor}
-        return await _told(readings.costs(site, by, query, rows, _shown(context)))
+        return await told(readings.costs(site, by, query, rows, shown_by(context)))
 
 
 def _add_topology(server: MCPServer[Any], site: Site) -> None:
@@ -150,22 +141,4 @@ def _add_topology(server: MCPServer[Any], site: Site) -> None:
     ) -> Topology:
         """Which hosts stand in which rack, with how many GPUs of which kind, how many cores and how much memory."""
         query = {"rack": rack, "node_group": node_group, "sku": sku, "cursor": cursor}
-        return await _told(readings.topology(site, query, rows, _shown(context)))
-
-
-def _shown(context: Context[Any, Any]) -> str | None:
-    """Return the Authorization of this very message; over stdio there is none."""
-    headers = context.headers
-    return None if headers is None else headers.get("authorization")
-
-
-async def _told(reading: Awaitable[T]) -> T:
-    """Return the reading, or say in a sentence why there is none; names within it are marked as data, too.
-
-    Raises:
-        ToolError: the ledger refuses, has no such thing, or cannot be read.
-    """
-    try:
-        return await reading
-    except (AnalyzerError, CollectorError) as error:
-        raise ToolError(sentence(str(error)).model_dump_json()) from error
+        return await told(readings.topology(site, query, rows, shown_by(context)))

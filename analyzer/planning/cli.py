@@ -30,6 +30,8 @@ def plan(argv: list[str]) -> int:
     """
     options = _options(argv)
     settings = _settings(options)
+    if options.from_text is not None and not _confirmed(options, settings):
+        return OK
     file = _read(options, settings)
     facts = _answered(_looked_up(options, file), options, settings)
     write(_written(facts, options), options)
@@ -39,7 +41,13 @@ def plan(argv: list[str]) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpuledger plan", description=plan.__doc__)
-    parser.add_argument("file", metavar="FILE", help="tasks and nodes in YAML; - reads them from standard input")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="tasks and nodes in YAML; - reads them from standard input"
+    )
+    parser.add_argument(
+        "--from-text", metavar="FILE", help="words instead (-: stdin), of which the model of [model] makes a task file"
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="with --from-text: write the task file, and end")
     parser.add_argument("--finish-by", metavar="WHEN", help='"Friday 18:00", "in 20 h", 2026-11-27T18:00')
     parser.add_argument("--check", action="store_true", help="exit code 1 where no plan keeps the deadline")
     parser.add_argument(
@@ -51,7 +59,12 @@ def _options(argv: list[str]) -> argparse.Namespace:
     where.add_argument("--store", type=Path, metavar="FILE", help="the ledger's store (default: from the settings)")
     where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if (options.file is None) == (options.from_text is None):
+        parser.error("say a task file, or --from-text with a description of the tasks")
+    if options.write is not None and options.from_text is None:
+        parser.error("--write goes with --from-text")
+    return options
 
 
 def _seconds(text: str) -> float:
@@ -65,10 +78,27 @@ def _seconds(text: str) -> float:
 
 
 def _settings(options: argparse.Namespace) -> "Settings":
-    from analyzer.config import Settings, settings_file
+    from analyzer.config import Settings
+
+    return Settings.read(_settings_file(options))
+
+
+def _settings_file(options: argparse.Namespace) -> Path | None:
+    from analyzer.config import settings_file
     from collector.config import load
 
-    return Settings.read(settings_file(options.store or load(options.config, os.environ).store, options.config))
+    return settings_file(options.store or load(options.config, os.environ).store, options.config)
+
+
+def _confirmed(options: argparse.Namespace, settings: "Settings") -> bool:
+    """Let a model make a task file of a description; return whether a person has confirmed it, to be read next."""
+    from analyzer.config import TABLES
+    from analyzer.planning.from_text.cli import from_text
+    from analyzer.planning.from_text.settings import ModelSettings
+
+    model = ModelSettings.read(_settings_file(options), TABLES)
+    options.file = from_text(options.from_text, options.write, model, settings.timezone)
+    return options.file is not None
 
 
 def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":

@@ -1,28 +1,36 @@
 """Over HTTP the collector's keys stand before the tools, and each key sees what the API shows it."""
 
 import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from mcp.client import Client
 
-from analyzer.assistant.cli import assistant
+from analyzer.assistant.cli import _listening, assistant
 from analyzer.assistant.over_http import LOOPBACK, PATH, REQUEST_BYTES, forwarding_app, guarded_app
 from analyzer.assistant.server import create_server
 from analyzer.assistant.site import OwnSite, ServedSite
-from analyzer.config import Settings
+from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError, UnansweredError
 from collector.access.opening import access_of
 from tests.access.conftest import add_key, bearer
 from tests.api.sites import TOKEN, collector
 from tests.api.sites import Site as Running
 from tests.api.sites import site as running
+from tests.assistant.sites import store_at
 from tests.dashboards.serving import served
 
+ROOT = Path(__file__).parents[2]
 ASKED = {"Accept": "application/json, text/event-stream"}
 
 
@@ -202,8 +210,8 @@ def test_reading_over_http_is_in_the_audit(site: tuple[Path, Settings], tmp_path
     [
         (["--http", "8475", "--store", "absent.duckdb"], "no store"),
         (["--http", "0.0.0.0:8475", "--server", "http://127.0.0.1:1"], "127.0.0.1"),
-        (["--http", "none"], "none"),
-        (["--http", "70000"], "70000"),
+        (["--http", "none", "--server", "http://127.0.0.1:1"], "none"),
+        (["--http", "70000", "--server", "http://127.0.0.1:1"], "70000"),
     ],
 )
 def test_what_cannot_be_served_is_said(arguments: list[str], word: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,5 +224,48 @@ def test_what_cannot_be_served_is_said(arguments: list[str], word: str, monkeypa
 
 def test_listening_everywhere_needs_a_name(site: tuple[Path, Settings]) -> None:
     """Else any name that leads here would do, and the check of Host would be none."""
-    with pytest.raises(ConfigError, match="public_url"):
+    with pytest.raises(ConfigError, match="site_url"):
         assistant(["--http", "0.0.0.0:0", "--store", str(site[0])])
+
+
+def test_a_client_reaches_the_command_over_http(tmp_path: Path) -> None:
+    """The whole way: the process as it is started, and a client of the protocol; a site without keys asks for none."""
+    path, _ = store_at(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuledger", "assistant", "--store", str(path), "--http", str(port)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _until_it_answers(f"http://127.0.0.1:{port}/healthz", process)
+
+        async def within() -> int:
+            async with Client(f"http://127.0.0.1:{port}{PATH}") as client:
+                answer = await client.call_tool("topology", {})
+                assert answer.structured_content is not None
+                return int(answer.structured_content["gpu_count"])
+
+        assert asyncio.run(within()) > 10
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def test_tokens_of_the_settings_beside_a_store_are_asked_for(tmp_path: Path) -> None:
+    """A second door must not be open where the first is locked."""
+    (tmp_path / "gpuledger.toml").write_text(f'[collector]\ntokens = ["{TOKEN}"]\n')
+    _, config = _listening("8475", settings_file(tmp_path / "store.duckdb", None))
+    assert (config.tokens, config.listen) == ((TOKEN,), "127.0.0.1:8475")
+
+
+def _until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "it ended at once"
+        with suppress(httpx.HTTPError):
+            if httpx.get(url).status_code == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to be")

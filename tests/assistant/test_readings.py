@@ -18,6 +18,7 @@ from analyzer.config import Settings
 from analyzer.report.words import plain
 from collector.store.database import Store
 from tests.assistant.sites import ORDER, asked, store_at, texts
+from tests.planning.test_task_reading import FOUR
 
 SINCE = {"since": "2025-11-10"}
 READINGS: dict[str, dict[str, Any]] = {
@@ -44,7 +45,8 @@ def document(site: tuple[Path, Settings], path: str, query: dict[str, Any]) -> A
 def test_every_tool_says_that_it_reads_only(site: tuple[Path, Settings]) -> None:
     """A client may let a model call what only reads without asking anybody; so it must be so, and be said of each."""
     tools = asked(*site, lambda client: client.list_tools()).tools
-    assert {tool.name for tool in tools} >= {"findings", "explain_finding", "runs", "costs", "topology"}
+    reads = {"findings", "explain_finding", "runs", "costs", "topology"}
+    assert {tool.name for tool in tools} == reads | {"solve_plan", "validate_plan", "simulate_plan"}
     for tool in tools:
         hints = tool.annotations
         assert hints is not None, tool.name
@@ -210,13 +212,14 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
         found = await client.call_tool("findings", SINCE)
         assert found.structured_content is not None
         first = found.structured_content["items"][0]["id"]
-        given = {"finding_id": first, "since": "2025-11-10"}
+        given = {"finding_id": first, "since": "2025-11-10", "tasks": FOUR, "proposal": '{"placements": []}'}
         for tool in tools:
-            required = tool.input_schema.get("required", [])
-            await client.call_tool(tool.name, {name: given.get(name, "{}") for name in required})
+            wanted = {"since", *tool.input_schema.get("required", [])} & set(tool.input_schema["properties"])
+            result = await client.call_tool(tool.name, {name: given[name] for name in wanted})
+            assert not result.is_error, result.content
         return len(tools)
 
-    assert asked(path, settings, everything) >= 5
+    assert asked(path, settings, everything) == 8
     assert state() == before
 
 

@@ -33,8 +33,10 @@ ELSEWHERE = {
     "profile verify": "tests/capacity/profile/test_cli.py",
     "mail": "tests/mail/test_command.py",
     "alarms test": "tests/alarms/test_command.py",
+    "assistant": "tests/assistant",
 }
-WORDS = ("--server", "--log ", ".json", "--at ")  # a running server, a run's output, recordings, runs of two weeks
+# A running server, a run's output, recordings, runs of two weeks, a language model.
+WORDS = ("--server", "--log ", ".json", "--at ", "--from-text ")
 ALL = [shown for page in PAGES for shown in blocks(page)]
 HERE = [one for one in ALL if one.name not in ELSEWHERE and not any(word in f"{one.text} " for word in WORDS)]
 

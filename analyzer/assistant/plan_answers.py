@@ -1,0 +1,93 @@
+"""What the planning tools answer. Names of tasks and nodes come back as data: they may be copied from anywhere."""
+
+from pydantic import Field
+
+from analyzer.api.model import Model
+from analyzer.assistant.untrusted import Said
+
+
+class PlacementTold(Model):
+    """One task on one node; seconds count from the plan's start."""
+
+    task: Said
+    node: Said
+    start_seconds: int
+    end_seconds: int
+
+
+class PlanTold(Model):
+    """One plan, its figures counted by us."""
+
+    solver: str = Field(description="Who made it: olb, heft, random_heft, cp_sat, or said by whoever proposed it.")
+    makespan_seconds: int
+    cost_micros: int | None = Field(description="Millionths of the prices' currency; null where a price is not known.")
+    lower_bound_seconds: int | None = Field(description="What no plan can be shorter than.")
+    is_optimal: bool = Field(description="Whether it is proven that no plan is shorter.")
+    critical: list[Said] = Field(description="The chain of tasks that makes it as long as it is; the first of them.")
+    placements: list[PlacementTold] = Field(description="By start; the first of them, `placement_count` counts all.")
+    placement_count: int
+    transferred_bytes: int = Field(description="Between nodes.")
+
+
+class ChangeTold(Model):
+    """One task that runs elsewhere or later than was planned or proposed, and why."""
+
+    task: Said
+    from_node: Said | None
+    to_node: Said | None
+    shift_seconds: int
+    why: Said | None
+
+
+class Solved(Model):
+    """The solver's answer."""
+
+    problem: str = Field(description="The problem's fingerprint: give it back with a proposal for this task file.")
+    verdict: str = Field(description="no_deadline, on_time, impossible (proven), or not_found (not proven).")
+    deadline_seconds: int | None
+    earliest_seconds: int = Field(description="What no plan can end before, proven.")
+    plan: PlanTold
+    compared: dict[str, int] = Field(description="Makespan by solver, in seconds.")
+    changes: list[ChangeTold] = Field(description="Against what the task file says is planned.")
+
+
+class BrokenTold(Model):
+    """One rule that the proposal breaks, with the figures and the way out."""
+
+    rule: str
+    says: Said
+
+
+class Validated(Model):
+    """What the validator says of a proposal; every figure is its own, none is the proposal's."""
+
+    problem: str = Field(description="The problem's fingerprint.")
+    is_valid: bool
+    round: int = Field(
+        description="Which proposal for this problem that was; after the third the solver's plan stands."
+    )
+    rounds_left: int
+    broken: list[BrokenTold] = Field(description="The first of them; `broken_count` counts all.")
+    broken_count: int
+    corrected: list[Said] = Field(description="Figures that were claimed and are wrong; ours stand in their place.")
+    savings_micros: int | None = Field(
+        description="Against what is planned; null where nothing is, or a price is not known."
+    )
+    plan: PlanTold | None = Field(description="The proposal in our figures; null where no plan can be made of it.")
+    instead: PlanTold | None = Field(description="Of a proposal that is not valid: the plan to follow in its place.")
+    instead_is: str | None = Field(description="nearest: the proposal mended; solver: made anew, after three rounds.")
+    instead_is_valid: bool | None
+    changes: list[ChangeTold] = Field(description="From the proposal to the nearest plan; the first of them.")
+
+
+class Simulated(Model):
+    """When a plan ends if durations vary as the task file says."""
+
+    problem: str
+    plan: PlanTold
+    p10_seconds: int
+    p50_seconds: int
+    p90_seconds: int
+    on_time_ratio: float | None = Field(description="The share of draws that keep every deadline; null without one.")
+    draws: int
+    tasks_without_spread: list[Said] = Field(description="Of one duration in every draw: the spread is too narrow.")
