@@ -7,7 +7,7 @@ MADE := .venv/.made
 ARGS ?=
 export PYTHON
 
-BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz sizes scale placement savings finops bills pages plans)
+BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz sizes scale placement savings finops bills pages plans plan_scale)
 .PHONY: help demo test soak services wheel lock docs site grafana picture clean $(BENCHES)
 
 help:

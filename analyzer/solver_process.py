@@ -36,9 +36,13 @@ class SolverProcess:
             json.dump(question, pipe)
         return self
 
-    def is_done(self) -> bool:
-        """Whether the process has ended."""
-        return self._process.poll() is not None
+    def is_done(self, wait_seconds: float = 0.0) -> bool:
+        """Whether the process has ended, by now or within so many seconds."""
+        try:
+            self._process.wait(wait_seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def answer(self) -> dict[str, Any] | None:
         """Wait for the end, until the time is over; return the last whole line, None where there is none."""

@@ -15,7 +15,7 @@ from analyzer.planning.schedule import Schedule
 from analyzer.solver_process import SolverProcess
 
 LITERALS_MOST = 20_000  # tasks times the nodes that each fits: beyond, its presolve alone takes longer than the search
-WORKERS = 4  # fewer leave out searches that find proofs; more take turns on few cores, and proved 50 tasks later
+WORKERS = 6  # with 4 some searches that prove are left out; on fewer cores they take turns
 Objective = list[list[int]]
 
 
@@ -86,9 +86,9 @@ class Prover:
             seconds,
         )
 
-    def is_done(self) -> bool:
-        """Whether the answer is there."""
-        return self._process.is_done()
+    def is_done(self, wait_seconds: float = 0.0) -> bool:
+        """Whether the answer is there, at once or after so long at most."""
+        return self._process.is_done(wait_seconds)
 
     def result(self) -> Proofs:
         """Wait for the answer, until its time is over; what dies or is killed has found what it told before."""
