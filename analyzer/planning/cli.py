@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError
+from analyzer.planning.plan import SOLVERS
 from analyzer.report.command import add_paper, is_ascii, opened, width_of, write
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from analyzer.planning.task_file import TaskFile
 
 OK, MISSED = 0, 1
-SECONDS = 10.0
 STANDARD_INPUT = "-"
 
 
@@ -40,6 +40,8 @@ def plan(argv: list[str]) -> int:
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
+    from analyzer.planning.solve import SECONDS
+
     parser = argparse.ArgumentParser(prog="gpuledger plan", description=plan.__doc__)
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="tasks and nodes in YAML; - reads them from standard input"
@@ -49,9 +51,21 @@ def _options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="with --from-text: write the task file, and end")
     parser.add_argument("--finish-by", metavar="WHEN", help='"Friday 18:00", "in 20 h", 2026-11-27T18:00')
+    parser.add_argument("--start", metavar="WHEN", help="before what the file says (default: now)")
+    parser.add_argument(
+        "--solver",
+        action="append",
+        choices=SOLVERS,
+        metavar="NAME",
+        help=f"only these: {', '.join(SOLVERS)}; repeatable",
+    )
     parser.add_argument("--check", action="store_true", help="exit code 1 where no plan keeps the deadline")
     parser.add_argument(
-        "--seconds", type=_seconds, default=SECONDS, metavar="S", help="search for so long at most (default: 10)"
+        "--seconds",
+        type=_seconds,
+        default=SECONDS,
+        metavar="S",
+        help=f"search for so long at most (default: {SECONDS:g})",
     )
     parser.add_argument("--top", type=int, metavar="N", help="at most so many tasks and transfers on the terminal")
     add_paper(parser)
@@ -107,7 +121,7 @@ def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
 
     now = time.time_ns() // 1000
     name = "standard input" if options.file == STANDARD_INPUT else options.file
-    file = read_tasks(_text(options.file), now, settings.timezone, name)
+    file = read_tasks(_text(options.file), now, settings.timezone, name, options.start)
     if options.finish_by is None:
         return file
     due = moment("--finish-by", options.finish_by, file.starts_at, settings.timezone)
@@ -143,7 +157,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settin
     from analyzer.planning.simulation import links_cost_seconds, simulate
     from analyzer.planning.solve import solve
 
-    answer = solve(looked.file.problem(), options.seconds)
+    answer = solve(looked.file.problem(), options.seconds, solvers=options.solver or SOLVERS)
     outlook = simulate(answer.problem, answer.plan, samples=dict(looked.samples))
     links = links_cost_seconds(answer.problem, answer.plan)
     title = "of standard input" if options.file == STANDARD_INPUT else Path(options.file).name

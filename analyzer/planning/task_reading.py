@@ -26,8 +26,10 @@ _TASK = (
 )  # fmt: skip
 
 
-def read_tasks(text: str, now: int, timezone: str = "UTC", where: str = "the task file") -> TaskFile:
-    """Return what a task file says; `now` in microseconds UTC is when it starts where it does not say.
+def read_tasks(
+    text: str, now: int, timezone: str = "UTC", where: str = "the task file", start: str | None = None
+) -> TaskFile:
+    """Return what a task file says; `now` in microseconds UTC is when it starts where neither it nor `start` says.
 
     Raises:
         TaskFileError: it is too long, no YAML, or says what no task file can.
@@ -35,7 +37,11 @@ def read_tasks(text: str, now: int, timezone: str = "UTC", where: str = "the tas
     if len(text) > LETTERS_MOST:
         raise TaskFileError(f"{where} has {len(text):,} letters; split what has over {LETTERS_MOST:,}")
     top = TaskEntry.of(where, _parsed(where, text), _TOP)
-    starts_at = moment(f"{where}: start", top.said("start"), now, timezone) if top.has("start") else now
+    starts_at = now
+    if start is not None:
+        starts_at = moment("--start", start, now, timezone)
+    elif top.has("start"):
+        starts_at = moment(f"{where}: start", top.said("start"), now, timezone)
     clock = _Clock(starts_at, timezone)
     nodes, groups = _nodes(top, clock)
     return TaskFile(

@@ -132,3 +132,11 @@ def test_an_inventory_that_offers_nothing_says_why(folder: Path) -> None:
     (folder / "fleet.yaml").write_text(f"nodes: inventory\ntasks:{tasks}")
     with pytest.raises(ConfigError, match=r"offers a plan nothing now .n01: its cores or its memory are not known"):
         plan(["fleet.yaml"])
+
+
+def test_a_start_and_a_solver_can_be_chosen(folder: Path, said: Callable[[], str]) -> None:
+    """--start goes before the file's, and a plan of one solver compares that one."""
+    assert plan(["two.yaml", "--plain", "--start", "2026-11-28T07:00", "--solver", "heft"]) == 0
+    text = said()
+    assert "Sat 28 Nov 07:00" in text
+    assert "OLB (next" not in text
