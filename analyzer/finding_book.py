@@ -4,9 +4,9 @@ Every avoidable millisecond of the ledger is in exactly one finding, so that the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyzer.casebook.naming import Key, longer_ids, named
 from analyzer.casebook.rule_versions import rule_versions
@@ -43,6 +43,10 @@ _WINDOWS = """
 SELECT run_id, counts, verdict FROM run_windows
 WHERE window_start >= $start AND window_start < $end AND {whose} ORDER BY run_id, window_start
 """
+_WINDOWS_KNOWN = (
+    "SELECT min(window_start), max(window_start) FROM run_windows WHERE window_start >= ? AND window_start < ?"
+)
+DAY_US = 24 * HOUR_US
 
 _HELD = """
 SELECT coalesce(r.name, l.run_id), r.team, sum(l.milliseconds)::BIGINT FROM ledger l LEFT JOIN runs r USING (run_id)
@@ -178,11 +182,10 @@ def _windows(
     by: dict[tuple[str, str, str | None], list[RunWindow]] = defaultdict(list)
     if not wanted:
         return by
-    whose = "$run IS NULL" if asked["run"] is None else "run_id = $run"
-    for run_id, counts, verdict in session.rows(_WINDOWS.format(whose=whose), asked):
+    for run_id, counts, verdict in _told(session, asked):
         if run_id not in wanted:
             continue
-        own, said, window = wanted[run_id], said_of(Verdict.from_json(verdict)), None
+        own, said, window = wanted[run_id], said_of(Verdict.told(verdict)), None
         if not own.isdisjoint(THROTTLED):
             window = RunWindow.from_json(counts)
             said += throttled(window)
@@ -193,29 +196,40 @@ def _windows(
     return by
 
 
+def _told(session: "Session", asked: dict[str, object]) -> Iterator[tuple[str, str, str]]:
+    """Yield run, counts and verdict of each window, those of a run in their order; a day at a time is held in memory."""
+    whose = "$run IS NULL" if asked["run"] is None else "run_id = $run"
+    first, last = session.row(_WINDOWS_KNOWN, [asked["start"], asked["end"]])
+    for start in () if first is None else range(first, last + 1, DAY_US):
+        yield from session.rows(
+            _WINDOWS.format(whose=whose),
+            {"run": asked["run"], "start": start, "end": min(start + DAY_US, last + 1)},
+        )
+
+
 def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
     """Return the states and causes that a verdict books, with those that need none."""
-    return said_of(verdict) + throttled(window)
+    return said_of(verdict.as_told()) + throttled(window)
 
 
-def said_of(verdict: Verdict) -> list[tuple[str, str | None]]:
-    """Return the states and causes that a verdict books."""
+def said_of(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Return the states and causes that a verdict books, of its fields by name; one that is not there says nothing."""
     said: list[tuple[str, str | None]] = []
-    if verdict.input_cause is not None:
-        said.append(("starved", verdict.input_cause))
-    elif verdict.is_low:
-        said.append(("unexplained", verdict.input_suspicion))
-    if verdict.cross_rack_permille:
+    if (cause := verdict.get("input_cause")) is not None:
+        said.append(("starved", cause))
+    elif verdict.get("is_low"):
+        said.append(("unexplained", verdict.get("input_suspicion")))
+    if verdict.get("cross_rack_permille"):
         said.append(("communicating", "cross_rack"))
-    if verdict.straggler_permille:
+    if verdict.get("straggler_permille"):
         said.append(("communicating", "straggler"))
-    if verdict.is_hung:
+    if verdict.get("is_hung"):
         said.append(("communicating", "hang"))
-    if verdict.is_underused:
-        said.append(("underused", verdict.underused_cause))
-    if verdict.beyond_policy_permille:
+    if verdict.get("is_underused"):
+        said.append(("underused", verdict.get("underused_cause")))
+    if verdict.get("beyond_policy_permille"):
         said.append(("headroom", "beyond_policy"))
-    if verdict.idle_permille:
+    if verdict.get("idle_permille"):
         said.append(("held_idle", "abandoned"))
     return said
 

@@ -101,6 +101,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     )
     add_doctor(app, doctor)
     warming = _add_pages(app, config, desk, doctor, job, reader)
+    app.state.warming = warming
     job.after = warming.ask
     run_beside(app, warming.start, warming.stop)
     return app
