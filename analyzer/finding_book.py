@@ -197,7 +197,7 @@ def _windows(
 
 
 def _told(session: "Session", asked: dict[str, object]) -> Iterator[tuple[str, str, str]]:
-    """Yield run, counts and verdict of each window, those of a run in their order; a day at a time is held in memory."""
+    """Yield run, counts and verdict of each window, those of a run in their order; a day at a time is in memory."""
     whose = "$run IS NULL" if asked["run"] is None else "run_id = $run"
     first, last = session.row(_WINDOWS_KNOWN, [asked["start"], asked["end"]])
     for start in () if first is None else range(first, last + 1, DAY_US):

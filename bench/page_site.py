@@ -85,7 +85,7 @@ FROM held ORDER BY 1, 2
 # What a pass leaves that changed an hour: its mark, and the hour's new digest.
 _PASSED = """
 UPDATE ledger_hours SET input_digest = input_digest || '+' WHERE hour = (SELECT max(hour) FROM ledger_hours);
-INSERT OR REPLACE INTO analysis
+INSERT INTO analysis
 SELECT coalesce(max(analysed_batch), 0) + 1, coalesce(max(analysed_at), 0) + 1 FROM analysis
 """
 

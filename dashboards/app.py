@@ -118,6 +118,7 @@ def _add_pages(
     access = app.state.access
     frame = Frame(config.settings, lambda: job.last, access)
     answering = Answering(frame, desk.generation)
+    app.state.pages = answering.cache
     run_beside(app, lambda: None, answering.cache.close)
     own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
     is_secure = config.settings.site_url.startswith("https://")

@@ -38,7 +38,7 @@ class PageCache:
         self._kept: OrderedDict[Hashable, Made] = OrderedDict()
         self._making: dict[Hashable, Future[Made]] = {}
         self._lock = threading.Lock()
-        self.bytes = 0
+        self.bytes = self.made = 0
         self._workers = ThreadPoolExecutor(AT_ONCE, "page")
 
     def get(
@@ -111,6 +111,7 @@ class PageCache:
             del self._making[key]
             if made is None:
                 return
+            self.made += 1
             before = self._kept.pop(key, None)
             self.bytes -= len(before.text) if before is not None else 0
             if len(made.text) <= PAGE_BYTES:

@@ -1,0 +1,78 @@
+"""What is made before anybody asks: in order, beside the passes, and to an end."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from analyzer.errors import LedgerError
+from dashboards import warming as module
+from dashboards.warming import Warming
+
+PATIENCE_SECONDS = 20
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_is_seen_at_once_comes_first() -> None:
+    """A reader who comes a second after the start wants the page, and only then its parts."""
+    made: list[str] = []
+
+    def views(*names: str) -> Callable[[], Iterable[Callable[[], None]]]:
+        return lambda: [lambda name=name: made.append(name) for name in names]  # type: ignore[misc]
+
+    warming = Warming(views("fleet", "money"), views("advice"), lambda: False)
+    assert warming.turn()
+    assert (made, warming.made) == (["fleet", "money", "advice"], 3)
+
+
+def test_the_rest_waits_for_the_pass_that_is_under_way() -> None:
+    """Its end would void what was made, and it is to have the processors."""
+    made, passing = list[str](), threading.Event()
+    passing.set()
+    warming = Warming(lambda: [lambda: made.append("first")], lambda: [lambda: made.append("rest")], passing.is_set)
+    warming.start()
+    until(lambda: made == ["first"])
+    passing.clear()
+    until(lambda: made == ["first", "rest"])
+    warming.stop()
+
+
+def test_a_turn_gives_way_to_the_next() -> None:
+    """What is made of a ledger that has changed meanwhile is made for nobody."""
+    made: list[str] = []
+    warming = Warming(
+        lambda: [lambda: made.append("old"), warming.ask, lambda: made.append("never")], list, lambda: False
+    )
+    assert not warming.turn()
+    assert made == ["old"]
+
+
+def test_a_turn_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a fleet that is too large for it, some pages are made when they are asked for."""
+    monkeypatch.setattr(module, "MOST_SECONDS", -1.0)
+    warming = Warming(lambda: [lambda: None], list, lambda: False)
+    assert not warming.turn()
+    assert warming.made == 0
+
+
+def test_a_ledger_that_cannot_be_read_ends_a_turn_and_no_more() -> None:
+    """Before the first hour there is nothing to make; the next pass asks again."""
+
+    def fail() -> None:
+        raise LedgerError("the ledger is empty")
+
+    warming = Warming(lambda: [fail], list, lambda: False)
+    warming.start()
+    until(lambda: warming.turns == 1)
+    warming.ask()
+    until(lambda: warming.turns == 2)
+    assert warming.failed == 2
+    warming.stop()
