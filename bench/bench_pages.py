@@ -167,47 +167,52 @@ HANDS = {"fleet": hands_on_fleet, "fleet, the week": hands_on_fleet, "run": hand
 
 
 def measured(store: Path, times: int) -> dict[str, dict[str, object]]:
-    """Return by page what was measured of a server of its own."""
+    """Return by page what was measured: of a server of its own first, then of one for all."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        visited_once(browser)
-        found = {name: _measured(browser, store, name, times) for name in PAGES}
+        browser.new_page().context.close()  # what a browser does once is no server's doing
+        found: dict[str, dict[str, object]] = {name: {"cold": _cold(browser, store, name)} for name in PAGES}
+        with serving(store) as server:
+            ahead = {"at_start": server.turned()}
+            for name, path in PAGES.items():
+                server.passes()
+                found[name]["after_pass"] = _visit(browser, server.address + path, f"{name}, after a pass")
+            server.passes()
+            _last(server)
+            for name, path in PAGES.items():
+                found[name] |= _again(browser, server.address + path, name, times)
+            ahead["rss_bytes"] = {"now": server.seen.memory_info().rss}
         browser.close()
-    return found
+    return found | {"made ahead": dict(ahead)}
 
 
-def visited_once(browser: Browser) -> None:
-    """Open a page of nothing: what a browser does once is no server's doing."""
-    page = browser.new_page()
-    page.goto("about:blank")
-    page.context.close()
-
-
-def _measured(browser: Browser, store: Path, name: str, times: int) -> dict[str, object]:
+def _cold(browser: Browser, store: Path, name: str) -> dict[str, object]:
     with serving(store) as server:
-        address = server.address + PAGES[name]
-        page, cold = visited(browser, address)
+        return _visit(browser, server.address + PAGES[name], f"{name}, after the start")
+
+
+def _visit(browser: Browser, address: str, what: str) -> dict[str, object]:
+    page, visit = visited(browser, address)
+    page.context.close()
+    print(f"{what}: {visit}", flush=True)
+    return visit
+
+
+def _last(server: Serving) -> None:
+    """Wait until all is made of the newest state: a turn that gave way to the next is told of too."""
+    while not server.turned()["is_whole"]:
+        print("a turn gave way to the next", flush=True)
+
+
+def _again(browser: Browser, address: str, name: str, times: int) -> dict[str, object]:
+    again, hands = [], []
+    for _ in range(times):
+        page, visit = visited(browser, address)
+        again.append(visit)
+        hands.append(HANDS.get(name, hands_elsewhere)(page))
         page.context.close()
-        ahead = server.turned()
-        before, began = sum(server.seen.cpu_times()[:2]), time.monotonic()
-        server.passes()
-        page, passed = visited(browser, address)
-        page.context.close()
-        server.turned()
-        turn = {
-            "seconds": round(time.monotonic() - began, 1),
-            "cpu": round(sum(server.seen.cpu_times()[:2]) - before, 1),
-        }
-        again, hands = [], []
-        for _ in range(times):
-            page, visit = visited(browser, address)
-            again.append(visit)
-            hands.append(HANDS.get(name, hands_elsewhere)(page))
-            page.context.close()
-        memory = server.seen.memory_info().rss
-    one = {"cold": cold, "after_pass": passed, "again": again, "hands": hands}
-    print(name, json.dumps(one), flush=True)
-    return one | {"ahead_at_start": ahead, "ahead_after_pass": turn, "rss_bytes": memory}
+    print(f"{name}, again: {again[-1]}, {hands[-1]}", flush=True)
+    return {"again": again, "hands": hands}
 
 
 def main() -> int:
@@ -233,7 +238,8 @@ def main() -> int:
 def _bars(found: dict[str, dict[str, object]]) -> dict[str, bool]:
     """Print a line a page, and return which bars hold."""
     bars = {}
-    for name, one in found.items():
+    for name in PAGES:
+        one = found[name]
         cold, passed, again, hands = one["cold"], one["after_pass"], one["again"], one["hands"]
         assert isinstance(cold, dict)
         assert isinstance(passed, dict)

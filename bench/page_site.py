@@ -137,8 +137,8 @@ def _tell(warming: Warming) -> None:
     while True:
         if warming.turns > told:
             told = warming.turns
-            cpu = time.process_time()
-            print(json.dumps({"turn": told, "pages": warming.made, "failed": warming.failed, "cpu": cpu}), flush=True)
+            line = {"turn": told, "pages": warming.made, "cpu": time.process_time(), "is_whole": not warming.is_asked}
+            print(json.dumps(line), flush=True)
         time.sleep(0.05)
 
 

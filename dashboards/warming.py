@@ -36,6 +36,7 @@ class Warming:
         self._is_passing = is_passing
         self._asked, self._ending = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="warming", daemon=True)
+        self._is_turning = False
         self.turns = self.made = self.failed = 0
 
     def start(self) -> None:
@@ -53,6 +54,11 @@ class Warming:
         self._asked.set()
         if self._thread.is_alive():
             self._thread.join(STOPPING_SECONDS)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether another turn is due, or under way."""
+        return self._asked.is_set() or self._is_turning
 
     def turn(self) -> bool:
         """Make one turn now; return whether it came to its end."""
@@ -86,5 +92,7 @@ class Warming:
             self._asked.wait()
             self._asked.clear()
             if not self._ending.is_set():
+                self._is_turning = True
                 self.turn()
+                self._is_turning = False
                 self.turns += 1
