@@ -49,13 +49,17 @@ class Answering:
         self._state = state
         self.cache = cache or PageCache()
 
-    def answer(self, request: "Request", wanted: Wanted, headers: Mapping[str, str]) -> Response:
+    def answer(
+        self, request: "Request", wanted: Wanted, headers: Mapping[str, str], state: Hashable | None = None
+    ) -> Response:
         """Return the page, that it is as it was, or what there is of it at once.
+
+        `state` is what the page must be of, where that is not the ledger's alone.
 
         Raises:
             LedgerError, ConfigError, BusyError: it cannot be made.
         """
-        state = self._state()
+        state = self._state() if state is None else state
         patience = PATIENCE_SECONDS if is_opened(request) and wanted.kind == PAGE else None
         made = self.cache.get(self._key(wanted), state, _made(wanted.make), patience)
         if made is None:

@@ -50,7 +50,11 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
         def view(reading: "Reading") -> "Mapping[str, object]":
             return health_view(reading, week, doctor, reads_ledger=ledger is not None)
 
-        return pages.fresh(request, Asked(HERE, week), "health.html", view)
+        asked = Asked(HERE, week)
+        if ledger is not None:  # who asks for the ledger is told of that reading, and waits for it
+            return pages.fresh(request, asked, "health.html", view)
+        read_at = doctor.last.looked_at if doctor.last is not None else None
+        return pages.recent(request, Shown(asked, "health.html", view), read_at)
 
     @router.get(f"{HERE}/rules")
     def rules(request: Request, week: str | None = None) -> Response:

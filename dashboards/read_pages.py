@@ -1,7 +1,8 @@
 """Pages that are read through the API's door: what a key may not see is not read for it, nor summed."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -12,7 +13,7 @@ from analyzer.api.faults import BusyError
 from analyzer.api.scope import Scope
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.report.sheet import sheet_text
-from dashboards.answering import PAGE, Wanted
+from dashboards.answering import PAGE, Wanted, is_opened
 from dashboards.frame import STRICT
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dashboards.frame import Frame
 
 NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 404, 400, 503
+RECENT_SECONDS = 30
 CSV = "text/csv; charset=utf-8"
 
 
@@ -88,6 +90,21 @@ class ReadPages:
                 return HTMLResponse(self._frame.finished(self._draft(reading, asked, template, view)), headers=STRICT)
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(asked, scope.teams, error)
+
+    def recent(self, request: "Request", shown: Shown, also: "Hashable" = None) -> Response:
+        """Return a page that changes by itself too: to a browser one of the last seconds, so that it never waits.
+
+        `also` is what it must be of beside the ledger.
+        """
+        if not is_opened(request):
+            return self.fresh(request, shown.asked, shown.template, shown.view)
+        state = (self._desk.generation(), int(time.time() // RECENT_SECONDS), also)
+        wanted = self._wanted(Scope.of(request.scope), shown)
+        made = replace(wanted, make=lambda: (state, wanted.make()[1]))
+        try:
+            return self._answering.answer(request, made, STRICT, state)
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(shown.asked, wanted.scope.teams, error)
 
     def ahead(self, shown: Shown) -> None:
         """Make the whole site's page before anybody asks for it. Raises what is wrong with the ledger or the store."""

@@ -54,3 +54,14 @@ def test_a_new_server_has_a_page_too() -> None:
         assert client.get("/health/agents.csv").status_code == 200
         assert client.get("/money").status_code == 404
         assert "the ledger is empty" in client.get("/money").text
+
+
+def test_a_browser_is_shown_the_last_seconds_and_a_program_is_told_anew(client: httpx.Client) -> None:
+    """The page must not wait for what is counted; who asks by program, or for the ledger, gets what is so now."""
+    opened = {"Sec-Fetch-Dest": "document"}
+    answer = client.get("/health", headers=opened)
+    while answer.status_code == 202:
+        answer = client.get("/health", headers=opened)
+    assert "agents heard within 5 min" in answer.text
+    assert "The ledger was read" in client.get("/health?ledger=read", headers=opened).text
+    assert "The ledger was read" in client.get("/health").text
