@@ -12,7 +12,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from analyzer.alarms.settings import AlarmSettings
 from analyzer.alarms.telling import Teller
-from analyzer.api.desk import Desk
 from analyzer.api.generation import ByGeneration, Generations
 from analyzer.api.routes import add_api
 from analyzer.config import Settings
@@ -92,7 +91,9 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
-    app.include_router(reading_routes(reader))
+    frame = Frame(config.settings, lambda: job.last, app.state.access)
+    answering = _answering(app, frame, store, kept)
+    app.include_router(reading_routes(reader, answering))
     desk = add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
@@ -100,8 +101,9 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
         app.state.access, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail
     )
     add_doctor(app, doctor)
-    warming = _add_pages(app, config, desk, doctor, job, reader)
-    app.state.warming = warming
+    own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
+    _add_pages(app, config, own, pages, doctor)
+    warming = app.state.warming = _warming(own, pages, job)
     job.after = warming.ask
     run_beside(app, warming.start, warming.stop)
     return app
@@ -110,21 +112,15 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
 def _add_pages(
     app: FastAPI,
     config: ServerConfig,
-    desk: Desk,
+    own: Pages,
+    pages: ReadPages,
     doctor: Doctor,
-    job: AnalysisJob,
-    reader: Callable[[], Reader],
-) -> Warming:
+) -> None:
     access = app.state.access
-    frame = Frame(config.settings, lambda: job.last, access)
-    answering = Answering(frame, desk.generation)
-    app.state.pages = answering.cache
-    run_beside(app, lambda: None, answering.cache.close)
-    own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
     is_secure = config.settings.site_url.startswith("https://")
     for router in (
         assets(),
-        Login(access, frame, is_secure=is_secure).router(),
+        Login(access, pages.frame, is_secure=is_secure).router(),
         own.router(),
         money_routes(pages),
         placement_routes(pages),
@@ -134,6 +130,19 @@ def _add_pages(
     ):
         app.include_router(router, include_in_schema=False)
 
+
+def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration) -> Answering:
+    def state() -> str:
+        with store.session() as session:
+            return kept.name(session)
+
+    answering = Answering(frame, state)
+    app.state.pages = answering.cache
+    run_beside(app, lambda: None, answering.cache.close)
+    return answering
+
+
+def _warming(own: Pages, pages: ReadPages, job: AnalysisJob) -> Warming:
     def first() -> Iterator[Callable[[], None]]:
         yield from own.first()
         for shown in (money(), placement()):

@@ -108,6 +108,10 @@ class Frame:
         }
         return self._environment.get_template(template).render(frame | view)
 
+    def tells_time(self, draft: str) -> bool:
+        """Whether a page has a place to say that its figures are older than the ledger."""
+        return _OLDER in draft
+
     def finished(self, draft: str, older_than_now: int | None = None) -> str:
         """Return a draft with the newest pass, and where its figures are older than the ledger, when they were read."""
         last, zone = self.last_pass(), self.settings.timezone

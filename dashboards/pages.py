@@ -124,7 +124,7 @@ class Pages:
         def make() -> tuple[Hashable, str]:
             reader = self._read()
             with reader.session, reader.session.transaction():  # one state of the ledger, whatever a pass is at
-                return _state_of(reader), render(reader)
+                return state_of(reader), render(reader)
 
         return Wanted(scope, what, make, "/", kind)
 
@@ -181,7 +181,8 @@ def _explained(reader: Reader, finding_id: str, week: str | None) -> Explained:
         return reader.explain(finding_id, elsewhere)
 
 
-def _state_of(reader: Reader) -> Hashable:
+def state_of(reader: Reader) -> Hashable:
+    """Return the state of the ledger that a reader sees."""
     if reader.kept is None:
         raise RuntimeError("BUG: readers of a server keep what they make")
     return reader.kept.name(reader.session)

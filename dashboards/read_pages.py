@@ -71,7 +71,7 @@ class ReadPages:
 
     def __init__(self, desk: "Desk", frame: "Frame", answering: "Answering") -> None:
         self._desk = desk
-        self._frame = frame
+        self.frame = frame
         self._answering = answering
 
     def page(self, request: "Request", shown: Shown) -> Response:
@@ -87,7 +87,7 @@ class ReadPages:
         scope = Scope.of(request.scope)
         try:
             with self._desk.reading(scope) as reading:
-                return HTMLResponse(self._frame.finished(self._draft(reading, asked, template, view)), headers=STRICT)
+                return HTMLResponse(self.frame.finished(self._draft(reading, asked, template, view)), headers=STRICT)
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(asked, scope.teams, error)
 
@@ -124,13 +124,13 @@ class ReadPages:
 
     def _draft(self, reading: "Reading", asked: Asked, template: str, view: View) -> str:
         shown = {"asked": asked, "link": asked.link, **view(reading)}
-        return self._frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
+        return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
 
     def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""
         status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
         status = UNAVAILABLE if isinstance(error, BusyError) else status
-        page = self._frame.render("told.html", asked.here, None, teams, message=f"{error}.")
+        page = self.frame.render("told.html", asked.here, None, teams, message=f"{error}.")
         return HTMLResponse(page, status, STRICT)
 
     def sheet(self, request: "Request", name: str, sheets: Mapping[str, Callable[["Reading"], Sheet]]) -> Response:

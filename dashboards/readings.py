@@ -1,6 +1,6 @@
 """GET /v1/read: the reports of the command line, from a running server; `--server URL` asks here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -16,7 +16,8 @@ from analyzer.reading import Reader
 from analyzer.request import By, Format, Order, What
 from analyzer.request import Request as Reading
 from analyzer.states import Confidence
-from dashboards.pages import SECURITY
+from dashboards.answering import Answering, Wanted, is_opened
+from dashboards.pages import SECURITY, state_of
 
 MOST = 10_000
 _TYPES = {
@@ -66,14 +67,23 @@ class ReadAsked(Spanned):
     )
 
 
-def reading_routes(read: Callable[[], Reader]) -> APIRouter:
-    """Return the route; `read` opens a reader on the store."""
+def reading_routes(read: Callable[[], Reader], answering: Answering) -> APIRouter:
+    """Return the route; `read` opens a reader on the store. A report that a browser opens is kept as pages are."""
     router = APIRouter()
 
     @router.get("/v1/read", response_class=Response, responses=_ANSWERS, tags=["reports"])
     def report(request: Request, asked: Annotated[ReadAsked, Query()]) -> Response:
         """A report as the command line prints it."""
-        Scope.of(request.scope).check((asked.by,) if asked.by else ())
+        scope = Scope.of(request.scope)
+        scope.check((asked.by,) if asked.by else ())
+        if asked.format == "html" and is_opened(request):
+
+            def make() -> tuple[Hashable, str]:
+                reader = read()
+                with reader.session, reader.session.transaction():
+                    return state_of(reader), _answer(reader, asked)
+
+            return answering.answer(request, Wanted(scope, ("read", asked.model_dump_json()), make), SECURITY)
         opened = read()
         with opened.session:
             answer = _answer(opened, asked)

@@ -33,6 +33,10 @@ class PlainFrame:
         """Return the page, with "older" before it where it is."""
         return draft if older_than_now is None else f"older: {draft}"
 
+    def tells_time(self, draft: str) -> bool:
+        """Whether a page says its time: all but reports."""
+        return not draft.startswith("report")
+
     def render(self, template: str, *_: object, **view: object) -> str:
         """Return which template was asked for."""
         return f"{template} {view}"
@@ -107,6 +111,16 @@ def test_a_page_of_the_ledger_before_says_so(site: Site) -> None:
     status, text, headers = site.ask()
     assert (status, text, headers["refresh"]) == (200, "older: /money of 1 for None", "1")
     assert "etag" not in headers
+
+
+def test_a_report_that_cannot_say_its_time_is_not_shown_once_it_is_old(site: Site) -> None:
+    """A page of its own has no place for that sentence; figures without their time would be taken for those of now."""
+    report = site.wanted(what="report")
+    site.lets.set()
+    site.answering.ahead(report)
+    site.lets.clear()
+    site.state = 2
+    assert site.ask(report)[0] == 202
 
 
 def test_programs_and_parts_wait_for_what_they_ask(site: Site) -> None:
