@@ -11,6 +11,7 @@ from fastapi.responses import PlainTextResponse
 from analyzer.report.html import TEMPLATES
 
 STATIC = Path(__file__).parent / "static"
+STYLES = ("page", "plotly", "fleet", "run", "money", "placement", "operations")
 YEAR_SECONDS = 31_536_000
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
@@ -31,7 +32,10 @@ def asset(name: str) -> bytes | None:
         "page.js": [STATIC / "page.js"],
         "timeline.js": [STATIC / "timeline.js"],
         "copy.js": [STATIC / "copy.js"],
-        "page.css": [TEMPLATES / "report.css", *(STATIC / f"{name}.css" for name in ("page", "fleet", "run", "site"))],
+        "page.css": [
+            *(TEMPLATES / f"{name}.css" for name in ("palette", "report")),
+            *(STATIC / f"{name}.css" for name in STYLES),
+        ],
         "icon.svg": [STATIC / "icon.svg"],
     }
     if name not in files:

@@ -136,9 +136,9 @@ function pick(label) {
   const racks = document.querySelector(".racks");
   if (!racks) return;
   document.querySelectorAll(".key[data-label]").forEach((key) => key.setAttribute("aria-pressed", String(key.dataset.label === label)));
-  racks.querySelectorAll(".on").forEach((cell) => cell.classList.remove("on"));
-  const cells = label ? racks.querySelectorAll('[data-l="' + CSS.escape(label) + '"]') : []; // of a large fleet a few shapes
-  cells.forEach((cell) => cell.classList.add("on"));
+  racks.querySelectorAll(".picked").forEach((cell) => cell.classList.remove("picked"));
+  const cells = label ? racks.querySelectorAll('[data-label="' + CSS.escape(label) + '"]') : []; // of a large fleet a few shapes
+  cells.forEach((cell) => cell.classList.add("picked"));
   racks.classList.toggle("only", cells.length > 0);
 }
 

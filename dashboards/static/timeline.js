@@ -172,16 +172,31 @@
     const base = new Array(starts.length).fill(0);
     for (const band of bands) {
       const place = (seen[band.klass] = (seen[band.klass] || 0) + 1);
-      pen.fillStyle = colour(band.klass);
-      pen.globalAlpha = 1 / (1 + 0.35 * (place - 1));
+      const inks = band.klass === "avoidable" ? [colour(band.klass), hatched()] : [colour(band.klass)];
       starts.forEach((at, n) => {
         const [x, until] = [across(at, room), across(at + step, room)];
         const part = band.shares[n] * RIBBON;
-        if (part) pen.fillRect(x, top + base[n], Math.max(0.5, until - x - (until - x > 6 ? 1 : 0)), part);
+        const tall = part > 3 ? part - 1 : part; // a gap parts bands, for whom their colours are alike
+        pen.globalAlpha = 1 / (1 + 0.35 * (place - 1));
+        for (const one of part ? inks : []) {
+          pen.fillStyle = one;
+          pen.fillRect(x, top + base[n], Math.max(0.5, until - x - (until - x > 6 ? 1 : 0)), tall);
+          pen.globalAlpha = 1;
+        }
         base[n] += part;
       });
     }
     pen.globalAlpha = 1;
+  }
+
+  function hatched() {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 7;
+    const own = tile.getContext("2d");
+    own.strokeStyle = colour("paper");
+    for (const off of [-7, 0, 7]) { own.moveTo(off, 7); own.lineTo(off + 7, 0); }
+    own.stroke();
+    return pen.createPattern(tile, "repeat");
   }
 
   function marks(room, ink) {
@@ -343,7 +358,7 @@
       const key = document.createElement("span");
       const swatch = document.createElement("i");
       const place = (seen[band.klass] = (seen[band.klass] || 0) + 1);
-      swatch.style.background = colour(band.klass);
+      swatch.className = band.klass;
       swatch.style.opacity = 1 / (1 + 0.35 * (place - 1));
       key.append(swatch, band.label);
       return key;
@@ -381,7 +396,7 @@
     const cell = (row, kind, text, n) => {
       const made = document.createElement(kind);
       made.textContent = text;
-      if (n) made.className = "n";
+      if (n) made.className = "number";
       if (kind === "th") made.scope = "col";
       row.append(made);
     };

@@ -137,7 +137,7 @@ def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, 
     visit.settle()
     expect(visit.page.locator("#node .panel")).to_contain_text("GPU 0")
     expect(visit.page.locator(".key[aria-pressed=true]")).to_contain_text(str(label))
-    lit, dimmed = (visit.page.locator(f".cells .cell{which}").count() for which in (".on", ":not(.on)"))
+    lit, dimmed = (visit.page.locator(f".cells .cell{which}").count() for which in (".picked", ":not(.picked)"))
     assert lit > 0
     assert lit + dimmed == visit.page.locator(".cells .cell").count()
     visit.page.click("#node a[data-close]")

@@ -37,7 +37,7 @@ FAULTS = """() => {
   document.querySelectorAll("a, button, summary").forEach((one) => {
     if (!one.textContent.trim()) faults.push("nothing to read on a link or button");
   });
-  document.querySelectorAll("td.n, th.n").forEach((one) => {
+  document.querySelectorAll("td.number, th.number").forEach((one) => {
     if (getComputedStyle(one).textAlign !== "right") faults.push("a number that is not right-aligned");
   });
   let level = 1;
