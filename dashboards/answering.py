@@ -59,7 +59,7 @@ class Answering:
         Raises:
             LedgerError, ConfigError, BusyError: it cannot be made.
         """
-        state = self._state() if state is None else state
+        state, token = self._state() if state is None else state, request.scope.get("csrf", "")
         patience = PATIENCE_SECONDS if is_opened(request) and wanted.kind == PAGE else None
         made = self.cache.get(self._key(wanted), state, _made(wanted.make), patience)
         is_old = made is not None and made.state != state
@@ -67,9 +67,9 @@ class Answering:
             again = self._frame.render("waiting.html", wanted.here, None, wanted.scope.teams, again=_address(request))
             return Response(again, ACCEPTED, _soon(headers), PAGE)
         if is_old:
-            page = self._frame.finished(made.text, older_than_now=made.read_at)
+            page = self._frame.finished(made.text, older_than_now=made.read_at, token=token)
             return Response(page, headers=_soon(headers), media_type=PAGE)
-        page = self._frame.finished(made.text) if wanted.kind == PAGE else made.text
+        page = self._frame.finished(made.text, token=token) if wanted.kind == PAGE else made.text
         return _tagged(request, page, headers, wanted.kind)
 
     def ahead(self, wanted: Wanted) -> None:

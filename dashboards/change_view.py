@@ -79,6 +79,11 @@ class Changes:
     held_back: int
     more: int
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of those that are shown."""
+        return frozenset(one.id for one in self.changes)
+
 
 def changes_view(reading: "Reading", period: Period) -> Changes:
     """Return what is recommended now, of what may be seen."""

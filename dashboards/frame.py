@@ -42,6 +42,7 @@ PAGES = (
 
 # Where a kept page says what changes though the ledger does not. Nobody's text can be one: all of it is escaped.
 _ANALYSED, _OLDER = Markup("<!--analysed here-->"), Markup("<!--older here-->")
+_TOKEN = Markup("<!--token here-->")  # of whose session it is that the page is sent to
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Frame:
             "asks": self._access.asks,
             "analysed_here": _ANALYSED,
             "older_here": _OLDER,
+            "token_here": _TOKEN,
         }
         return self._environment.get_template(template).render(frame | view)
 
@@ -112,15 +114,18 @@ class Frame:
         """Whether a page has a place to say that its figures are older than the ledger."""
         return _OLDER in draft
 
-    def finished(self, draft: str, older_than_now: int | None = None) -> str:
-        """Return a draft with the newest pass, and where its figures are older than the ledger, when they were read."""
+    def finished(self, draft: str, older_than_now: int | None = None, token: str = "") -> str:
+        """Return a draft with the newest pass, and where its figures are older than the ledger, when they were read.
+
+        `token` is what the page's forms show: of the session, or of the server where nobody logs in.
+        """
         last, zone = self.last_pass(), self.settings.timezone
         since = moment(last.finished_at, zone) if last.finished_at is not None else ""
         words = f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since
         analysed = self._environment.get_template("analysed.html").render(last=last, last_words=words)
         read_at = None if older_than_now is None else moment(older_than_now, zone)
         older = "" if read_at is None else self._environment.get_template("older.html").render(read_at=read_at)
-        return draft.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1)
+        return draft.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1).replace(_TOKEN, token)
 
 
 def _ways(here: str | None, *, whole_site: bool) -> list[Way]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError
 from analyzer.report.words import days
 from dashboards.change_view import changes_sheet, changes_view
+from dashboards.decisions import decision_routes, standings_of
 from dashboards.neighbours import neighbours
 from dashboards.rack_view import nodes_sheet, rack_lines
 from dashboards.read_pages import Asked, ReadPages, Shown
@@ -40,6 +41,7 @@ def placement_routes(pages: ReadPages) -> APIRouter:
         }
         return pages.sheet(request, sheet, made)
 
+    router.include_router(decision_routes(pages))
     return router
 
 
@@ -68,7 +70,10 @@ def _of(view: str, reading: "Reading", period: "Period", rack: str | None) -> di
     if view == "traffic":
         return {"traffic": traffic_view(reading, period)}
     if view == "changes":
-        return {"changes": changes_view(reading, period)}
+        stands = standings_of(reading)
+        shown = changes_view(reading, period)
+        gone = [one for one in stands.values() if one.stage == "rejected" and one.id not in shown.ids]
+        return {"changes": shown, "stands": stands, "rejected": gone, "may_decide": reading.scope.judges}
     return {"racks": rack_lines(reading, period, rack)}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from analyzer.api.faults import BusyError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dashboards.answering import Answering
     from dashboards.frame import Frame
 
-NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 404, 400, 503
+SEE_OTHER, NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 303, 404, 400, 503
 RECENT_SECONDS = 30
 CSV = "text/csv; charset=utf-8"
 
@@ -125,6 +125,16 @@ class ReadPages:
     def _draft(self, reading: "Reading", asked: Asked, template: str, view: View) -> str:
         shown = {"asked": asked, "link": asked.link, **view(reading)}
         return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
+
+    def change(self, request: "Request", asked: Asked, keep: Callable[["Reading"], None], then: str) -> Response:
+        """Keep what somebody says and send the browser on to `then`, or return the page that says why it is refused."""
+        scope = Scope.of(request.scope)
+        try:
+            with self._desk.reading(scope) as reading:
+                keep(reading)
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(asked, scope.teams, error)
+        return RedirectResponse(then, SEE_OTHER, STRICT)
 
     def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""

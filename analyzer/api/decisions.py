@@ -18,6 +18,7 @@ from analyzer.placement.life.word import Decision, Word, moment_of
 
 if TYPE_CHECKING:
     from analyzer.api.desk import Desk, Reading
+    from analyzer.period import Period
 
 A = TypeVar("A", bound=Asked)
 _WHY = "Why; one sentence."
@@ -101,15 +102,33 @@ def _decide(
     since: str | None,
     applied: str | None,
 ) -> DecisionDocument:
-    said, period = said_by(request, because), reading.period(since, None)
-    zone = reading.reader.settings.timezone
-    applied_at = moment_of(applied, zone, said.recorded_at) if applied else None
+    kept = decided(reading, request, advice_id, decision, because, reading.period(since, None), applied)
+    return DecisionDocument(**reading.head(), decision=DecisionItem.of(kept))
+
+
+def decided(
+    reading: "Reading",
+    request: Request,
+    advice_id: str,
+    decision: Decision,
+    because: str,
+    period: "Period",
+    applied: str | None,
+) -> Word:
+    """Keep one decision, audited; the API and the pages decide here. `applied` is a date or a time, as typed.
+
+    Raises:
+        ConfigError: a rejection has no reason, or the change was made at no moment that has come.
+        LedgerError: there is no such recommendation that may be seen.
+    """
+    said = said_by(request, because)
+    applied_at = moment_of(applied, reading.reader.settings.timezone, said.recorded_at) if applied else None
     seen = (reading.advice(period), reading.findings(period), period)
     realised = reading.whole.wanting.realised(reading.whole.session)
     kept = decide(reading.whole.session, seen, reading.scope.sees, advice_id, decision, said, applied_at, realised)
     detail = decision if applied is None else f"{decision}, applied at {applied}"
     audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
-    return DecisionDocument(**reading.head(), decision=DecisionItem.of(kept))
+    return kept
 
 
 _ACCEPTANCE = Said(

@@ -27,10 +27,13 @@ _RUN_COLUMNS = {"not_evaluated": "subject"}  # others name their run `run_id`, o
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The teams that may be seen; None is all of them, and what nobody held. `people`: whether by name."""
+    """Who asks: the teams that may be seen, None is all of them and what nobody held; and whether they judge.
+
+    Whoever judges findings and decides on recommendations sees people by name, too.
+    """
 
     teams: tuple[str, ...] | None = None
-    people: bool = True
+    judges: bool = True
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> "Scope":
@@ -46,7 +49,7 @@ class Scope:
         Raises:
             PeopleError: one does.
         """
-        if not self.people and PEOPLE & set(dimensions):
+        if not self.judges and PEOPLE & set(dimensions):
             raise PeopleError("who spent it is shown to keys of the roles owner and admin; ask by team")
 
     def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:

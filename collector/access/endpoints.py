@@ -80,6 +80,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/money/{sheet}", Right.READ, by_team=True),
     Endpoint("GET", "/placement", Right.READ, by_team=True),
     Endpoint("GET", "/placement/{sheet}", Right.READ, by_team=True),
+    Endpoint("POST", "/placement/changes/{advice_id}", Right.JUDGE, by_team=True),
     Endpoint("GET", "/requests", Right.READ, by_team=True),
     Endpoint("GET", "/requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/requests/{request_id}/waivers", Right.APPROVE, by_team=True),

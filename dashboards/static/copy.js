@@ -8,8 +8,7 @@ function select(text) {
   getSelection().addRange(range);
 }
 
-async function copy(button) {
-  const text = document.getElementById(button.dataset.copies);
+async function copy(button, text) {
   select(text);
   let done = false;
   try {
@@ -22,4 +21,7 @@ async function copy(button) {
   setTimeout(() => { button.textContent = "Copy"; }, 2000);
 }
 
-document.querySelectorAll("button.copy").forEach((button) => button.addEventListener("click", () => copy(button)));
+document.querySelectorAll("button.copy").forEach((button) => {
+  button.hidden = false; // without a script there is nothing that it could do
+  button.addEventListener("click", () => copy(button, document.getElementById(button.dataset.copies)));
+});

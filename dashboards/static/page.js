@@ -93,10 +93,9 @@ function enhance(root) {
     table.parentElement.before(button("CSV", () => save(table.dataset.csv, "text/csv", csv(table))));
   });
   root.querySelectorAll(".advice pre").forEach((lines) => {
-    lines.before(button("Copy", async (made) => {
-      await navigator.clipboard.writeText(lines.textContent);
-      made.textContent = "Copied";
-    }));
+    const made = button("Copy", () => copy(made, lines)); // copy.js
+    made.setAttribute("aria-live", "polite");
+    lines.before(made);
   });
   if (root.querySelector(".racks")) pick(new URLSearchParams(location.search).get("only"));
 }

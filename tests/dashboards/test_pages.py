@@ -103,7 +103,7 @@ def test_every_chart_has_its_numbers_as_a_table(client: httpx.Client) -> None:
 def test_the_grid_has_a_letter_and_words_for_each_gpu(client: httpx.Client) -> None:
     """Colour is never the only carrier: 192 cells, each with its letter and its title."""
     page = client.get("/?at=week").text
-    cells = re.findall(r'class="cell (\w+) s\d"[^>]*title="([^"]+)">([UAOS?])<', page)
+    cells = re.findall(r'class="cell (\w+) shade-\d"[^>]*title="([^"]+)">([UAOS?])<', page)
     assert len(cells) == 192
     letters = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
     assert all(letter == letters[klass] for klass, _, letter in cells)
