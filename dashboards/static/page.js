@@ -49,7 +49,7 @@ function draw(holder) {
   });
   const layout = {
     barmode: "stack", bargap: 0.06, height: 320, margin: { l: 48, r: bar ? 40 : 12, t: 8, b: 36 },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12, family: getComputedStyle(holder).fontFamily },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", traceorder: "normal" }, modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("ink") }, hoverlabel: { bgcolor: colour("card"), font: { color: colour("ink") } },
     shapes: chart.mark === null || chart.mark === undefined ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.mark, y1: chart.mark, line: { color: colour("ink"), width: 1.5, dash: "dash" } }],
     xaxis: { type: "date", gridcolor: colour("line") }, yaxis: { title: { text: chart.unit }, gridcolor: colour("line"), rangemode: "tozero" },
@@ -74,9 +74,14 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
+const FIGURE = /^[+\-−]?[\d.,]*( %)?$/;
+
 function csv(table) {
-  const cell = (each) => '"' + each.textContent.trim().replace(/"/g, '""') + '"';
-  return [...table.rows].map((row) => [...row.cells].map(cell).join(",")).join("\r\n") + "\r\n";
+  const told = (each) => each.textContent.trim();
+  const safe = (text) => (/^[=+\-@]/.test(text) && !FIGURE.test(text) ? "'" + text : text); // no spreadsheet may compute a name
+  const cell = (each) => '"' + safe(told(each)).replace(/"/g, '""') + '"';
+  const cells = (row) => [...row.cells].filter((each) => !each.classList.contains("share")); // bars are pictures
+  return [...table.rows].map((row) => cells(row).map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
 function button(text, act) {
@@ -90,7 +95,10 @@ function button(text, act) {
 function enhance(root) {
   root.querySelectorAll("[data-chart]").forEach((holder) => inView.observe(holder));
   root.querySelectorAll("table[data-csv]").forEach((table) => {
-    table.parentElement.before(button("CSV", () => save(table.dataset.csv, "text/csv", csv(table))));
+    const made = button("CSV", () => save(table.dataset.csv, "text/csv", csv(table)));
+    made.setAttribute("aria-label", "CSV, " + table.dataset.csv);
+    if (table.caption) table.caption.append(made);
+    else table.parentElement.before(made);
   });
   root.querySelectorAll(".advice pre").forEach((lines) => {
     const made = button("Copy", () => copy(made, lines)); // copy.js
@@ -103,6 +111,7 @@ function enhance(root) {
 // --- parts: what is asked for after the page is there -------------------------------------------------------------
 
 const shown = new WeakMap(); // what a part showed last, so that only what changed is replaced
+let told = false; // whether a part shows something else than before
 
 async function fill(holder, address) {
   const answer = await fetch(address, { cache: "no-cache" });
@@ -113,6 +122,7 @@ async function fill(holder, address) {
     const open = [...holder.querySelectorAll("details")].map((each) => each.open);
     holder.innerHTML = text;
     holder.querySelectorAll("details").forEach((each, place) => { each.open = open[place] ?? each.open; });
+    told ||= shown.has(holder);
     shown.set(holder, text);
     enhance(holder);
   }
@@ -205,11 +215,14 @@ document.addEventListener("keydown", walk);
 
 // --- from the start -------------------------------------------------------------------------------------------------
 
+// A screen reader hears once that there is something new, not every cell of it.
 async function live() {
   if (document.hidden) return;
+  told = false;
   await fillAll("[data-live]", "live");
   oneStop();
   await fillAll("[data-part]", "part");
+  if (told) document.getElementById("news").textContent = "New figures since " + new Date().toLocaleTimeString() + ".";
 }
 
 enhance(document);

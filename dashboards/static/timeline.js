@@ -139,7 +139,7 @@
     pen.clearRect(0, 0, canvas.clientWidth, high);
     if (!zoom) return;
     const ink = { line: colour("line"), quiet: colour("quiet"), ink: colour("ink"), card: colour("card"), mark: colour("link"), paper: colour("paper") };
-    pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+    pen.font = "12px " + getComputedStyle(canvas).fontFamily;
     pen.save();
     pen.beginPath();
     pen.rect(room.left, 0, room.width, high);

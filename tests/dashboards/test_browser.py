@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +11,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from dashboards.demo import DemoConfig, demo
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb",  # the same picture anywhere
+]  # fmt: skip
 RUN = "/runs/slurm/mini/1"
 PATIENCE_MS = 120_000
 
@@ -84,23 +86,6 @@ def test_a_page_draws_fits_and_keeps_to_itself(browser: Browser, site: str, path
     else:
         visit.page.wait_for_selector("#timeline[data-shown]")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    visit.close()
-
-
-@pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
-@pytest.mark.parametrize("path", ["/", "/?at=week&node=s01", RUN])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser: Browser, site: str, path: str, scheme: str) -> None:
-    """Who reads with a screen reader, or sees little contrast, reads the same page."""
-    found = find_spec("axe_playwright_python")
-    assert found is not None
-    assert found.origin is not None
-    visit = Visit(browser, site + path, scheme=scheme)
-    visit.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    visit.page.evaluate((Path(found.origin).parent / "axe.min.js").read_text("utf-8"))
-    violations = visit.page.evaluate("axe.run()")["violations"]
-    told = [(one["id"], one["nodes"][0]["html"]) for one in violations if one["impact"] in ("serious", "critical")]
-    assert told == []
     visit.close()
 
 

@@ -1,0 +1,117 @@
+"""What is on a page can be reached without a mouse, sent as a link, and taken along as a sheet."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from dashboards.demo import DemoConfig, demo
+from tests.dashboards.test_browser import RUN, Visit, browser, pytestmark
+
+__all__ = ["browser", "pytestmark"]
+
+MORE_STOPS = 20  # boxes that scroll are stops too, and are no ways
+# Numbers all that can be clicked and is seen; the cells of the fleet are one stop, and the arrow keys go on from it.
+NUMBERED = """() => {
+  const ways = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex]")];
+  const seen = ways.filter((way) => way.checkVisibility() && !way.disabled && !way.closest(".modebar"));
+  const stops = seen.filter((way) => way.tabIndex >= 0 || !way.closest(".racks"));
+  stops.forEach((way, place) => { way.dataset.stop = place; });
+  return stops.length;
+}"""
+STOP = """() => {
+  const here = document.activeElement;
+  const style = getComputedStyle(here);
+  return [here.dataset.stop ?? "", style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0, here.outerHTML];
+}"""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of a small demo fleet."""
+    with demo(DemoConfig(port=0, store=tmp_path_factory.mktemp("demo") / "demo.duckdb", small=True)) as shown:
+        yield shown.url
+
+
+@pytest.mark.parametrize(
+    "path", ["/?node=s01", RUN, "/money", "/placement", "/placement?view=traffic", "/placement?view=changes", "/health"]
+)
+def test_the_tabulator_comes_to_everything(browser: Browser, fleet: str, path: str) -> None:
+    """In whatever order, each way once around, with a frame around where one is."""
+    visit = Visit(browser, fleet + path)
+    page = visit.page
+    stops = page.evaluate(NUMBERED)
+    assert stops > 10
+    reached = set()
+    for _ in range(stops + MORE_STOPS):
+        page.keyboard.press("Tab")
+        stop, is_framed, html = page.evaluate(STOP)
+        assert is_framed or html.startswith("<body"), html[:200]
+        reached.add(stop)
+    assert [place for place in range(stops) if str(place) not in reached] == []
+    visit.close()
+
+
+def seen(page: Page) -> str:
+    """Return all that the page says, without when it was made."""
+    page.wait_for_selector('[aria-busy="true"]', state="detached")
+    page.wait_for_function("!document.querySelector('#timeline') || document.querySelector('#timeline[data-shown]')")
+    return page.inner_text("main").partition("\nAnalysed")[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "clicks"),
+    [
+        ("/", ["text='the week'", "a.name >> nth=1", ".key[data-label] >> nth=0"]),
+        ("/money", ["nav.choice >> text='model'"]),
+        ("/placement", ["nav.tabs >> text='Traffic'", "nav.tabs >> text='Racks and nodes'", "h2 a >> nth=0"]),
+        ("/placement?view=changes", ["a:has-text('f-') >> nth=0"]),
+        (RUN, ["text='Zoom in'", "text='Zoom in'", "button[aria-label=Later]"]),
+    ],
+)
+def test_who_opens_the_link_sees_the_same(browser: Browser, fleet: str, path: str, clicks: list[str]) -> None:
+    """The address has the state: after any clicks, reloading it and opening it elsewhere show what was seen."""
+    visit = Visit(browser, fleet + path)
+    for click in clicks:
+        if visit.page.locator(click).count():  # of a small fleet all racks are open, and none is a way
+            visit.page.locator(click).first.click()
+            visit.page.wait_for_load_state("networkidle")
+    here = seen(visit.page)
+    shown = visit.page.evaluate("document.querySelector('#timeline')?.dataset.shown")
+    pressed = visit.page.locator("[aria-pressed=true], [aria-current]").all_inner_texts()
+    visit.page.reload()
+    assert seen(visit.page) == here
+    other = Visit(browser, visit.page.url)
+    assert seen(other.page) == here
+    assert other.page.evaluate("document.querySelector('#timeline')?.dataset.shown") == shown
+    assert other.page.locator("[aria-pressed=true], [aria-current]").all_inner_texts() == pressed
+    other.close()
+    visit.close()
+
+
+def test_tables_of_the_fleet_are_taken_along(browser: Browser, fleet: str) -> None:
+    """As a sheet that a spreadsheet reads, and in which no name is a formula."""
+    visit = Visit(browser, fleet)
+    for name, first in (("findings", '"id","run or place"'), ("runs", '"run","team"'), ("where-it-went", '"class"')):
+        with visit.page.expect_download() as download:
+            visit.page.click(f"button[aria-label='CSV, {name}.csv']")
+        assert Path(download.value.path()).read_text("utf-8").startswith(first)
+    visit.page.evaluate("document.querySelector('[data-csv=\"runs.csv\"] a').textContent = '=1+1'")
+    with visit.page.expect_download() as download:
+        visit.page.click("button[aria-label='CSV, runs.csv']")
+    assert '\r\n"\'=1+1",' in Path(download.value.path()).read_bytes().decode()
+    visit.close()
+
+
+def test_a_screen_reader_hears_once_that_there_is_something_new(browser: Browser, fleet: str) -> None:
+    """Of a page that stays open, and not each of its cells."""
+    visit = Visit(browser, fleet)
+    expect(visit.page.locator("#news")).to_have_text("")
+    visit.page.evaluate("live().then(() => live())")
+    visit.page.wait_for_load_state("networkidle")
+    expect(visit.page.locator("#news")).to_have_text("")
+    visit.page.evaluate("document.querySelector('[data-live]').dataset.live = '/parts/grid?at=week'")
+    visit.page.evaluate("live()")
+    expect(visit.page.locator("#news")).to_contain_text("New figures since")
+    visit.close()
