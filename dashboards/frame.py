@@ -25,7 +25,7 @@ OWN = Path(__file__).parent / "templates"
 # Nothing inline, nothing from elsewhere, no frame around it; forms come to us alone.
 STRICT = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # with none at all, browsers do not say either where a form of ours came from
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "private, no-cache",

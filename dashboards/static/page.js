@@ -76,12 +76,23 @@ function save(name, type, text) {
 
 const FIGURE = /^[+\-−]?[\d.,]*( %)?$/;
 
-function csv(table) {
-  const told = (each) => each.textContent.trim();
+function sheet(rows) {
   const safe = (text) => (/^[=+\-@]/.test(text) && !FIGURE.test(text) ? "'" + text : text); // no spreadsheet may compute a name
-  const cell = (each) => '"' + safe(told(each)).replace(/"/g, '""') + '"';
+  const cell = (text) => '"' + safe(text).replace(/"/g, '""') + '"';
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+function rowsOf(table) {
   const cells = (row) => [...row.cells].filter((each) => !each.classList.contains("share")); // bars are pictures
-  return [...table.rows].map((row) => cells(row).map(cell).join(",")).join("\r\n") + "\r\n";
+  return [...table.rows].map((row) => cells(row).map((each) => each.textContent.trim()));
+}
+
+// Of the grid a row is a cell; of a large fleet a node.
+function rowsOfGrid(racks) {
+  const rack = (each) => each.closest(".rack").querySelector("h3").textContent;
+  const told = (each) => (each.title || each.getAttribute("aria-label")).split(/: (.*)/s);
+  const cells = racks.querySelectorAll(racks.matches(".lettered") ? ".cell" : "svg a");
+  return [["rack", "where", "what it did"], ...[...cells].map((each) => [rack(each), ...told(each).slice(0, 2)])];
 }
 
 function button(text, act) {
@@ -92,11 +103,16 @@ function button(text, act) {
   return made;
 }
 
+function taken(name, rows) {
+  const made = button("CSV", () => save(name, "text/csv", sheet(rows())));
+  made.setAttribute("aria-label", "CSV, " + name);
+  return made;
+}
+
 function enhance(root) {
   root.querySelectorAll("[data-chart]").forEach((holder) => inView.observe(holder));
   root.querySelectorAll("table[data-csv]").forEach((table) => {
-    const made = button("CSV", () => save(table.dataset.csv, "text/csv", csv(table)));
-    made.setAttribute("aria-label", "CSV, " + table.dataset.csv);
+    const made = taken(table.dataset.csv, () => rowsOf(table));
     if (table.caption) table.caption.append(made);
     else table.parentElement.before(made);
   });
@@ -105,6 +121,7 @@ function enhance(root) {
     made.setAttribute("aria-live", "polite");
     lines.before(made);
   });
+  root.querySelectorAll(".racks").forEach((racks) => root.querySelector(".when").append(" ", taken("fleet.csv", () => rowsOfGrid(racks))));
   if (root.querySelector(".racks")) pick(new URLSearchParams(location.search).get("only"));
 }
 

@@ -117,7 +117,7 @@
   function plot() {
     const narrow = canvas.clientWidth < NARROW;
     const left = narrow ? 4 : 108;
-    const right = narrow ? 4 : 64;
+    const right = narrow ? 4 : 76;
     return { left, right, width: Math.max(50, canvas.clientWidth - left - right), narrow };
   }
 
@@ -327,13 +327,17 @@
     pen.textAlign = "left";
     pen.fillStyle = ink.quiet;
     let day = "";
+    let free = 0; // where the text before ends
     for (const at of found) {
       const today = words("day", at);
       const time = words(step < 60 * SECOND ? "second" : "minute", at);
       const text = step >= 86400 * SECOND ? today : today === day ? time : room.narrow ? time : today + " " + time;
       day = today;
       const x = across(at, room);
-      if (x + pen.measureText(text).width < room.left + room.width + room.right) pen.fillText(text, x + 3, high - 6);
+      const wide = pen.measureText(text).width;
+      if (x < free || x + wide >= room.left + room.width + room.right) continue;
+      pen.fillText(text, x + 3, high - 6);
+      free = x + wide + 6;
     }
   }
 

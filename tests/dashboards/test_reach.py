@@ -97,6 +97,11 @@ def test_tables_of_the_fleet_are_taken_along(browser: Browser, fleet: str) -> No
         with visit.page.expect_download() as download:
             visit.page.click(f"button[aria-label='CSV, {name}.csv']")
         assert Path(download.value.path()).read_text("utf-8").startswith(first)
+    with visit.page.expect_download() as download:
+        visit.page.click("button[aria-label='CSV, fleet.csv']")
+    rows = Path(download.value.path()).read_text("utf-8").splitlines()
+    assert rows[1].startswith('"rack-1","s01 GPU 0 (H100-80GB)","')
+    assert len(rows) == 1 + 16
     visit.page.evaluate("document.querySelector('[data-csv=\"runs.csv\"] a').textContent = '=1+1'")
     with visit.page.expect_download() as download:
         visit.page.click("button[aria-label='CSV, runs.csv']")
