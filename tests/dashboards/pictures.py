@@ -12,8 +12,8 @@ from PIL import Image, ImageChops
 from playwright.sync_api import Page
 
 KEPT = Path(__file__).parents[1] / "golden" / "pictures"
-COLOURS = 32
-SHADE = 72  # of 255, of the channel that differs most: what few colours and soft edges come to
+COLOURS = 48  # the rare ones too, so that none is told wrongly by more than 25 of 255
+SHADE = 40  # of 255, of the channel that differs most
 PIXELS = 12  # that may differ so; one digit of a figure is more
 # What would be another picture on another machine or day: fonts by their fallbacks, blinking, and the clock's words.
 STEADY = """
@@ -56,26 +56,30 @@ def steady(page: Page) -> None:
 
 
 def taken(page: Page) -> Image.Image:
-    """Return the whole page as it is kept."""
+    """Return the whole page at half its size."""
     seen = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    half = seen.resize((seen.width // 2, seen.height // 2), Image.Resampling.BOX)
-    return half.quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    return seen.resize((seen.width // 2, seen.height // 2), Image.Resampling.BOX)
+
+
+def kept(picture: Image.Image) -> Image.Image:
+    """Return a picture as it is kept: with few colours."""
+    return picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 def keep(name: str, picture: Image.Image) -> None:
     """Write a picture over the one that was kept."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    picture.save(KEPT / name, optimize=True)
+    kept(picture).save(KEPT / name, optimize=True)
 
 
-def compared(picture: Image.Image, kept: Image.Image) -> Compared:
+def compared(picture: Image.Image, before: Image.Image) -> Compared:
     """Return what differs; where one is larger, all that the other does not have."""
-    size = max(picture.width, kept.width), max(picture.height, kept.height)
-    one, other = (_on(size, each) for each in (picture, kept))
+    size = max(picture.width, before.width), max(picture.height, before.height)
+    one, other = (_on(size, each) for each in (picture, before))
     apart = ImageChops.difference(one, other)
     most = ImageChops.lighter(ImageChops.lighter(*apart.split()[:2]), apart.split()[2])
     differs = most.point(lambda value: 255 if value > SHADE else 0)
-    beyond = size[0] * size[1] - min(picture.width, kept.width) * min(picture.height, kept.height)
+    beyond = size[0] * size[1] - min(picture.width, before.width) * min(picture.height, before.height)
     return Compared(differs.histogram()[255] + beyond, differs)
 
 

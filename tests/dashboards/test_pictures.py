@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from dashboards.demo import DemoConfig, demo
-from tests.dashboards.pictures import KEPT, PIXELS, compared, keep, steady, taken
+from tests.dashboards.pictures import KEPT, PIXELS, compared, keep, kept, steady, taken
 from tests.dashboards.test_browser import RUN, Visit, browser, pytestmark
 
 __all__ = ["browser", "pytestmark"]
@@ -86,7 +86,7 @@ def _may_differ(browser: Browser) -> None:
 def test_a_change_is_seen(browser: Browser, fleet: str, change: str) -> None:
     """One digit more, one colour, one bar: a comparison that forgives these forgives everything."""
     visit = opened(browser, fleet + "/", 1280)
-    before = taken(visit.page)
+    before = kept(taken(visit.page))
     assert compared(taken(visit.page), before).pixels == 0
     visit.page.evaluate(change)
     assert compared(taken(visit.page), before).pixels > PIXELS
