@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -65,10 +66,10 @@ class Answering:
         is_old = made is not None and made.state != state
         if made is None or (is_old and not self._frame.tells_time(made.text)):
             again = self._frame.render("waiting.html", wanted.here, None, wanted.scope.teams, again=_address(request))
-            return Response(again, ACCEPTED, _soon(headers), PAGE)
+            return Response(again, ACCEPTED, _soon(request, headers), PAGE)
         if is_old:
             page = self._frame.finished(made.text, older_than_now=made.read_at, token=token)
-            return Response(page, headers=_soon(headers), media_type=PAGE)
+            return Response(page, headers=_soon(request, headers), media_type=PAGE)
         page = self._frame.finished(made.text, token=token) if wanted.kind == PAGE else made.text
         return _tagged(request, page, headers, wanted.kind)
 
@@ -101,11 +102,13 @@ def is_opened(request: "Request") -> bool:
 
 
 def _address(request: "Request") -> str:
-    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+    path = quote(request.url.path)
+    return f"{path}?{request.url.query}" if request.url.query else path
 
 
-def _soon(headers: Mapping[str, str]) -> dict[str, str]:
-    return {**headers, "Refresh": str(AGAIN_SECONDS), "Cache-Control": "no-store"}
+def _soon(request: "Request", headers: Mapping[str, str]) -> dict[str, str]:
+    """Have a browser ask again: for a named address, since one with a fragment it would scroll to and not ask for."""
+    return {**headers, "Refresh": f"{AGAIN_SECONDS}; url={_address(request)}", "Cache-Control": "no-store"}
 
 
 def _tagged(request: "Request", page: str, headers: Mapping[str, str], kind: str) -> Response:

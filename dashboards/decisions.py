@@ -13,16 +13,15 @@ from analyzer.period import local
 from analyzer.placement.life.kept import book
 from analyzer.report.words import day, moment, plain_sentence
 from collector.access.forms import body_of, fields_of
-from dashboards.read_pages import Asked, ReadPages
+from dashboards.read_pages import ReadPages, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from analyzer.api.desk import Reading
     from analyzer.placement.life.standing import Stage, Standing
     from analyzer.placement.life.word import Decision
 
-PLACEMENT = "/placement"
 DECISIONS: "dict[str, Decision]" = {"accept": "accepted", "reject": "rejected"}
 
 
@@ -36,22 +35,27 @@ class Stands:
     told: str
 
 
-def decision_routes(pages: ReadPages) -> APIRouter:
-    """Return the route that the forms of a recommendation are sent to."""
+def decision_routes(pages: ReadPages, shown: "Callable[[str | None], Shown]") -> APIRouter:
+    """Return the route that the forms of a recommendation are sent to; `shown` is the page of a week that has them."""
     router = APIRouter()
 
-    @router.post(f"{PLACEMENT}/changes/{{advice_id}}")
+    @router.post("/placement/changes/{advice_id}")
     async def decide(request: Request, advice_id: str) -> Response:
         fields = fields_of(await body_of(request.receive))
-        return await run_in_threadpool(_decide, pages, request, advice_id, fields)
+        return await run_in_threadpool(_decide, pages, request, shown, advice_id, fields)
 
     return router
 
 
-def _decide(pages: ReadPages, request: Request, advice_id: str, fields: "Mapping[str, str]") -> Response:
+def _decide(
+    pages: ReadPages,
+    request: Request,
+    shown: "Callable[[str | None], Shown]",
+    advice_id: str,
+    fields: "Mapping[str, str]",
+) -> Response:
     """Keep a decision and show the recommendation again, or say why it is refused."""
     week = fields.get("week") or None
-    asked = Asked(PLACEMENT, week, {"view": "changes"})
 
     def keep(reading: "Reading") -> None:
         if (word := DECISIONS.get(fields.get("decision", ""))) is None:
@@ -59,7 +63,7 @@ def _decide(pages: ReadPages, request: Request, advice_id: str, fields: "Mapping
         period, because = reading.reader.period(week), fields.get("because", "")
         decided(reading, request, advice_id, word, because, period, fields.get("applied_at") or None)
 
-    return pages.change(request, asked, keep, f"{asked.link()}#{advice_id}")
+    return pages.change(request, shown(week), keep, advice_id)
 
 
 def standings_of(reading: "Reading") -> dict[str, Stands]:

@@ -41,7 +41,7 @@ def placement_routes(pages: ReadPages) -> APIRouter:
         }
         return pages.sheet(request, sheet, made)
 
-    router.include_router(decision_routes(pages))
+    router.include_router(decision_routes(pages, lambda week: placement(week, "changes")))
     return router
 
 

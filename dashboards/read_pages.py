@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
@@ -126,15 +126,19 @@ class ReadPages:
         shown = {"asked": asked, "link": asked.link, **view(reading)}
         return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
 
-    def change(self, request: "Request", asked: Asked, keep: Callable[["Reading"], None], then: str) -> Response:
-        """Keep what somebody says and send the browser on to `then`, or return the page that says why it is refused."""
+    def change(self, request: "Request", shown: Shown, keep: Callable[["Reading"], None], place: str) -> Response:
+        """Keep what somebody says and send the browser to a place of the page, made anew: who decided sees it decided.
+
+        Or return the page that says why it is refused.
+        """
         scope = Scope.of(request.scope)
         try:
             with self._desk.reading(scope) as reading:
                 keep(reading)
+            self._answering.ahead(self._wanted(scope, shown))
         except (LedgerError, ConfigError, BusyError) as error:
-            return self.told(asked, scope.teams, error)
-        return RedirectResponse(then, SEE_OTHER, STRICT)
+            return self.told(shown.asked, scope.teams, error)
+        return RedirectResponse(f"{shown.asked.link()}#{quote(place)}", SEE_OTHER, STRICT)
 
     def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboards.demo import DemoConfig, demo
-from tests.dashboards.test_browser import RUN, Visit, browser, pytestmark
+from tests.dashboards.test_browser import PATIENCE_MS, RUN, Visit, browser, pytestmark
 
 __all__ = ["browser", "pytestmark"]
 
@@ -131,3 +131,21 @@ def test_a_screen_reader_hears_once_that_there_is_something_new(browser: Browser
     visit.page.evaluate("live()")
     expect(visit.page.locator("#news")).to_contain_text("New figures since")
     visit.close()
+
+
+def test_a_recommendation_is_rejected_by_keys_alone_and_without_a_script(browser: Browser, fleet: str) -> None:
+    """Enter in the reason rejects, and can never accept; what was rejected can be taken back."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{fleet}/placement?view=changes")
+    change = page.locator(".change", has_text="notebook").first
+    change.locator("summary", has_text="Reject").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("it is <b>needed</b>")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**#r-*")
+    expect(page.locator("main")).to_contain_text("it is <b>needed</b>.", timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Accept " + page.url.partition("#")[2]).press("Enter")
+    expect(page.locator(".stage")).to_have_text("accepted", timeout=PATIENCE_MS)
+    context.close()
