@@ -29,7 +29,7 @@ class PlainFrame:
 
     asks = False
 
-    def finished(self, draft: str, older_than_now: int | None = None) -> str:
+    def finished(self, draft: str, older_than_now: int | None = None, token: str = "") -> str:
         """Return the page, with "older" before it where it is."""
         return draft if older_than_now is None else f"older: {draft}"
 
@@ -99,7 +99,7 @@ def test_a_page_that_is_not_there_is_no_blank_wait(site: Site) -> None:
     status, text, headers = site.ask()
     assert status == 202
     assert text == "waiting.html {'again': '/money?week=2026-W46'}"
-    assert (headers["refresh"], headers["cache-control"]) == ("1", "no-store")
+    assert (headers["refresh"], headers["cache-control"]) == ("1; url=/money?week=2026-W46", "no-store")
 
 
 def test_a_page_of_the_ledger_before_says_so(site: Site) -> None:
@@ -109,7 +109,7 @@ def test_a_page_of_the_ledger_before_says_so(site: Site) -> None:
     site.lets.clear()
     site.state = 2
     status, text, headers = site.ask()
-    assert (status, text, headers["refresh"]) == (200, "older: /money of 1 for None", "1")
+    assert (status, text, headers["refresh"][:6]) == (200, "older: /money of 1 for None", "1; url")
     assert "etag" not in headers
 
 
@@ -134,7 +134,7 @@ def test_programs_and_parts_wait_for_what_they_ask(site: Site) -> None:
 def test_no_scope_gets_what_is_kept_for_another(site: Site) -> None:
     """The address is the same for the site's owner and for one team's key; what they may see is not."""
     site.lets.set()
-    scopes = [Scope(), Scope(None, people=False), Scope(("a",)), Scope(("a", "b")), Scope(("a",), people=False)]
+    scopes = [Scope(), Scope(None, judges=False), Scope(("a",)), Scope(("a", "b")), Scope(("a",), judges=False)]
     for scope in scopes:
         site.answering.ahead(site.wanted(scope))
     for scope in scopes:

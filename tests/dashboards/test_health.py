@@ -8,7 +8,7 @@ from analyzer.config import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
-from tests.dashboards.serving import served
+from tests.dashboards.serving import served, whole
 from tests.dashboards.test_money import sheet
 
 
@@ -40,7 +40,7 @@ def test_what_could_not_be_judged_is_listed_with_what_it_lacked(client: httpx.Cl
     """As many rules as the list of findings counts; where that takes long, the page's script may ask for it."""
     answer = client.get("/health?week=2026-W46")
     assert "connect-src 'self'" in answer.headers["content-security-policy"]
-    page = answer.text
+    page = whole(client, "/health?week=2026-W46")
     rules = {row["rule"] for row in sheet(client, "/health/unjudged.csv?week=2026-W46")}
     assert rules
     assert all(rule in page for rule in rules)
