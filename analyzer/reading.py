@@ -47,6 +47,7 @@ from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.running import known, like_before
 from analyzer.report.savings import checked, savings_report
 from analyzer.report.savings_text import savings_text
+from analyzer.report.still_costs import still_costs
 from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
@@ -255,6 +256,7 @@ class Reader:
             everything=everything,
             sure=sure,
             case=self.case(period),
+            still=still_costs(self.session, self.findings(period)),
         )
 
     def looked(self, period: Period) -> Looked:

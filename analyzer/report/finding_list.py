@@ -13,6 +13,7 @@ from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
 from analyzer.period import Period
 from analyzer.report.rounding import apportion, nearest
+from analyzer.report.still_costs import StillCosts
 from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, money
 
 MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
@@ -59,6 +60,7 @@ class FindingsReport:
     record: Record | None = None
     sure: str | None = None
     alarming: tuple[str, ...] = ()  # the ids for which --check fails
+    still: StillCosts | None = None  # what goes on costing most until somebody lets go
 
     @property
     def priced(self) -> bool:
@@ -139,6 +141,7 @@ def findings_report(
     everything: bool = False,
     sure: str | None = None,
     case: Case | None = None,
+    still: StillCosts | None = None,
 ) -> FindingsReport:
     """Sort findings by what is at stake: money where all of it is known, else time. `case` is what is kept of them."""
     proven = [finding for finding in found if not finding.suspicion]
@@ -164,6 +167,7 @@ def findings_report(
         known.closed if known.lives else None,
         known.record,
         sure,
+        still=still,
     )
     return replace(report, alarming=tuple(one.id for one in report.findings if is_alarming(report, one)))
 

@@ -8,7 +8,8 @@ from analyzer.report.finding_list import FindingsReport, at_stake_column, trend
 from analyzer.report.notice_text import notice_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import overconfident_words
-from analyzer.report.words import counted, day, decimal, gpu_hours, moment, plain_sentence, symbol
+from analyzer.report.still_costs import StillCosts
+from analyzer.report.words import counted, day, decimal, gpu_hours, moment, money, plain_sentence, symbol
 from analyzer.states import booking
 
 MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
@@ -83,6 +84,8 @@ def _foot(report: FindingsReport, paper: Paper) -> list[str]:
         found += paper.wrap(words + ended)
     elif report.closed:
         found += paper.wrap(f"x closed {report.closed}")
+    if report.still is not None:
+        found += paper.wrap(still_words(report.still, report.currency))
     found += _muted(report, paper)
     found += [line for one in report.overconfident for line in paper.wrap(overconfident_words(one))]
     if report.suspicions and not report.everything:
@@ -98,6 +101,13 @@ def _foot(report: FindingsReport, paper: Paper) -> list[str]:
         return [*found, "next: gpuledger report week"]
     ask = f"gpuledger findings judge {report.shown[0].id} right --because WHY"
     return [*found, f"next: gpuledger findings explain {report.shown[0].id}", f"      {ask}"]
+
+
+def still_words(still: StillCosts, currency: str) -> str:
+    """Return what goes on costing, an hour, and where to read what ends it."""
+    rate = f"{gpu_hours(still.milliseconds)} GPU-hours" if still.micros is None else money(still.micros, currency)
+    verb = "takes" if still.micros is None else "costs"
+    return f"{still.finding_id} still {verb} {rate} an hour: gpuledger explain {still.finding_id}"
 
 
 def check_words(alarming: Sequence[str]) -> str:
