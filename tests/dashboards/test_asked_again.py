@@ -14,6 +14,10 @@ class Plain:
 
     asks = False
 
+    def tells_time(self, draft: str) -> bool:
+        """Every page of it has a place for its time."""
+        return bool(draft)
+
     def finished(self, draft: str, older_than_now: int | None = None, token: str = "") -> str:
         """Return the draft with the token of its reader."""
         return f"{draft} {token}{' older' if older_than_now else ''}"
