@@ -1,7 +1,7 @@
 """How good plans are, and how soon: python -m bench.bench_plan_scale [--seeds 5].
 
 OLB, HEFT, randomised HEFT and CP-SAT on task graphs of the sizes that the reference measured, as `gpuledger plan` runs
-them. The machine is rarely alone, so the processor's seconds count: ours, and those of CP-SAT's process.
+them. The clock counts, so the machine must be quiet; the processor's seconds, ours and CP-SAT's, stand beside it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from bench.plans.scarce import scarce
 
 # Tasks, nodes, seconds that the search may take; by wall clock, so a machine that is shared searches less.
 SIZES = ((20, 3, 10.0), (50, 4, 10.0), (100, 6, 20.0), (200, 9, 20.0), (200, 30, 20.0))
-SMALL_TASKS, SMALL_CPU_SECONDS = 50, 4.0  # what two cores give in the 2 s that such a plan may take
+SMALL_TASKS, SMALL_SECONDS = 50, 2.0
 # 2,826 minutes against a bound of 2,605: the best of the reference for 200 tasks on 9 nodes.
 LARGE, LARGE_GAP = (200, 9), 2826 / 2605 - 1
 Row = dict[str, object]
@@ -38,8 +38,8 @@ def main() -> int:
             f"{len(small)} problems of {SMALL_TASKS} tasks or fewer are proven optimal": all(
                 r["optimal"] for r in small
             ),
-            f"each within {SMALL_CPU_SECONDS:.0f} s of processor": all(
-                float(str(row["cpu_seconds"])) <= SMALL_CPU_SECONDS for row in small
+            f"each within {SMALL_SECONDS:.0f} s": all(
+                float(str(row["wall_seconds"])) <= SMALL_SECONDS for row in small
             ),
             f"200 tasks on 9 nodes are within {LARGE_GAP:.1%} of the bound, at worst {max(large):.1%}": max(large)
             <= LARGE_GAP,
