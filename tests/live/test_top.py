@@ -65,7 +65,7 @@ class Terminal:
         while text not in self.seen[from_here:]:
             assert time.monotonic() < end, f"{text!r} never came: {self.seen[from_here:]!r}"
             if select.select([self.ours], [], [], 1)[0]:
-                self.seen += os.read(self.ours, 65536).decode()
+                self.seen += os.read(self.ours, 65536).decode(errors="replace")  # may end within a letter
         return self.seen[from_here:]
 
     def press(self, key: str) -> None:

@@ -103,7 +103,8 @@ def test_on_a_terminal_it_looks_again_and_puts_all_back(tmp_path: Path) -> None:
             seen = _until(ours, "top --node n14", 2)
             assert seen.count("\x1b[H") >= 2
             server.stop()
-            assert "host n14" in _until(ours, "! the agent at", 1)
+            _until(ours, "! the agent at", 1)
+            _until(ours, "host n14", 1)  # under it, or with the next look
             process.send_signal(2)
             assert "\x1b[?25h" in _until(ours, "\x1b[?1049l", 1)
             assert process.wait(PATIENCE_SECONDS) == 0
@@ -118,7 +119,7 @@ def _until(terminal: int, text: str, times: int) -> str:
     while seen.count(text) < times:
         assert time.monotonic() < end, f"{text!r} never came: {seen!r}"
         if select.select([terminal], [], [], 1)[0]:
-            seen += os.read(terminal, 65536).decode()
+            seen += os.read(terminal, 65536).decode(errors="replace")  # a read may end within a letter
     return seen
 
 
