@@ -68,7 +68,7 @@ class XidWatch:
         self._stop.set()  # the old thread ends by itself, and what it still hears is not counted
         self._followed, self._stop, self._thread = addresses, threading.Event(), None
         events, refusals = _register(handles, self._failures)
-        told = handles.keys() - refusals.keys()
+        told = [uuid for uuid in handles if uuid not in refusals]
         with self._lock:
             self._ears = {uuid: self._ears.get(uuid) or _Ear() for uuid in told}
             self._refusals = refusals

@@ -68,8 +68,8 @@ def test_an_xid_error_has_a_number_and_a_time(host: Host) -> None:
 
 def test_an_xid_error_is_counted_by_whose_fault_it_is(host: Host) -> None:
     """79 calls somebody at night, 31 does not; both may come between two readings, and a counter never falls."""
-    uuid, before = next(iter(host.read()["xids"].items()))
-    assert before == {"hardware": 0, "program": 0, "other": 0}
+    uuid = host.rows()[0]["gpu_uuid"]
+    assert host.read()["xids"][uuid] == {"hardware": 0, "program": 0, "other": 0}
     host.scenario.gpu(0, xid="79,31,119,31", xids=4)
     found = until(lambda: host.read(seconds=1)["xids"][uuid], lambda found: sum(found.values()) == 4)
     assert found == {"hardware": 1, "program": 2, "other": 1}

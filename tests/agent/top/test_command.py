@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -93,6 +94,8 @@ def _off(folder: Path) -> Path:
 
 def test_on_a_terminal_it_looks_again_and_puts_all_back(tmp_path: Path) -> None:
     """The second look knows what was slowed since; an agent that goes leaves the last look with a word."""
+    # Where the tests run in a shell's background, Ctrl-C is ignored, and a child would inherit that; not a handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with agent() as server:
