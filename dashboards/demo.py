@@ -28,7 +28,7 @@ from dashboards.demo_site import write_settings
 from dashboards.progress import Stage
 
 STARTING_SECONDS = 20.0
-STOPPING_SECONDS = 10.0
+STOPPING_SECONDS = 40.0  # a page that is being made, and what is on its way, may take half a minute
 ERROR_CHARACTERS = 2000
 AGES = 100_000  # days: the demo's week is always the same, and the upkeep must not take it for old
 
@@ -96,7 +96,9 @@ def _timed(title: str, seconds: dict[str, float]) -> Iterator[Stage]:
 
 def _place(config: DemoConfig, stack: ExitStack) -> Path:
     if config.store is None:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuledger-demo-")))
+        # A page that is still being made when the server ends may write beside the store while it is removed.
+        place = tempfile.TemporaryDirectory(prefix="gpuledger-demo-", ignore_cleanup_errors=True)
+        directory = Path(stack.enter_context(place))
         path = directory / "demo.duckdb"
     else:
         path = config.store
