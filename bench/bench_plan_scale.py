@@ -5,13 +5,12 @@ them. The clock counts, so the machine must be quiet; the processor's seconds, o
 """
 
 import argparse
-import resource
 import sys
 import time
 from pathlib import Path
 
 from analyzer.planning.solve import solve
-from bench.machine import RESULTS, keep, machine, told
+from bench.machine import RESULTS, cpu_seconds, keep, machine, told
 from bench.plans.scarce import scarce
 
 # Tasks, nodes, seconds that the search may take; by wall clock, so a machine that is shared searches less.
@@ -49,7 +48,7 @@ def main() -> int:
 
 def _row(seed: int, tasks: int, nodes: int, seconds: float) -> Row:
     problem = scarce(seed, tasks, nodes)
-    cpu, began = _cpu_seconds(), time.monotonic()
+    cpu, began = cpu_seconds(), time.monotonic()
     answer = solve(problem, seconds)
     row: Row = {
         "tasks": tasks,
@@ -59,16 +58,11 @@ def _row(seed: int, tasks: int, nodes: int, seconds: float) -> Row:
         **{f"{plan.solver}_minutes": round(plan.makespan_seconds / 60, 1) for plan in answer.compared},
         "optimal": answer.plan.is_optimal,
         "gap_ratio": round(answer.plan.gap_ratio or 0.0, 4),
-        "cpu_seconds": round(_cpu_seconds() - cpu, 2),
+        "cpu_seconds": round(cpu_seconds() - cpu, 2),
         "wall_seconds": round(time.monotonic() - began, 2),
     }
     print(*(f"{name} {value}" for name, value in row.items()), sep="  ", flush=True)
     return row
-
-
-def _cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 if __name__ == "__main__":

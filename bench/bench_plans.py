@@ -9,9 +9,7 @@ What was done is kept every few problems, and the next call goes on there, unles
 
 import argparse
 import json
-import resource
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -28,7 +26,7 @@ from analyzer.planning.problem import Problem
 from analyzer.planning.solve import solve
 from analyzer.planning.validator import Broken, Placed, Proposal, validate
 from analyzer.planning.validator.proposal import proposal_of
-from bench.machine import RESULTS, keep, machine, told
+from bench.machine import RESULTS, cpu_seconds, keep, machine, told
 from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible
 
@@ -68,13 +66,13 @@ def main() -> int:
     asked = parser.parse_args()
     made_by = {"code": _code(), "first_seed": asked.seed, "seconds": asked.seconds}
     tally = _kept(asked.results, made_by) or Tally(asked.seed)
-    began = _cpu_seconds()
+    began = cpu_seconds()
     while tally.counts["problems"] < asked.problems:
         _one(tally, tally.next_seed, asked.seconds)
         tally.next_seed += 1
         if tally.counts["problems"] % KEEP_EVERY == 0 or tally.counts["problems"] >= asked.problems:
-            tally.cpu_seconds += _cpu_seconds() - began
-            began = _cpu_seconds()
+            tally.cpu_seconds += cpu_seconds() - began
+            began = cpu_seconds()
             _keep(asked.results, made_by, tally)
             print(f"{tally.counts['problems']:,} problems, {tally.cpu_seconds:,.0f} s of processor", flush=True)
     print(json.dumps(dict(sorted(tally.counts.items())), indent=1), *tally.wrong, sep="\n")
@@ -179,12 +177,6 @@ def _code() -> str:
     modules = [each for name, each in sys.modules.items() if name.startswith(CODE)]
     files = {Path(each.__file__) for each in (*modules, cp_sat) if each.__file__}
     return sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:12]
-
-
-def _cpu_seconds() -> float:
-    """Return the processor's time of this process and the solvers that it has started."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _kept(path: Path, made_by: dict[str, Any]) -> Tally | None:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import resource
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,12 @@ def told(bars: Mapping[str, bool]) -> int:
     """Print which bars are kept; return the exit code, 1 where one is not."""
     print(*(f"{'kept' if held else 'NOT KEPT'}: {bar}" for bar, held in bars.items()), sep="\n")
     return 0 if all(bars.values()) else 1
+
+
+def cpu_seconds() -> float:
+    """Return the processor's time of this process and of those that it has started and that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def quantile(ascending: list[float], share: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzer.environment import whole
 from analyzer.errors import ConfigError
-from analyzer.own_table import OwnTable
+from analyzer.own_table import SITE_ADDRESS, OwnTable
 from analyzer.toml_entry import Entry
 from analyzer.web_address import web_address
 
@@ -85,7 +85,7 @@ class AlarmSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
+        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
         return cls(**own.read(path, known, environ))
 
 

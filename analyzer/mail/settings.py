@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from analyzer.environment import whole
 from analyzer.errors import ConfigError
-from analyzer.own_table import OwnTable
+from analyzer.own_table import SITE_ADDRESS, OwnTable, secret_text
 from analyzer.toml_entry import Entry
 
 TABLE = "mail"
@@ -116,11 +116,7 @@ class MailSettings:
         """
         if self.password_file is None:
             return None
-        try:
-            text = self.password_file.read_text("utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise ConfigError(f"cannot read [{TABLE}] password_file {self.password_file}: {why}") from error
+        text = secret_text(TABLE, "password_file", self.password_file).rstrip("\r\n")
         if not text:
             raise ConfigError(f"[{TABLE}] password_file {self.password_file} is empty")
         return text
@@ -134,7 +130,7 @@ class MailSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
+        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
         return cls(**own.read(path, known, environ))
 
 

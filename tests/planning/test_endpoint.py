@@ -155,6 +155,10 @@ def test_by_default_no_model_is_asked() -> None:
         ('url = "https://x/v1"\nmodel = "m"\nkey = "sk-in-the-file"', "GPULEDGER_MODEL_KEY"),
         ('url = "https://x/v1"\nmodel = "m"\ntimeout_seconds = 0', "timeout_seconds"),
         ('url = "https://x/v1"\nmodel = "m"\ntemprature = 1', "unknown key"),
+        (
+            'base_url = "https://x/v1"\nmodel = "m"',
+            "unknown key",
+        ),  # as clients of OpenAI call it; mail's old key it is not
     ],
 )
 def test_wrong_settings_are_refused(tmp_path: Path, table: str, word: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from analyzer.environment import whole
 from analyzer.errors import ConfigError
-from analyzer.own_table import OwnTable
+from analyzer.own_table import OwnTable, secret_text
 from analyzer.toml_entry import Entry
 from collector.access.gate import is_loopback
 
@@ -84,11 +84,7 @@ class ModelSettings:
         """
         text = self.key
         if self.key_file is not None:
-            try:
-                text = self.key_file.read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                why = error.strerror if isinstance(error, OSError) else "it is no text"
-                raise ConfigError(f"cannot read [{TABLE}] key_file {self.key_file}: {why}") from error
+            text = secret_text(TABLE, "key_file", self.key_file).strip()
         elif not text:
             return None
         if not text or not text.isascii() or not text.isprintable() or " " in text:
