@@ -51,7 +51,8 @@ Probe = Callable[[], Check]
 class Readiness:
     """Asks every probe on a thread, one round at a time, and tells a change of the answer to the log once.
 
-    Rounds do not pile up: who asks while one is under way gets that one's answer, or that it takes too long.
+    Rounds do not pile up: who asks while one is under way waits for it, and all who do share the next, since the one
+    under way may have looked before what they ask about came to be.
     """
 
     def __init__(self, probes: Sequence[Probe], patience_seconds: float = PATIENCE_SECONDS) -> None:
@@ -73,14 +74,19 @@ class Readiness:
 
     async def checks(self) -> list[Check]:
         """Return how it is, in the order of the probes."""
-        if self._round is None or self._round.done():
-            self._round = asyncio.create_task(asyncio.to_thread(self.now))
         try:
-            checks = await asyncio.wait_for(asyncio.shield(self._round), self._patience)
+            checks = await asyncio.wait_for(self._seen_from_now_on(), self._patience)
         except TimeoutError:
             checks = [Check("answer", False, f"the checks have not ended within {self._patience:g} s; a disk may hang")]
         self._tell(checks)
         return checks
+
+    async def _seen_from_now_on(self) -> list[Check]:
+        if self._round is not None and not self._round.done():
+            await asyncio.wait([self._round])
+        if self._round is None or self._round.done():
+            self._round = asyncio.create_task(asyncio.to_thread(self.now))
+        return await asyncio.shield(self._round)
 
     def now(self) -> list[Check]:
         """Return how it is; a probe that fails is a check that fails."""

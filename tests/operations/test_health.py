@@ -158,6 +158,29 @@ def test_checks_that_hang_are_an_answer_and_do_not_pile_up() -> None:
     assert len(rounds) == 1
 
 
+def test_who_asks_is_not_told_what_was_seen_before() -> None:
+    """A look that began before the disk filled up knows nothing of it, and it ends after the question came."""
+    state, looks, seen = {"ok": True}, threading.Event(), threading.Event()
+
+    def slow() -> Check:
+        ok = state["ok"]
+        seen.set()
+        looks.wait(60)
+        return Check("disk", ok, "a sentence about the disk")
+
+    async def asked() -> list[bool]:
+        readiness = Readiness([slow], patience_seconds=60)
+        first = asyncio.create_task(readiness.checks())
+        await asyncio.to_thread(seen.wait, 60)
+        state["ok"] = False
+        others = [asyncio.create_task(readiness.checks()) for _ in range(3)]
+        await asyncio.sleep(0)
+        looks.set()
+        return [check.ok for answer in await asyncio.gather(first, *others) for check in answer]
+
+    assert asyncio.run(asked()) == [True, False, False, False]
+
+
 def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A log that repeats what is known hides what is new."""
     state = {"ok": True}
