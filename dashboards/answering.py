@@ -5,8 +5,10 @@ ledger changed, or the frame alone, and asks again by itself. Scripts, and parts
 for is made.
 """
 
+import threading
 import time
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 0.3  # a third of what a first look may take
 AGAIN_SECONDS = 1  # after which a browser asks again
+AT_ONCE = "wait=0"  # RFC 7240: who prefers it takes a part as it was, or none, and waits the next time
+SEEN = 8  # views whose pages are made ahead: the whole site, and teams' keys
 PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
 ACCEPTED, NOT_MODIFIED = 202, 304
 
@@ -41,14 +45,21 @@ class Wanted:
     here: str | None = None  # which page of the navigation it belongs to
     kind: str = PAGE
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it is kept for the next start: pages and their parts, not the curves of each zoom."""
+        return self.kind in (PAGE, PART)
+
 
 class Answering:
     """Answers a site's pages; `state` names the ledger's present state."""
 
     def __init__(self, frame: "Frame", state: State, cache: PageCache | None = None) -> None:
-        self._frame = frame
+        self.frame = frame
         self._state = state
         self.cache = cache or PageCache()
+        self._seen: OrderedDict[Scope, None] = OrderedDict()
+        self._lock = threading.Lock()
 
     def answer(
         self, request: "Request", wanted: Wanted, headers: Mapping[str, str], state: Hashable | None = None
@@ -61,25 +72,52 @@ class Answering:
             LedgerError, ConfigError, BusyError: it cannot be made.
         """
         state, token = self._state() if state is None else state, request.scope.get("csrf", "")
-        patience = PATIENCE_SECONDS if is_opened(request) and wanted.kind == PAGE else None
-        made = self.cache.get(self._key(wanted), state, _made(wanted.make), patience)
+        if wanted.kind == PART and request.headers.get("prefer") == AT_ONCE:
+            return self._at_once(request, wanted, headers, state)
+        patience = None
+        if is_opened(request) and wanted.kind == PAGE:
+            self._see(wanted.scope)
+            patience = PATIENCE_SECONDS
+        made = self.cache.get(self._key(wanted), state, _made(wanted.make), patience, lasts=wanted.lasts)
         is_old = made is not None and made.state != state
-        if made is None or (is_old and not self._frame.tells_time(made.text)):
-            again = self._frame.render("waiting.html", wanted.here, None, wanted.scope.teams, again=_address(request))
+        if made is None or (is_old and not self.frame.tells_time(made.text)):
+            again = self.frame.render("waiting.html", wanted.here, None, wanted.scope.teams, again=_address(request))
             return Response(again, ACCEPTED, _soon(request, headers), PAGE)
         if is_old:
-            page = self._frame.finished(made.text, older_than_now=made.read_at, token=token)
+            page = self.frame.finished(made.text, older_than_now=made.read_at, token=token)
             return Response(page, headers=_soon(request, headers), media_type=PAGE)
-        page = self._frame.finished(made.text, token=token) if wanted.kind == PAGE else made.text
+        page = self.frame.finished(made.text, token=token) if wanted.kind == PAGE else made.text
         return _tagged(request, page, headers, wanted.kind)
+
+    def _at_once(self, request: "Request", wanted: Wanted, headers: Mapping[str, str], state: Hashable) -> Response:
+        """Return what is kept of a part, of before with its time; who finds nothing here asks again and waits."""
+        made = self.cache.kept(self._key(wanted), state, lasts=wanted.lasts)
+        if made is None:
+            return Response(status_code=ACCEPTED, headers=_soon(request, headers))
+        if made.state == state:
+            return _tagged(request, made.text, headers, wanted.kind)
+        part = self.frame.part_of_before(made.text, made.read_at)
+        return Response(part, headers=_soon(request, headers), media_type=wanted.kind)
+
+    def seen(self) -> "list[Scope]":
+        """Return who may see what, of those who opened a page lately; the newest first."""
+        with self._lock:
+            return list(reversed(self._seen))
+
+    def _see(self, scope: "Scope") -> None:
+        with self._lock:
+            self._seen[scope] = None
+            self._seen.move_to_end(scope)
+            if len(self._seen) > SEEN:
+                self._seen.popitem(last=False)
 
     def ahead(self, wanted: Wanted) -> None:
         """Make a page before anybody asks for it, where it is not kept. Raises as answer() does."""
-        self.cache.get(self._key(wanted), self._state(), _made(wanted.make))
+        self.cache.get(self._key(wanted), self._state(), _made(wanted.make), lasts=wanted.lasts)
 
     def _key(self, wanted: Wanted) -> Hashable:
         """Return what decides what a page shows: who may see what comes first, so that nobody gets another's."""
-        return wanted.scope, self._frame.asks, wanted.kind, wanted.what
+        return wanted.scope, self.frame.asks, wanted.kind, wanted.what
 
 
 def _made(make: Make) -> Callable[[], Made]:

@@ -1,9 +1,8 @@
 """One process for one site: collector, analysis and pages; or one of them alone."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 from fastapi import FastAPI
@@ -23,30 +22,35 @@ from analyzer.reading import Reader
 from collector.access.gate import Gate
 from collector.access.opening import access_of
 from collector.app import create_app
+from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.health import Readiness, add_health, opened
 from collector.store.database import Store
 from collector.tenancy.analyzing import BookingLease
 from collector.tenancy.opening import analyst_of, tenant_of
 from collector.writer import Writer
+from dashboards.ahead import Ahead
 from dashboards.answering import Answering
 from dashboards.assets import assets
 from dashboards.booking import Booker
+from dashboards.cache import PageCache
 from dashboards.capacity_profile import add_capacity_profile
+from dashboards.edition import edition_of
 from dashboards.frame import Frame
-from dashboards.health import health_routes, unjudged
+from dashboards.health import health_routes
 from dashboards.job import AnalysisJob
 from dashboards.job_page import JobPage
 from dashboards.login import Login
 from dashboards.mail_stop import mail_stop_routes
-from dashboards.money import money, money_routes
+from dashboards.money import money_routes
 from dashboards.operations import Doctor, add_doctor
 from dashboards.pages import Pages
-from dashboards.placement import VIEWS, placement, placement_routes
+from dashboards.placement import placement_routes
 from dashboards.prices import add_prices
 from dashboards.read_pages import ReadPages
-from dashboards.readings import reading_routes
+from dashboards.readings import Reports
 from dashboards.requests import request_routes
+from dashboards.shelf import Shelf
 from dashboards.warming import Warming
 
 Only = Literal["collector", "analyzer"]
@@ -82,6 +86,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     teller = Teller(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
     lease = tenant.booking_lease() if tenant is not None else None
     booker = Booker(store, config.settings, lease, sealer, teller)
+    shelf = _shelf(app, store, config.settings)
     job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
     run_beside(app, lambda: None, booker.stop)
@@ -92,8 +97,9 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     run_beside(app, page.start, page.stop)
     _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     frame = Frame(config.settings, lambda: job.last, app.state.access)
-    answering = _answering(app, frame, store, kept)
-    app.include_router(reading_routes(reader, answering))
+    answering = _answering(app, frame, store, kept, shelf)
+    reports = Reports(reader, answering)
+    app.include_router(reports.router())
     desk = add_api(app, store.session, config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
@@ -103,7 +109,8 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_doctor(app, doctor)
     own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
     _add_pages(app, config, own, pages, doctor)
-    warming = app.state.warming = _warming(own, pages, job)
+    ahead = Ahead(own, pages, reports, answering, shelf)
+    warming = app.state.warming = Warming(ahead.first, ahead.rest, lambda: job.is_passing)
     job.after = warming.ask
     run_beside(app, warming.start, warming.stop)
     return app
@@ -131,30 +138,24 @@ def _add_pages(
         app.include_router(router, include_in_schema=False)
 
 
-def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration) -> Answering:
+def _shelf(app: FastAPI, store: Store, settings: Settings) -> Shelf | None:
+    """Return the pages that the server before left; a store in memory has none. The last pass ends before it does."""
+    if store.path is None:
+        return None
+    shelf = Shelf(Layout(store.path).pages, edition_of(store, settings))
+    run_beside(app, shelf.open, shelf.follow)
+    return shelf
+
+
+def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, shelf: Shelf | None) -> Answering:
     def state() -> str:
         with store.session() as session:
             return kept.name(session)
 
-    answering = Answering(frame, state)
+    answering = Answering(frame, state, PageCache(shelf=shelf))
     app.state.pages = answering.cache
     run_beside(app, lambda: None, answering.cache.close)
     return answering
-
-
-def _warming(own: Pages, pages: ReadPages, job: AnalysisJob) -> Warming:
-    def first() -> Iterator[Callable[[], None]]:
-        yield from own.first()
-        for shown in (money(), placement()):
-            yield partial(pages.ahead, shown)
-
-    def rest() -> Iterator[Callable[[], None]]:
-        yield partial(pages.ahead, unjudged())
-        yield from own.rest()
-        for view in VIEWS:
-            yield partial(pages.ahead, placement(view=view))
-
-    return Warming(first, rest, lambda: job.is_passing)
 
 
 def _listens_at(config: CollectorConfig) -> str:

@@ -7,8 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from analyzer.api.faults import BusyError
+
+if TYPE_CHECKING:
+    from dashboards.shelf import Shelf
 
 PAGES = 256
 BYTES = 64 * 2**20  # of all pages together
@@ -30,11 +34,13 @@ class Made:
 class PageCache:
     """The newest page of each key. Of those who ask for the same at once, one makes it.
 
-    A key names all that decides what a page shows but the ledger: the address, and who may see what.
+    A key names all that decides what a page shows but the ledger: the address, and who may see what. What `lasts` is
+    kept on the shelf too, where there is one, and found there by the server that starts next.
     """
 
-    def __init__(self, pages: int = PAGES, size: int = BYTES) -> None:
+    def __init__(self, pages: int = PAGES, size: int = BYTES, shelf: "Shelf | None" = None) -> None:
         self._pages, self._size = pages, size
+        self._shelf = shelf
         self._kept: OrderedDict[Hashable, Made] = OrderedDict()
         self._making: dict[Hashable, Future[Made]] = {}
         self._lock = threading.Lock()
@@ -42,7 +48,13 @@ class PageCache:
         self._workers = ThreadPoolExecutor(AT_ONCE, "page")
 
     def get(
-        self, key: Hashable, state: Hashable, make: Callable[[], Made], patience: float | None = None
+        self,
+        key: Hashable,
+        state: Hashable,
+        make: Callable[[], Made],
+        patience: float | None = None,
+        *,
+        lasts: bool = False,
     ) -> Made | None:
         """Return the page of the ledger's present state, made where it is not kept.
 
@@ -53,14 +65,15 @@ class PageCache:
             BusyError: as many pages are being made as may at once.
         """
         for _ in range(TURNS):  # a page that somebody else is making may be of the state before
-            kept = self._newest(key)
+            kept = self.kept(key, state, lasts=lasts)
             if kept is not None and kept.state == state:
                 return kept
+            shelf = self._shelf if lasts else None
             promised, is_mine = self._promised(key)
             if is_mine and patience is None:
-                return self._make(key, promised, make)
+                return self._make(key, promised, make, shelf)
             if is_mine:
-                self._workers.submit(self._make_for_others, key, promised, make)
+                self._workers.submit(self._make_for_others, key, promised, make, shelf)
             try:
                 made = promised.result(patience)
             except NotYet:
@@ -68,6 +81,10 @@ class PageCache:
             if is_mine or made.state == state:
                 return made
         return made
+
+    def kept(self, key: Hashable, state: Hashable, *, lasts: bool = False) -> Made | None:
+        """Return what is kept of a page, of whatever state, or None; nothing is made."""
+        return self._newest(key) or self._of_before(key, state, self._shelf if lasts else None)
 
     def close(self) -> None:
         """Make what is being made, and nothing more."""
@@ -78,6 +95,14 @@ class PageCache:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
+
+    def _of_before(self, key: Hashable, state: Hashable, shelf: "Shelf | None") -> Made | None:
+        """Return the page that the server before this one kept."""
+        found = shelf.get(key, state) if shelf is not None else None
+        if found is None:
+            return None
+        with self._lock:
+            return self._kept.get(key) or self._keep(key, found)
 
     def _promised(self, key: Hashable) -> "tuple[Future[Made], bool]":
         """Return the page that is being made, and whether who asks is to make it."""
@@ -90,11 +115,13 @@ class PageCache:
             self._making[key] = promised
             return promised, True
 
-    def _make_for_others(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made]) -> None:
+    def _make_for_others(
+        self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made], shelf: "Shelf | None"
+    ) -> None:
         with suppress(Exception):  # those who wait are told; who comes later asks again
-            self._make(key, promised, make)
+            self._make(key, promised, make, shelf)
 
-    def _make(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made]) -> Made:
+    def _make(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made], shelf: "Shelf | None") -> Made:
         try:
             made = make()
         except BaseException as error:
@@ -103,20 +130,25 @@ class PageCache:
             raise
         self._done(key, made)
         promised.set_result(made)
+        if shelf is not None and len(made.text) <= PAGE_BYTES:
+            shelf.put(key, made)
         return made
 
     def _done(self, key: Hashable, made: Made | None) -> None:
         """Keep a page in the place of the one before; a page that could not be made leaves that where it is."""
         with self._lock:
             del self._making[key]
-            if made is None:
-                return
-            self.made += 1
-            before = self._kept.pop(key, None)
-            self.bytes -= len(before.text) if before is not None else 0
-            if len(made.text) <= PAGE_BYTES:
-                self._kept[key] = made
-                self.bytes += len(made.text)
-            while len(self._kept) > self._pages or self.bytes > self._size:
-                _, oldest = self._kept.popitem(last=False)
-                self.bytes -= len(oldest.text)
+            if made is not None:
+                self.made += 1
+                self._keep(key, made)
+
+    def _keep(self, key: Hashable, page: Made) -> Made:
+        before = self._kept.pop(key, None)
+        self.bytes -= len(before.text) if before is not None else 0
+        if len(page.text) <= PAGE_BYTES:
+            self._kept[key] = page
+            self.bytes += len(page.text)
+        while len(self._kept) > self._pages or self.bytes > self._size:
+            _, oldest = self._kept.popitem(last=False)
+            self.bytes -= len(oldest.text)
+        return page

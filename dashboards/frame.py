@@ -110,6 +110,15 @@ class Frame:
         }
         return self._environment.get_template(template).render(frame | view)
 
+    def with_time(self, document: str) -> str:
+        """Return a document of its own with a place for its time, first of what is read in it."""
+        return document.replace("<main>", f"<main>\n{_OLDER}", 1)
+
+    def part_of_before(self, part: str, read_at: int) -> str:
+        """Return a part whose figures are older than the ledger, with when they were read, microseconds UTC."""
+        told = moment(read_at, self.settings.timezone)
+        return self._environment.get_template("older_part.html").render(read_at=told) + part
+
     def tells_time(self, draft: str) -> bool:
         """Whether a page has a place to say that its figures are older than the ledger."""
         return _OLDER in draft

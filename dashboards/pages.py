@@ -85,23 +85,22 @@ class Pages:
 
         return router
 
-    def first(self) -> Iterator[Callable[[], None]]:
+    def first(self, scope: Scope) -> Iterator[Callable[[], None]]:
         """Yield what makes each page that people open first, as far as it is seen at once."""
         for asked in (FleetAsked(), FleetAsked(at="week")):
-            yield partial(self._ahead, asked, partial(self._home, asked=asked))
+            yield partial(self._ahead, scope, asked, partial(self._home, asked=asked))
 
-    def rest(self) -> Iterator[Callable[[], None]]:
+    def rest(self, scope: Scope) -> Iterator[Callable[[], None]]:
         """Yield what makes the rest of them: the parts of the fleet, then the runs that it leads to."""
         asked = FleetAsked()
         for name in fleet_page.WARMED:
-            yield partial(
-                self._ahead, (name, asked), partial(self._fleet_part, name=name, asked=asked, kind=PART), PART
-            )
+            render = partial(self._fleet_part, name=name, asked=asked, kind=PART)
+            yield partial(self._ahead, scope, (name, asked), render, PART)
         for run_id in self._runs_in_view():
-            yield partial(self._ahead, ("run", run_id), partial(self._run, run_id=run_id))
+            yield partial(self._ahead, scope, ("run", run_id), partial(self._run, run_id=run_id))
             for name in run_page.PARTS:
                 render = partial(self._run_part, run_id=run_id, name=name, kind=PART)
-                yield partial(self._ahead, ("run", run_id, name), render, PART)
+                yield partial(self._ahead, scope, ("run", run_id, name), render, PART)
 
     def _runs_in_view(self) -> list[str]:
         reader = self._read()
@@ -117,8 +116,8 @@ class Pages:
             status = UNAVAILABLE if isinstance(error, BusyError) else status
             return HTMLResponse(self._message(str(error)), status_code=status, headers=SECURITY)
 
-    def _ahead(self, what: Hashable, render: Render, kind: str = PAGE) -> None:
-        self._answering.ahead(self._wanted(Scope(), what, render, kind))
+    def _ahead(self, scope: Scope, what: Hashable, render: Render, kind: str = PAGE) -> None:
+        self._answering.ahead(self._wanted(scope, what, render, kind))
 
     def _wanted(self, scope: Scope, what: Hashable, render: Render, kind: str) -> Wanted:
         def make() -> tuple[Hashable, str]:

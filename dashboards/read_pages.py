@@ -106,9 +106,9 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, wanted.scope.teams, error)
 
-    def ahead(self, shown: Shown) -> None:
-        """Make the whole site's page before anybody asks for it. Raises what is wrong with the ledger or the store."""
-        self._answering.ahead(self._wanted(Scope(), shown))
+    def ahead(self, shown: Shown, scope: Scope) -> None:
+        """Make the page of one view before it is asked for. Raises what is wrong with the ledger or the store."""
+        self._answering.ahead(self._wanted(scope, shown))
 
     def read_ahead(self, read: Callable[["Reading"], object]) -> None:
         """Read something of the whole site that is kept as long as the ledger is as it is."""

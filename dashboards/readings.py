@@ -67,29 +67,42 @@ class ReadAsked(Spanned):
     )
 
 
-def reading_routes(read: Callable[[], Reader], answering: Answering) -> APIRouter:
-    """Return the route; `read` opens a reader on the store. A report that a browser opens is kept as pages are."""
-    router = APIRouter()
+class Reports:
+    """The reports of one site; `read` opens a reader on the store. One that a browser opens is kept as pages are."""
 
-    @router.get("/v1/read", response_class=Response, responses=_ANSWERS, tags=["reports"])
-    def report(request: Request, asked: Annotated[ReadAsked, Query()]) -> Response:
-        """A report as the command line prints it."""
-        scope = Scope.of(request.scope)
-        scope.check((asked.by,) if asked.by else ())
-        if asked.format == "html" and is_opened(request):
+    def __init__(self, read: Callable[[], Reader], answering: Answering) -> None:
+        self._read = read
+        self._answering = answering
 
-            def make() -> tuple[Hashable, str]:
-                reader = read()
-                with reader.session, reader.session.transaction():
-                    return state_of(reader), _answer(reader, asked)
+    def router(self) -> APIRouter:
+        """Return the route."""
+        router = APIRouter()
 
-            return answering.answer(request, Wanted(scope, ("read", asked.model_dump_json()), make), SECURITY)
-        opened = read()
-        with opened.session:
-            answer = _answer(opened, asked)
-        return Response(answer, media_type=_TYPES[asked.format], headers=SECURITY)
+        @router.get("/v1/read", response_class=Response, responses=_ANSWERS, tags=["reports"])
+        def report(request: Request, asked: Annotated[ReadAsked, Query()]) -> Response:
+            """A report as the command line prints it."""
+            scope = Scope.of(request.scope)
+            scope.check((asked.by,) if asked.by else ())
+            if asked.format == "html" and is_opened(request):
+                return self._answering.answer(request, self._wanted(scope, asked), SECURITY)
+            opened = self._read()
+            with opened.session:
+                answer = _answer(opened, asked)
+            return Response(answer, media_type=_TYPES[asked.format], headers=SECURITY)
 
-    return router
+        return router
+
+    def ahead(self) -> None:
+        """Make the week's report before anybody opens it. Raises what is wrong with the ledger or the store."""
+        self._answering.ahead(self._wanted(Scope(), ReadAsked.model_validate({"what": "week", "format": "html"})))
+
+    def _wanted(self, scope: Scope, asked: ReadAsked) -> Wanted:
+        def make() -> tuple[Hashable, str]:
+            reader = self._read()
+            with reader.session, reader.session.transaction():
+                return state_of(reader), self._answering.frame.with_time(_answer(reader, asked))
+
+        return Wanted(scope, ("read", asked.model_dump_json()), make)
 
 
 def _answer(reader: Reader, asked: ReadAsked) -> str:

@@ -22,7 +22,7 @@ MOST_SECONDS = 240.0  # of one turn: less than from one pass to the next
 LOOK_SECONDS = 0.2
 STOPPING_SECONDS = 10.0
 
-Views = Callable[[], "Iterable[Callable[[], None]]"]
+Views = Callable[[], "Iterable[Callable[[], object]]"]
 
 
 class Warming:
@@ -70,13 +70,19 @@ class Warming:
             LOG.info("pages are not made ahead: %s", error)
             return False
 
-    def _views(self, until: float) -> Iterator[Callable[[], None]]:
+    def _views(self, until: float) -> Iterator[Callable[[], object]]:
         yield from self._first()
+        self._lets_pass(until)
+        for make in self._rest():
+            self._lets_pass(until)
+            yield make
+
+    def _lets_pass(self, until: float) -> None:
+        """Wait for the pass that is under way, if one is."""
         while self._is_passing() and not self._is_over(until):
             self._ending.wait(LOOK_SECONDS)
-        yield from self._rest()
 
-    def _made(self, make: Callable[[], None], until: float) -> bool:
+    def _made(self, make: Callable[[], object], until: float) -> bool:
         if self._is_over(until):
             return False
         make()

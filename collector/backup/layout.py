@@ -50,3 +50,8 @@ class Layout:
     def data(self) -> Path:
         """The lake's Parquet files."""
         return Path(beside(self.store).data)
+
+    @property
+    def pages(self) -> Path:
+        """The folder of pages that a server keeps for its next start; made again, and in no backup."""
+        return self.store.with_name(f"{self.store.name}.pages")

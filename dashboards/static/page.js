@@ -8,6 +8,7 @@ const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImag
 const STYLES = ["plotly.js-style-global", "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53"];
 const LIVE_SECONDS = 30;
 const AT_ONCE = 2; // parts that are asked for at the same time
+const ACCEPTED = 202; // the answer where there is nothing yet
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -130,9 +131,11 @@ function enhance(root) {
 const shown = new WeakMap(); // what a part showed last, so that only what changed is replaced
 let told = false; // whether a part shows something else than before
 
-async function fill(holder, address) {
-  const answer = await fetch(address, { cache: "no-cache" });
+// A part that is not there yet, or is of the ledger before, is asked for again: what was there first stays until then.
+async function fill(holder, address, headers = {}) {
+  const answer = await fetch(address, { cache: "no-cache", headers });
   const text = await answer.text();
+  if (answer.status === ACCEPTED) return true;
   if (!answer.ok) {
     if (!shown.has(holder)) holder.innerHTML = '<p class="quiet">This part could not be read: the server answers ' + answer.status + ".</p>";
   } else if (shown.get(holder) !== text && !holder.contains(document.activeElement)) {
@@ -144,16 +147,28 @@ async function fill(holder, address) {
     enhance(holder);
   }
   holder.setAttribute("aria-busy", "false");
+  return answer.headers.has("refresh");
 }
 
-async function fillAll(selector, name) {
-  const waiting = [...document.querySelectorAll(selector)];
+// Returns those that are to be asked for again.
+async function fillAll(holders, name, headers) {
+  const waiting = [...holders];
+  const again = [];
   const next = async () => {
     for (let holder = waiting.shift(); holder; holder = waiting.shift()) {
-      await fill(holder, holder.dataset[name]).catch(() => holder.setAttribute("aria-busy", "false"));
+      const is_old = await fill(holder, holder.dataset[name], headers).catch(() => holder.setAttribute("aria-busy", "false"));
+      if (is_old) again.push(holder);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, next));
+  return again;
+}
+
+// First whatever there is of each part, then what is missing, in their order.
+async function fillParts() {
+  const parts = [...document.querySelectorAll("[data-part]")];
+  const again = new Set(await fillAll(parts, "part", { Prefer: "wait=0" }));
+  await fillAll(parts.filter((each) => again.has(each)), "part");
 }
 
 // --- the grid -------------------------------------------------------------------------------------------------------
@@ -236,14 +251,14 @@ document.addEventListener("keydown", walk);
 async function live() {
   if (document.hidden) return;
   told = false;
-  await fillAll("[data-live]", "live");
+  await fillAll(document.querySelectorAll("[data-live]"), "live");
   oneStop();
-  await fillAll("[data-part]", "part");
+  await fillAll(document.querySelectorAll("[data-part]"), "part");
   if (told) document.getElementById("news").textContent = "New figures since " + new Date().toLocaleTimeString() + ".";
 }
 
 enhance(document);
 oneStop();
-fillAll("[data-part]", "part");
+fillParts();
 if (document.querySelector("[data-live]")) setInterval(live, LIVE_SECONDS * 1000);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".js-plotly-plot").forEach(draw));

@@ -18,6 +18,7 @@ from analyzer.config import Settings
 from collector.access.erasure.erase import Erased, erase, proves, pseudonym
 from collector.access.erasure.names import COLUMNS, Replacement
 from collector.access.opening import registry_of
+from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.decoding.batch import decode
 from collector.errors import ConfigError, StoreError
@@ -27,6 +28,8 @@ from collector.sealing.mark import Mark
 from collector.sealing.seal import seal
 from collector.store.books import mirror
 from collector.writer import Writer
+from dashboards.cache import Made
+from dashboards.shelf import Shelf
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded
 
@@ -119,6 +122,9 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     lake = "" if request.param == "beside" else "none"
     config = CollectorConfig(store=folder / "s.duckdb", lake=lake, gather_seconds=0)
     built(config)
+    kept = Shelf(Layout(config.store).pages, lambda: "one")
+    kept.open()
+    kept.put(f"of {NAME}", Made(1, "a page", 0))
     before, on_disk = everything(config), files_with_the_name(folder)
     with registry_of(config, config.store) as registry:
         erased = erase(config, registry, WHO, "cli:mira")
@@ -161,6 +167,7 @@ def test_no_byte_of_it_is_left_on_the_disk(told: Told) -> None:
         texts = [text for column in columns if str(column.type) == "string" for text in column.to_pylist()]
         assert not [text for text in texts if text and word(NAME).search(text)], path
     assert not list(told.folder.glob("*.rewriting*"))
+    assert not list(told.folder.glob("*.pages")), "pages are kept compressed"
 
 
 def test_the_audit_knows_it_by_its_hash_alone(told: Told) -> None:

@@ -5,6 +5,7 @@ The server must be stopped meanwhile: its hot file is written anew. Agents keep 
 
 import hashlib
 import secrets
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from collector.access.erasure.lake_bytes import purge, tidy_catalogue
 from collector.access.erasure.names import Place, Replacement, places
+from collector.backup.layout import Layout
 from collector.errors import StoreError
 from collector.opening import open_store
 from collector.registry import Entry
@@ -23,6 +25,8 @@ from collector.tenancy.opening import tenant_of
 from collector.upkeep.lake_files import flush
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from collector.config import CollectorConfig
     from collector.registry import Registry
     from collector.store.database import Store
@@ -72,6 +76,7 @@ def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacem
     with open_store(config) as store:
         if store.hot is None:
             raise StoreError(f"the store {config.store} is in use; stop its server first")
+        _forget_pages(config.store)
         _seal(store, config)
         rows = _replaced(store, replacement)
         files = purge(store, replacement) if store.lake is not None else 0
@@ -84,6 +89,20 @@ def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacem
     detail = f"{erased.row_count} rows, {files} files"
     registry.audit.add([Entry(time.time_ns() // 1000, "change", by, "erase user", proof(replacement.name), detail)])
     return erased
+
+
+def _forget_pages(store: "Path") -> None:
+    """Drop the pages that the server kept for its next start: they have the name.
+
+    Raises:
+        StoreError: the disk keeps them.
+    """
+    pages = Layout(store).pages
+    try:
+        if pages.exists():
+            shutil.rmtree(pages)
+    except OSError as error:
+        raise StoreError(f"cannot remove {pages}, whose pages have the name: {error.strerror or error}") from error
 
 
 def _seal(store: "Store", config: "CollectorConfig") -> None:

@@ -1,0 +1,192 @@
+"""A server that starts again shows the pages of before, each to whom it was shown, and says of when they are."""
+
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import expect, sync_playwright
+
+from analyzer.period import HOUR
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.access.conftest import add_key, bearer
+from tests.dashboards.serving import served
+from tests.dashboards.test_browser import ARGUMENTS, CHROMIUM
+from tests.report import example_week
+from tests.report.test_reading import BERLIN, EXAMPLE
+
+OPENED = {"sec-fetch-dest": "document"}
+PATIENCE_SECONDS = 60
+LATER = example_week.W46.end + HOUR
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server, its store, and what lets its judges find something."""
+
+    app: FastAPI
+    store: Store
+    client: httpx.Client
+    lets: threading.Event
+
+    def passes(self) -> None:
+        """Let a pass have changed an hour of the ledger."""
+        with self.store.session() as session, session.transaction():
+            session.execute("UPDATE ledger_hours SET input_digest = '+' WHERE hour = ?", [example_week.W46.start])
+            session.execute("UPDATE analysis SET analysed_at = analysed_at + 1")
+
+    def settled(self) -> int:
+        """Wait until all is made that is made ahead; return how many pages were made, and not found."""
+        until(lambda: not self.app.state.warming.is_asked)
+        assert self.app.state.warming.failed == 0
+        return int(self.app.state.pages.made)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the file of a store with the example week, as an analysis has left it."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path) as store, store.session() as session:
+        example_week.fill(session)
+        session.execute("INSERT INTO analysis VALUES (1, ?)", [LATER])
+    return path
+
+
+@contextmanager
+def running(path: Path) -> Iterator[Running]:
+    """Yield a server that has just started; its judges find nothing before a test lets them."""
+    lets = threading.Event()
+
+    def findings(*asked: object) -> object:
+        assert lets.wait(PATIENCE_SECONDS)
+        return EXAMPLE.findings(*asked)  # type: ignore[arg-type]
+
+    judges = replace(EXAMPLE, findings=findings)
+    with Store.open(path) as store:
+        config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), BERLIN, None, collects=False)
+        app = create_server(config, store, judges)
+        try:
+            with served(app) as client:
+                yield Running(app, store, client, lets)
+        finally:
+            lets.set()
+
+
+def ran(path: Path) -> int:
+    """Run a server until it has made what it makes ahead, and end it; return how many pages that were."""
+    with running(path) as server:
+        server.lets.set()
+        return server.settled()
+
+
+def test_nothing_is_made_twice_of_a_ledger_that_is_the_same(path: Path) -> None:
+    """A restart for a new setting of the collector would else cost what a pass costs."""
+    assert ran(path) > 0
+    assert ran(path) == 0
+
+
+def test_pages_of_before_are_there_before_anything_is_read(path: Path) -> None:
+    """Who opens a page in the first second of a server's life looks at figures, with the moment they were read."""
+    ran(path)
+    with running(path) as server:
+        until(lambda: server.client.get("/healthz").status_code == 200)
+        before = server.client.get("/placement?view=changes", headers=OPENED)
+        server.passes()
+        after = server.client.get("/placement?view=changes", headers=OPENED)
+        part = server.client.get("/parts/findings", headers={"Prefer": "wait=0"})
+        report = server.client.get("/v1/read?what=week&format=html", headers=OPENED)
+        other = server.client.get("/parts/node?node=n01", headers={"Prefer": "wait=0"})
+    assert (before.status_code, "refresh" in before.headers) == (200, False)
+    assert "These figures were read on" in after.text
+    assert re.search("Read on .*; newer figures come in a moment", part.text)
+    assert "These figures were read on" in report.text
+    assert all(answer.headers["refresh"] for answer in (after, part, report, other))
+    assert (other.status_code, other.text) == (202, ""), "and nothing is made for who does not wait"
+
+
+def test_a_store_that_was_analysed_by_another_shows_nothing_of_before(path: Path) -> None:
+    """An older copy, or another ledger of the same name, would be shown with figures that it never had."""
+    ran(path)
+    with Store.open(path) as store, store.session() as session:
+        session.execute("UPDATE analysis SET analysed_at = analysed_at - 1")
+    with running(path) as server:
+        assert server.client.get("/parts/findings", headers={"Prefer": "wait=0"}).status_code == 202
+    with Store.open(path) as store:
+        server_settings = replace(BERLIN, currency="EUR")
+        config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), server_settings, None, collects=False)
+        with served(create_server(config, store, EXAMPLE)) as client:
+            assert client.get("/parts/chart", headers={"Prefer": "wait=0"}).status_code == 202
+
+
+def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path: Path) -> None:
+    """A team looks at its pages as often as the platform does; what it finds must be its own after a restart too."""
+    with running(path) as server:
+        server.lets.set()
+        registry = server.app.state.access.registry
+        keys = {team: bearer(add_key(registry, "read", teams=(f"team-{team}",))) for team in ("nlp", "vision")}
+        server.app.state.access.directory.refresh()
+        server.settled()
+        assert server.client.get("/money", headers=keys["nlp"] | OPENED).status_code in (200, 202)
+        server.app.state.warming.turn()
+        made = server.settled()
+        own = server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text
+        assert server.settled() == made
+    with running(path) as server:
+        until(lambda: server.client.get("/healthz").status_code == 200)
+        assert server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text == own
+        assert server.client.get("/placement?view=changes", headers=keys["vision"] | OPENED).text != own
+        assert "team-nlp" not in server.client.get("/money", headers=keys["vision"] | OPENED).text
+
+
+def test_no_file_has_a_token_of_a_session(path: Path) -> None:
+    """Pages have forms; the token that they show is put in when they are sent, and belongs to who is sent it."""
+    with running(path) as server:
+        server.lets.set()
+        server.settled()
+        page = server.client.get("/placement?view=changes", headers=OPENED).text
+        (token,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
+        kept = [made.text for made in server.app.state.pages._kept.values()]
+    assert [text for text in kept if 'name="csrf"' in text], "or this test shows nothing"
+    assert not [text for text in kept if token in text]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it")
+@pytest.mark.xdist_group("browser")
+def test_a_browser_shows_the_week_of_before_and_then_that_of_now(path: Path) -> None:
+    """All of the fleet's page is there at once, each part with its time; the new figures take their places."""
+    ran(path)
+    with running(path) as server, sync_playwright() as playwright:
+        until(lambda: server.client.get("/healthz").status_code == 200)
+        server.passes()
+        browser = playwright.chromium.launch(executable_path=shutil.which(CHROMIUM or ""), args=ARGUMENTS)
+        page = browser.new_page()
+        wrong: list[str] = []
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(str(server.client.base_url))
+        expect(page.locator("#findings [data-again]")).to_be_visible()
+        expect(page.locator("#findings")).to_contain_text("llama-sft")
+        expect(page.locator('[aria-busy="true"]')).to_have_count(0)
+        server.lets.set()
+        expect(page.locator("#findings [data-again]")).to_have_count(0, timeout=PATIENCE_SECONDS * 1000)
+        expect(page.locator("#findings")).to_contain_text("llama-sft")
+        expect(page.locator("[data-again]")).to_have_count(0, timeout=PATIENCE_SECONDS * 1000)
+        browser.close()
+    assert wrong == []
