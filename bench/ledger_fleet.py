@@ -1,8 +1,9 @@
 """A ledger of any size, written by SQL: GPUs of two kinds in hours, held by runs of 8 to 64 for two days each.
 
 Every GPU-hour has three rows (working, waiting for input, and one of five other states), each run a name, a team, a
-stage and a cost centre; one GPU in five is free. What services say that they did is there as well. The milliseconds of
-an hour sum to it, and costs to the price; what the states are is drawn from the numbers of GPU and hour.
+stage and a cost centre; one GPU in five is free. What services say that they did is there as well, and by what the runs
+were judged. The milliseconds of an hour sum to it, and costs to the price; what the states are is drawn from the
+numbers of GPU and hour.
 """
 
 from dataclasses import dataclass
@@ -56,6 +57,13 @@ FROM parts
 _HOURS = """
 INSERT INTO ledger_hours SELECT $start + h * $hour, 'closed', '', 'bench', 'bench' FROM range(0, $hours) a(h)
 """
+_DOINGS = """
+INSERT INTO run_doings (run_id, hour, measured_ms, sm_ms, busy_ms, office_busy_ms, activity_ms, pauses, phase_minutes,
+    memory_minutes, tensor_minutes, turns, windows, exchange_windows)
+SELECT 'slurm/big/' || (n // 8 * 10000 + h // 48), $start + h * $hour, 8 * 3600000,
+    CASE WHEN n < $gpus * 2 // 3 THEN 8 * 3600000 ELSE 0 END, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+FROM range(0, $gpus, 8) a(n), range(0, $hours) b(h) WHERE n // 8 % 5 <> 0
+"""
 _OWNED = """
 INSERT INTO ownership (node, gpu_uuid, owned_from, sku, purchase_option, source, batch)
 SELECT 'n' || n // 8, 'GPU-' || n, $start,
@@ -96,7 +104,7 @@ def write(path: Path, size: Size, memory_limit: str = "2GB") -> int:
         "start": size.start, "hour": HOUR, "hours": hours, "gpus": size.gpus, "names": NAMES, "teams": TEAMS,
     }  # fmt: skip
     with Store.open(path, memory_limit=memory_limit) as store, store.session() as session:
-        for statement in (_RUNS, _HOURS, _OWNED, _SAID):
+        for statement in (_RUNS, _HOURS, _DOINGS, _OWNED, _SAID):
             session.execute(statement, {name: value for name, value in about.items() if f"${name}" in statement})
         for first in range(0, hours, 24):
             span = about | {"first": first, "last": min(hours, first + 24)}

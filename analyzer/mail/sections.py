@@ -7,6 +7,7 @@ from analyzer.mail.corrected import moved_words
 from analyzer.period import local
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
+from analyzer.report.by_what_text import by_what_words
 from analyzer.report.group_table import team_lines
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
@@ -131,7 +132,13 @@ def _corrections(report: WeekReport, extras: Extras) -> Section:
 
 
 def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> Section:
-    said = [_measured(report), *_settled(report), *_prices(report, extras, oldest_price), *_not_judged(report)]
+    said = [
+        _measured(report),
+        *_by_what(report),
+        *_settled(report),
+        *_prices(report, extras, oldest_price),
+        *_not_judged(report),
+    ]
     if report.record is not None:
         said.append(f"Our record: {record_words(report.record)}.")
     return Section("how sure we are", tuple(said))
@@ -145,6 +152,11 @@ def _measured(report: WeekReport) -> str:
     nodes = [silent_words(node, report.period.timezone) for node in report.measured.nodes[:NODES_SHOWN]]
     silences = f" ({'; '.join(nodes)})" if nodes else ""
     return f"{share}{NO_BREAK}% of held GPU-hours measured{silences}."
+
+
+def _by_what(report: WeekReport) -> list[str]:
+    words = by_what_words(report.by_what)
+    return [f"By what: {words}."] if words else []
 
 
 def _settled(report: WeekReport) -> list[str]:

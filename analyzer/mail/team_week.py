@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from analyzer.period import Period
 from analyzer.report.by_team import TeamRow, teams
+from analyzer.report.by_what import Judged, by_what_of_teams
 from analyzer.report.coverage import Measured, NotJudged
 from analyzer.report.readings import Breakdown, Counted, Entry, Unpriced, fold
 from analyzer.report.week import WeekReport
@@ -23,6 +24,7 @@ class TeamFacts:
     unpriced: dict[str, tuple[Unpriced, ...]]
     unpriced_before: dict[str, tuple[Unpriced, ...]]
     corrections: dict[str, tuple[Entry, ...]]
+    by_what: dict[str, tuple[Judged, ...]]
 
 
 def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
@@ -42,6 +44,7 @@ def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
         _unpriced(session, period),
         _unpriced(session, before),
         _corrections(session, period),
+        by_what_of_teams(session, period),
     )
 
 
@@ -83,6 +86,7 @@ def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
         findings=tuple(one for one in report.findings if one.team == team),
         recommendations=tuple(one for one in report.recommendations if one.team == team),
         measured=_measured(breakdown),
+        by_what=facts.by_what.get(team, ()),
         not_judged=facts.not_judged.get(team, ()),
         corrections=facts.corrections.get(team, ()),
         record=None,

@@ -1,6 +1,7 @@
 """Reports as HTML: a fragment for the page, or one self-contained file without scripts. Every name is escaped."""
 
 from analyzer.placement.life.realised import Realised
+from analyzer.report.by_what_text import by_what_words
 from analyzer.report.charged import charge_lines
 from analyzer.report.charts import finding_charts
 from analyzer.report.drawing import drawing
@@ -52,6 +53,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
         "corrections": correction_words(report),
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
+        "by_what": by_what_words(report.by_what),
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],
         "record": record_words(report.record) if report.record is not None else None,

@@ -14,6 +14,7 @@ from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
+from analyzer.report.by_what import Judged, by_what
 from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
 from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown, Entry, breakdown
@@ -45,6 +46,7 @@ class WeekReport:
     charged: tuple[Charged, ...] = ()  # what teams are charged; empty where no [[charge]] says other than their cost
     grouped: Groups | None = None  # where the table of teams is to be one of models or the like
     repriced: Repriced | None = None  # hours that the present prices have not reached
+    by_what: tuple[Judged, ...] = ()  # by which signal the measured time was judged
 
     @property
     def avoidable(self) -> Breakdown:
@@ -93,6 +95,7 @@ def week_report(
         coverage.corrections(session, period),
         record_of(judgements(session)),
         invoice=last_match(session, period),
+        by_what=by_what(session, period),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from analyzer.period import local
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
+from analyzer.report.by_what_text import by_what_words
 from analyzer.report.charged import charge_lines
 from analyzer.report.coverage import Silent
 from analyzer.report.group_table import group_lines
@@ -185,6 +186,8 @@ def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
     words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no GPU was held"]
     words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
     found = ["HOW SURE WE ARE", *paper.labelled("measured", "; ".join(words))]
+    if judged_by := by_what_words(report.by_what):
+        found += paper.labelled("by what", judged_by)
     judged = [judged_words(rule) for rule in report.not_judged]
     if judged:
         more = len(judged) - NOT_JUDGED_SHOWN

@@ -3,7 +3,7 @@
 CREATE OR REPLACE TEMP TABLE hour_gpus AS
 SELECT rid, minute_ms // 3600000 AS hour, sum(measured_ms)::BIGINT AS measured_ms, coalesce(sum(busy_ms), 0)::BIGINT AS busy_ms,
     coalesce(sum(busy_ms) FILTER (list_contains($office_hours_ms, minute_ms // 3600000 * 3600000)), 0)::BIGINT AS office_busy_ms,
-    sum(activity_ms)::BIGINT AS activity_ms
+    sum(activity_ms)::BIGINT AS activity_ms, sum(sm_ms)::BIGINT AS sm_ms
 FROM node_minutes GROUP BY ALL;
 
 -- Minute by minute, as shares of the time with a kernel resident: reading memory (generation) or computing (updates).

@@ -1,5 +1,6 @@
 """One verdict a window: what goes before what, and that a verdict never divides more than there is."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -99,6 +100,27 @@ def test_a_verdict_never_divides_more_than_there_is(
         assert not verdict.is_underused or ("underused", verdict.underused_cause) in words
         assert ("productive", verdict.work) in words
         assert Verdict.from_json(verdict.as_json()) == verdict
+
+
+@settings(max_examples=150)
+@given(st.data(), any_facts, st.none() | st.integers(1, 2**40), st.integers(1, 5))
+def test_without_sm_activity_waiting_for_input_is_at_most_medium(
+    data: st.DataObject, known: RunFacts, in_rack_rate: int | None, count: int
+) -> None:
+    """The reports print so of GPUs that tell NVML's utilization alone (analyzer/report/by_what_text.py).
+
+    It is not so of all that is booked there: idle GPUs, clocks that were held down and hangs are told by other signs.
+    """
+    windows = [replace(data.draw(any_window(number)), sm_ms=0) for number in range(count)]
+    assert all(verdict.input_confidence != "high" for verdict in judge(windows, known, in_rack_rate))
+
+
+def test_with_sm_activity_waiting_for_input_can_be_high() -> None:
+    """Else the limit of the others would say nothing."""
+    full = [stalled(number, busiest=990) for number in range(6)]
+    assert {one.input_confidence for one in judge(full, facts())} == {"high"}
+    alone = [replace(one, sm_ms=0) for one in full]
+    assert {one.input_confidence for one in judge(alone, facts())} == {"medium"}
 
 
 @given(any_window())

@@ -280,6 +280,7 @@ def fill(session: Session) -> None:
     session.insert("ledger", pa.Table.from_pylist(previous_rows(rows)))
     session.insert("ledger_hours", pa.Table.from_pylist(hours))
     session.insert("runs", pa.Table.from_pylist(list(runs.values())))
+    session.insert("run_doings", pa.Table.from_pylist([_doings(job) for job in JOBS if job.run_id in runs]))
     session.insert("inventory", pa.Table.from_pylist(_inventory()))
     session.insert(
         "not_evaluated",
@@ -306,6 +307,18 @@ def _run(job: Job) -> Row:
         "racks": 1,
         "sku": job.sku,
         "attempts": 1,
+    }
+
+
+def _doings(job: Job) -> Row:
+    """Return what telemetry told of a job, in one hour: SM activity on H100, NVML's utilization alone on A100."""
+    measured = round(sum(amount for what, amount in job.hours.items() if what != SILENT) * 3_600_000)
+    zeros = ("busy_ms", "office_busy_ms", "activity_ms", "pauses", "phase_minutes", "memory_minutes", "tensor_minutes")
+    return {name: 0 for name in (*zeros, "turns", "windows", "exchange_windows")} | {
+        "run_id": job.run_id,
+        "hour": job.from_hour,
+        "measured_ms": measured,
+        "sm_ms": measured if job.sku == H100 else 0,
     }
 
 
