@@ -14,9 +14,11 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import expect, sync_playwright
 
+from analyzer.findings import Finding
 from analyzer.period import HOUR
 from collector.config import CollectorConfig
 from collector.store.database import Store
+from collector.store.session import Session
 from dashboards.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.dashboards.serving import served
@@ -74,9 +76,9 @@ def running(path: Path) -> Iterator[Running]:
     """Yield a server that has just started; its judges find nothing before a test lets them."""
     lets = threading.Event()
 
-    def findings(*asked: object) -> object:
+    def findings(session: Session, start: int, end: int, run: str | None) -> list[Finding]:
         assert lets.wait(PATIENCE_SECONDS)
-        return EXAMPLE.findings(*asked)  # type: ignore[arg-type]
+        return EXAMPLE.findings(session, start, end, run)
 
     judges = replace(EXAMPLE, findings=findings)
     with Store.open(path) as store:

@@ -4,7 +4,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +23,8 @@ PAGE = Made("state", "<p>Größe</p>", 17)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Yield where a server keeps its pages; there is nothing yet."""
+def folder(tmp_path: Path) -> Path:
+    """Return where a server keeps its pages; there is nothing yet."""
     return tmp_path / "store.duckdb.pages"
 
 
