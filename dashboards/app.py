@@ -44,6 +44,7 @@ from dashboards.login import Login
 from dashboards.mail_stop import mail_stop_routes
 from dashboards.money import money_routes
 from dashboards.operations import Doctor, add_doctor
+from dashboards.page_counts import PageCounts
 from dashboards.pages import Pages
 from dashboards.placement import placement_routes
 from dashboards.prices import add_prices
@@ -95,9 +96,10 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
 
     page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
     run_beside(app, page.start, page.stop)
-    _add_metrics(app, [page.exposition, JobPage(job, booker.lease).exposition])
     frame = Frame(config.settings, lambda: job.last, app.state.access)
     answering = _answering(app, frame, store, kept, shelf)
+    told = (page, JobPage(job, booker.lease), PageCounts(answering.cache, shelf))
+    _add_metrics(app, [one.exposition for one in told])
     reports = Reports(reader, answering)
     app.include_router(reports.router())
     desk = add_api(app, store.session, config.settings, judges, kept)
