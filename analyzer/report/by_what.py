@@ -16,8 +16,8 @@ WITH held AS (
     SELECT run_id, sku, sum(milliseconds)::HUGEINT AS ms FROM ledger
     WHERE {where} AND run_id IS NOT NULL AND state NOT IN ('unobserved', 'broken') GROUP BY run_id, sku
 ), told AS (
-    SELECT run_id, sum(measured_ms)::HUGEINT AS all_ms, sum(measured_ms) FILTER (sm_ms IS NOT NULL)::HUGEINT AS known_ms,
-        sum(sm_ms)::HUGEINT AS sm_ms FROM run_doings WHERE {where} GROUP BY run_id
+    SELECT run_id, sum(measured_ms)::HUGEINT AS all_ms, sum(sm_ms)::HUGEINT AS sm_ms,
+        sum(measured_ms) FILTER (sm_ms IS NOT NULL)::HUGEINT AS known_ms FROM run_doings WHERE {where} GROUP BY run_id
 ), judged AS (
     SELECT run_id, sku, ms, ms * known_ms // nullif(all_ms, 0) AS known, ms * sm_ms // nullif(all_ms, 0) AS sm
     FROM held LEFT JOIN told USING (run_id)

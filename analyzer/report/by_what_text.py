@@ -21,7 +21,7 @@ def by_what_words(judged: Sequence[Judged]) -> str | None:
         return None
     shares = apportion(1000, [part * 1000 for part in parts], total)
     skus = [one.sku for one in judged]
-    said = []
+    said: list[str] = []
     for name, share, amounts, limit in (
         ("SM activity", shares[0], active, ""),
         ("NVML utilization", shares[1], busy, f": {CAPPED}"),

@@ -314,7 +314,7 @@ def _doings(job: Job) -> Row:
     """Return what telemetry told of a job, in one hour: SM activity on H100, NVML's utilization alone on A100."""
     measured = round(sum(amount for what, amount in job.hours.items() if what != SILENT) * 3_600_000)
     zeros = ("busy_ms", "office_busy_ms", "activity_ms", "pauses", "phase_minutes", "memory_minutes", "tensor_minutes")
-    return {name: 0 for name in (*zeros, "turns", "windows", "exchange_windows")} | {
+    return dict.fromkeys((*zeros, "turns", "windows", "exchange_windows"), 0) | {
         "run_id": job.run_id,
         "hour": job.from_hour,
         "measured_ms": measured,
