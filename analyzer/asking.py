@@ -1,7 +1,9 @@
 """Ask a running server: one request, one answer, and a sentence where there is none."""
 
+import http.client
 import json
 import os
+import ssl
 import urllib.error
 import urllib.request
 from http import HTTPStatus
@@ -11,6 +13,7 @@ from analyzer.errors import ConfigError, LedgerError, UnansweredError
 from analyzer.exchange import opener
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
+KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger access add --role read --name NAME makes one"
 ANSWER_BYTES = 64 * 2**20
 ANSWER_SECONDS = 60
 
@@ -19,7 +22,7 @@ def asked(server: str, path: str, body: dict[str, object] | None = None, *, auth
     """Return a server's answer to a GET, or to the POST of a body; None shows the token of our own environment.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: the address is none, or the server knows a word of the question not to be one (422).
         UnansweredError: the server cannot be reached, or refuses.
     """
     url = f"{server.rstrip('/')}{path}"
@@ -37,11 +40,14 @@ def asked(server: str, path: str, body: dict[str, object] | None = None, *, auth
     except urllib.error.HTTPError as error:
         with error:
             said = _detail(error.read(4096).decode(errors="replace"))
-        hint = f"; put it into {TOKEN}" if error.code == HTTPStatus.UNAUTHORIZED else ""
+        if error.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise ConfigError(said) from error  # a word that we were given is none of those that there are
+        hint = f"; {KEY_HINT}" if error.code == HTTPStatus.UNAUTHORIZED else ""
         raise UnansweredError(f"{server} answers {error.code}: {said}{hint}", error.code) from error
     except OSError as error:
-        why = getattr(error, "reason", error)  # of an URLError the system's own words
-        raise UnansweredError(f"{server} does not answer: {getattr(why, 'strerror', None) or why}") from error
+        raise UnansweredError(f"{server} does not answer: {_why(error)}") from error
+    except (http.client.HTTPException, UnicodeDecodeError) as error:
+        raise UnansweredError(f"{server} does not answer as gpuledger does: is it the port, and http or https?") from error
 
 
 def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
@@ -58,6 +64,16 @@ def asked_json(server: str, path: str, body: dict[str, object] | None = None) ->
     if not isinstance(said, dict):
         raise LedgerError(f"{server}{path} does not answer as gpuledger does")
     return said
+
+
+def _why(error: OSError) -> str:
+    """Return the system's own words, which an URLError carries inside; TLS speaks of versions where there is none."""
+    why = getattr(error, "reason", error)
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {why.verify_message}"
+    if isinstance(why, ssl.SSLError) and why.reason == "WRONG_VERSION_NUMBER":
+        return "it speaks no TLS there; is it http://?"
+    return str(getattr(why, "strerror", None) or why)
 
 
 def _detail(body: str) -> str:

@@ -66,7 +66,9 @@ def _methods(request: Request) -> list[str]:
 
 
 def _invalid(_: Request, error: Exception) -> Response:
-    faults = [_fault(fault) for fault in cast("RequestValidationError", error).errors()[:SHOWN_FAULTS]]
+    found = cast("RequestValidationError", error).errors()
+    faults = [_fault(fault) for fault in found if fault["type"] != "none_required"][:SHOWN_FAULTS]
+    faults = faults or [_fault(fault) for fault in found[:SHOWN_FAULTS]]
     named = "; ".join(f"{fault['name']}: {fault['says']}" for fault in faults[:3])
     return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, named, errors=faults)
 
@@ -74,7 +76,9 @@ def _invalid(_: Request, error: Exception) -> Response:
 def _fault(fault: Mapping[str, object]) -> dict[str, str]:
     where = fault.get("loc")
     parts = [str(part) for part in where] if isinstance(where, (list, tuple)) else []
-    return {"in": parts[0] if parts else "", "name": ".".join(parts[1:])[:200], "says": str(fault.get("msg"))[:300]}
+    name = ".".join(part for part in parts[1:] if "[" not in part)  # without pydantic's function-after[...]
+    says = str(fault.get("msg")).removeprefix("Value error, ")
+    return {"in": parts[0] if parts else "", "name": name[:200], "says": says[:300]}
 
 
 def _broken(_: Request, error: Exception) -> Response:

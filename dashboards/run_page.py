@@ -85,7 +85,7 @@ def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
     return {
         "findings": own,
         "advice": reader.run_advice(found, span),
-        "words": Words(settings.currency, settings.timezone, None if facts.ended_at is None else span),
+        "words": Words(settings.currency, settings.timezone, span, running=facts.ended_at is None),
         "finding_week": f"?{urlencode({'week': week})}",
     }
 

@@ -49,6 +49,7 @@ class Words:
     currency: str
     timezone: str
     span: Period | None = None
+    running: bool = False
 
     def stake(self, finding: Finding) -> str:
         """Return what is at stake, in money where it is known, and in GPU-hours."""
@@ -64,10 +65,10 @@ class Words:
         return f"seen {span_words(finding.first_at, finding.last_at, self.timezone)}"
 
     def saves(self, advice: Recommendation) -> str:
-        """Return the predicted saving: a week, or each run on the page of a run."""
+        """Return the predicted saving: a week, or on the page of a run each run, or of what it has lost."""
         if self.span is None:
             return saves_words(advice, self.currency)
-        return saves_in_run(advice, self.span.end - self.span.start, self.currency)
+        return saves_in_run(advice, self.span.end - self.span.start, self.currency, running=self.running)
 
     def actor(self, advice: Recommendation) -> str:
         """Return who can act."""

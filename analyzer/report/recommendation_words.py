@@ -24,15 +24,21 @@ def saves_words(advice: Recommendation, currency: str) -> str:
     return f"{words} a week (P20/P50/P80)"
 
 
-def saves_in_run(advice: Recommendation, span_us: int, currency: str) -> str:
-    """Return what it saves each run of this length: the saving a week was scaled up from what one run lost."""
+def saves_in_run(advice: Recommendation, span_us: int, currency: str, *, running: bool = False) -> str:
+    """Return what it saves each run of this length, or of what a run has lost so far; of a week or more, a week.
+
+    The saving a week was scaled up from what one run lost. Told a week, a run of a day would promise seven times what
+    the list of the fleet does.
+    """
+    if running and span_us >= WEEK_US:
+        return saves_words(advice, currency)
     if not is_predicted(advice):
         return NOT_PREDICTED
     if advice.saves_micros:
         words = money_range(in_span(advice.saves_micros, span_us), currency)
     else:
         words = f"{time_range(in_span(advice.saves_milliseconds, span_us))} GPU-hours"
-    return f"{words} each run (P20/P50/P80)"
+    return f"{words} {'of what it has lost' if running else 'each run'} (P20/P50/P80)"
 
 
 def is_predicted(advice: Recommendation) -> bool:

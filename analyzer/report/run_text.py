@@ -10,7 +10,7 @@ from analyzer.report.efficiency_text import efficiency_lines, not_known
 from analyzer.report.finding_text import evidence_lines, heading
 from analyzer.report.paper import Paper
 from analyzer.report.pasting import folded
-from analyzer.report.recommendation_words import actor_words, cost_words, saves_in_run, saves_words
+from analyzer.report.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
 from analyzer.report.run import Point, RunReport
@@ -240,7 +240,8 @@ def _told_at(report: RunReport, finding: Finding, shown: tuple[Finding, ...]) ->
 
 def _advice(advice: Recommendation, against: Finding, report: RunReport, paper: Paper) -> list[str]:
     found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
-    saves = saves_words(advice, report.currency) if report.running else _saves_each(advice, report)
+    span_us = report.span.end - report.span.start
+    saves = saves_in_run(advice, span_us, report.currency, running=report.running)
     found += paper.labelled("saves", saves, 18)
     if (words := sooner(advice, against, report)) is not None:
         found += paper.labelled("the run", words, 18)
@@ -248,10 +249,6 @@ def _advice(advice: Recommendation, against: Finding, report: RunReport, paper: 
     found += [f"    {line}" for each in advice.artefacts for line in folded(each, paper.width - 4)]
     found += paper.labelled("who can act", actor_words(advice), 18)
     return [*found, *paper.labelled("who loses", plain(advice.losers), 18)]
-
-
-def _saves_each(advice: Recommendation, report: RunReport) -> str:
-    return saves_in_run(advice, report.span.end - report.span.start, report.currency)
 
 
 def _not_judged(report: RunReport, paper: Paper) -> list[str]:

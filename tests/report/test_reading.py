@@ -173,7 +173,21 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     assert "still running" in text
     assert "1,128.0 GPU-hours so far" in text
     assert "at its limit, Sat 14 Nov 12:12:" in text
-    assert "a week (P20/P50/P80)" in text, "what goes on saves by the week"
+    assert "of what it has lost (P20/P50/P80)" in text
+    assert "a week (P20/P50/P80)" not in text, "three days told as a week contradict the list of the fleet"
+    ended = run_text(report, Paper())
+    saves = [line for line in text.splitlines() if "it has lost (P20" in line]
+    assert [line.replace("of what it has lost", "each run") for line in saves] == [
+        line for line in ended.splitlines() if "each run (P20" in line
+    ], "running or ended, the same loss saves the same"
+
+
+def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
+    """What goes on for long is weighed against what a week costs."""
+    report = reader.run("81234")
+    span = replace(report.span, start=report.span.end - 8 * 24 * HOUR)
+    running = replace(report, facts=replace(report.facts, ended_at=None, exit_status=None), span=span)
+    assert "a week (P20/P50/P80)" in run_text(running, Paper())
 
 
 def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> None:
