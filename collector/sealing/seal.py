@@ -74,6 +74,16 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
     return sealed
 
 
+def has_rows_of_no_lake(store: "Store") -> bool:
+    """Return whether the hot file holds rows of a time when there was no lake, which nobody reads until they are sealed.
+
+    Raises:
+        StoreError: the hot file refused.
+    """
+    with store.hot_session() as session:
+        return any(session.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in TABLES)
+
+
 def forget(store: "Store", mark: "Mark") -> None:
     """Delete from the hot file what the lake has: arrivals, and the rows of a time when there was no lake.
 

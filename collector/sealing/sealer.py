@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from collector.errors import RegistryError, StoreError
 from collector.precedence import SEALING, let_others_go_first
-from collector.sealing.seal import Sealed, seal
+from collector.sealing.seal import Sealed, has_rows_of_no_lake, seal
 
 if TYPE_CHECKING:
     from collector.metrics import Metrics
@@ -54,7 +54,14 @@ class Sealer:
         self.last_at: float | None = None  # seconds since 1970
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, once a store that had no lake has been taken into it: half of it would be read as the whole.
+
+        Pages that were made meanwhile would stay, since the ledger does not change by it.
+        """
+        if has_rows_of_no_lake(self._store):
+            LOG.warning("this store had no lake: what lies in the file is taken into one, once; it may take minutes")
+            while (sealed := self.once()) is not None and sealed.more:
+                pass
         self._thread.start()
 
     def stop(self) -> None:

@@ -69,3 +69,17 @@ def test_a_stop_seals_in_passes_while_there_is_time(
         sealer.stop()
         with store.session() as session:
             assert session.row("SELECT count(*) FROM lake.main.receipts") == (sealed,)
+
+
+def test_a_store_that_had_no_lake_is_whole_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers look at the lake alone: pages made of its first half called hosts silent that had sent all along."""
+    monkeypatch.setattr(sealing, "MOST_ROWS", 1)
+    path = tmp_path / "store.duckdb"
+    with Store.open(path) as store, Landing(store, Mark.of(store)) as landing:
+        landing.land([decode(body(sequence), NOW) for sequence in range(3)])
+    with Store.open(path, lake=beside(path)) as store:
+        sealer = Sealer(store, Mark.of(store), Metrics(), every_seconds=600, rows=10**9)
+        sealer.start()
+        with store.session() as session:
+            assert session.row("SELECT count(*) FROM lake.main.receipts") == (3,)
+        sealer.stop()
