@@ -36,7 +36,10 @@ def asked(server: str, path: str, body: dict[str, object] | None = None, *, auth
         request.add_header("Authorization", authorization)
     try:
         with opener(url).open(request, timeout=ANSWER_SECONDS) as answer:
-            return str(answer.read(ANSWER_BYTES).decode())
+            body = answer.read(ANSWER_BYTES)
+            if answer.length:  # it broke off, or is more than we read: a part would be shown as the whole
+                raise http.client.IncompleteRead(body, answer.length)
+            return str(body.decode())
     except urllib.error.HTTPError as error:
         with error:
             said = _detail(error.read(4096).decode(errors="replace"))
@@ -47,7 +50,8 @@ def asked(server: str, path: str, body: dict[str, object] | None = None, *, auth
     except OSError as error:
         raise UnansweredError(f"{server} does not answer: {_why(error)}") from error
     except (http.client.HTTPException, UnicodeDecodeError) as error:
-        raise UnansweredError(f"{server} does not answer as gpuledger does: is it the port, and http or https?") from error
+        words = f"{server} does not answer as gpuledger does: is it the port, and http or https?"
+        raise UnansweredError(words) from error
 
 
 def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ CollectorError
 ├── FileRefusedError    a file cannot be imported; exit 3
 ├── AccessError     a request is refused at the gate; carries the HTTP status and a reason
 ├── JoinError       a host is not enrolled; carries the HTTP status and a reason
+├── ListenError     the port cannot be had now; exit 3, so that a supervisor tries again
 ├── ServerError     a Prometheus that is asked does not answer, or says no; exit 3
 ├── SchedulerError  a scheduler did not answer, or not in words we know; counted, asked again
 └── BatchError      a batch is refused; carries the HTTP status and a reason for the sender
@@ -23,6 +24,10 @@ class CollectorError(Exception):
 
 class ConfigError(CollectorError):
     """The settings are wrong."""
+
+
+class ListenError(CollectorError):
+    """The address cannot be listened on now; another process may hold it, and may let go of it."""
 
 
 class StoreError(CollectorError):

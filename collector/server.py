@@ -14,7 +14,7 @@ import uvicorn
 from collector.access.certificate import check_certificate, renew_certificate
 from collector.app import create_app
 from collector.connection import BoundedHttp
-from collector.errors import ConfigError
+from collector.errors import ListenError
 from collector.notify import SupervisedServer
 from collector.opening import open_store
 from collector.tenancy.opening import tenant_of
@@ -37,7 +37,7 @@ def serve(config: "CollectorConfig") -> None:
 
     Raises:
         StoreError: the store cannot be opened.
-        ConfigError: the address cannot be listened on.
+        ListenError: the address cannot be listened on.
     """
     with open_store(config) as store:
         listen(create_app(config, store, Writer(store, config, tenant=tenant_of(config, store))), config)
@@ -47,14 +47,15 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
     """Serve an application at the configured address until a signal ends it; SIGHUP reads the certificate again.
 
     Raises:
-        ConfigError: the address cannot be listened on, or the certificate not be used.
+        ConfigError: the certificate cannot be used.
+        ListenError: the address cannot be listened on.
     """
     check_certificate(config)
     settings = settings_of(app, config)
     try:
         socket = settings.bind_socket()
     except SystemExit as error:  # how uvicorn says that the address is taken
-        raise ConfigError(f"cannot listen on {config.listen}; is a collector already running there?") from error
+        raise ListenError(f"cannot listen on {config.listen}; is a collector already running there?") from error
     server = SupervisedServer(settings, app.state.alive)
     _look_for_rings_seldom()
     with socket, _signals_end(server), _hangup_renews(server, config):

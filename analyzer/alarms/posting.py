@@ -1,5 +1,6 @@
 """Hand a body to a receiver by HTTP: one request, every wait bounded, no redirect followed."""
 
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -32,6 +33,6 @@ def post(url: str, body: bytes, headers: Mapping[str, str], authority: Path | No
         words = f"{who} answers {error.code}{f': {said}' if said else ''}"
         again = error.code in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or error.code >= 500
         raise (LaterError if again else RefusedError)(words) from error
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "reason", error)
         raise LaterError(f"{who} does not answer: {getattr(why, 'strerror', None) or why}") from error

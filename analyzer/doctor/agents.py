@@ -43,13 +43,18 @@ def _lag(sight: Sight, newest_us: int) -> Line:
         words += ", of those that are sealed"
     if age <= LAG_SECONDS:
         return Line("ok", words)
+    if not sight.is_served:
+        return Line("bad", f"nobody serves this store; {words}", "start gpuledger serve; a copy to look at needs nothing")
     return Line("bad", words, "see whether the server answers /readyz, and an agent's log")
 
 
 def _silent(sight: Sight, heard: list[tuple[str, int, int]]) -> Line:
-    silent = [(agent, at) for agent, at, _ in heard if (sight.now_us - at) / SECOND_US > SILENT_SECONDS]
+    """Judge by now; of a store that nobody serves (a backup, a copy) by its newest batch, since none can come to it."""
+    until = sight.now_us if sight.is_served else heard[-1][1]
+    silent = [(agent, at) for agent, at, _ in heard if (until - at) / SECOND_US > SILENT_SECONDS]
     if not silent:
-        return Line("ok", f"{count(len(heard), 'agent')} sent within {span(SILENT_SECONDS)}; none is silent")
+        of_newest = "" if sight.is_served else " of the newest batch"
+        return Line("ok", f"{count(len(heard), 'agent')} sent within {span(SILENT_SECONDS)}{of_newest}; none is silent")
     named = some([f"{agent} since {moment(at)}" for agent, at in silent])
     verb = "is" if len(silent) == 1 else "are"
     words = f"{len(silent):,} of {count(len(heard), 'agent')} of today {verb} silent: {named}"

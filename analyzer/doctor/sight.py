@@ -55,3 +55,8 @@ class Sight:
     def receipts(self) -> str:
         """The table of receipts that has the newest: the hot file's, else the lake's."""
         return f"{self.store.hot}.receipts" if self.store.hot is not None else "lake.main.receipts"
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a server has this store: we are in it, or the hot file is not to be had by us. Else nothing can come."""
+        return self.live is not None or self.store.hot is None

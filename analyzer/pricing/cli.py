@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from analyzer.pricing.listing import PAPER, beside_lines, book_lines, hint_lines
 from analyzer.report.words import counted
 from analyzer.teams import TeamBook
 from analyzer.unmapped import unmapped_runs
+from collector.config import load
 from collector.store.database import Store
 
 CHECK_FAILED = 1
@@ -31,7 +33,7 @@ def prices(argv: list[str]) -> int:
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
-    parser.add_argument("--store", type=Path, help="check: hold the prices to this store's fleet and ledger too")
+    parser.add_argument("--store", type=Path, help="check: the store (default: from the settings)")
     parser.add_argument("--sku", help="only SKUs that begin so: H100")
     parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
@@ -56,13 +58,13 @@ def teams(argv: list[str]) -> int:
     """List the runs of a store that map to no team. Return 1 where there are any."""
     parser = argparse.ArgumentParser(prog="gpuledger teams", description="Whose a run is, by the rules of teams.toml.")
     parser.add_argument("action", choices=["check"])
-    parser.add_argument("--store", type=Path, required=True, help="the store whose runs are checked")
+    parser.add_argument("--store", type=Path, help="the store whose runs are checked (default: from the settings)")
     parser.add_argument("--teams", type=Path, help="the rules (default: the file that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store)")
     options = parser.parse_args(argv)
     path = options.teams or _settings(options).teams
     book = TeamBook.read(path) if path else TeamBook()
-    with Store.open(options.store, read_only=True) as store, store.session() as session:
+    with Store.open(_store(options), read_only=True) as store, store.session() as session:
         mapped, groups = unmapped_runs(session, book)
     unmapped = sum(group.runs for group in groups)
     print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
@@ -73,8 +75,10 @@ def teams(argv: list[str]) -> int:
 
 def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now: datetime) -> int:
     fleet, booked = list[Owned](), list[Booked]()
-    if options.store is not None:
-        with Store.open(options.store, read_only=True) as store, store.session() as session:
+    path = _store(options)
+    held = options.store is not None or path.exists()
+    if held:
+        with Store.open(path, read_only=True) as store, store.session() as session:
             fleet, booked = owned_kinds(session, _micros(now)), booked_kinds(session)
     teams = {rule.team.name for rule in settings.team_book().rules} if settings.teams and book.charges else None
     found = complaints(book, fleet, now.date(), teams, booked)
@@ -84,9 +88,14 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
         print("\n".join(line for one in found for line in _lines(one)))
     else:
         print(f"{counted(len(book.rows) + len(book.derived), 'price')}: none stale, missing or suspicious")
-    if options.store is None:
-        print("not checked: whether a GPU has no price (name the fleet's --store)", file=sys.stderr)
+    if not held:
+        print(f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)", file=sys.stderr)
     return CHECK_FAILED if found else 0
+
+
+def _store(options: argparse.Namespace) -> Path:
+    """Return the store that was named, or the one of the settings."""
+    return Path(options.store or load(options.config, os.environ).store)
 
 
 def _micros(moment: datetime) -> int:

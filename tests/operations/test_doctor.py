@@ -105,10 +105,20 @@ def test_imports_are_no_agents(site: Site, sight: Sight) -> None:
     assert told(agents(sight), "note") == ["nobody has sent anything within a day"]
 
 
+def test_agents_of_a_store_that_nobody_serves_are_not_called_silent(site: Site, sight: Sight) -> None:
+    """Whoever tries a restored copy was sent to its hosts: nothing can come to it, and they send elsewhere."""
+    heard(site, "n01", 3600)
+    heard(site, "n02", 3600 + 60)
+    assert told(agents(sight), "bad") == ["nobody serves this store; the newest batch came 60 min ago"]
+    assert "2 agents sent within 5 min of the newest batch; none is silent" in told(agents(sight), "ok")
+    of_server = told(agents(replace(sight, live=Live())), "bad")
+    assert of_server[1].startswith("2 of 2 agents of today are silent"), "to a server they do not send"
+
+
 def test_a_store_that_gets_nothing_lags(site: Site, sight: Sight) -> None:
     """All silent at once: it is not they."""
     heard(site, "n1", 3600)
-    assert "the newest batch came 60 min ago" in told(agents(sight), "bad")
+    assert "the newest batch came 60 min ago" in told(agents(replace(sight, live=Live())), "bad")
 
 
 @pytest.mark.parametrize(("late", "words"), [(-5.0, "n1 5.0 s ahead"), (5.0, "n1 5.0 s behind")])

@@ -234,3 +234,16 @@ def test_the_json_has_the_parts_as_integers(tmp_path: Path, capsys: pytest.Captu
     owned, spot = json.loads(capsys.readouterr().out)["derived_prices"]
     assert sum(part["micros"] for part in owned["parts"]) == owned["micros_per_gpu_hour"]
     assert spot["micros_per_gpu_hour"] is None
+
+
+def test_the_store_of_the_settings_is_checked(
+    tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who has settings that name the store was told to name it again; all other commands take it from there."""
+    settings(tmp_path)
+    file = tmp_path / "gpuledger.toml"
+    file.write_text(f'[collector]\nstore = "{store}"\n{file.read_text()}')
+    assert prices(["check", "--config", str(file)]) == 1
+    assert "not checked" not in capsys.readouterr().err
+    assert teams(["check", "--config", str(file)]) == 1
+    assert "to none" in capsys.readouterr().out

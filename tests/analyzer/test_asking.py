@@ -1,0 +1,71 @@
+"""What a terminal says where a server does not answer as one of ours."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from analyzer.asking import asked
+from analyzer.config import Settings
+from analyzer.errors import ConfigError, UnansweredError
+from analyzer.report.command import ask
+from analyzer.request import Request
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.dashboards.serving import served
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Somebody at a port who says this to whoever comes, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def once() -> None:
+            with listening.accept()[0] as peer:
+                peer.recv(65536)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=once)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join(60)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        bytes([21, 3, 3, 0, 2, 2, 70]),  # a server of TLS that was spoken to without it
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe",
+    ],
+)
+def test_a_wrong_port_is_a_sentence(answer: bytes) -> None:
+    """A slip in the port, or http for https, is the first thing that goes wrong; it ended in a traceback."""
+    with answering(answer) as port, pytest.raises(UnansweredError) as refused:
+        asked(f"http://127.0.0.1:{port}", "/v1/doctor")
+    assert str(refused.value).startswith(f"http://127.0.0.1:{port} does not answer as gpuledger does: is it the port")
+
+
+def test_https_where_there_is_none_is_said() -> None:
+    """OpenSSL's word for it, WRONG_VERSION_NUMBER, sends people to look for versions."""
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, pytest.raises(UnansweredError) as refused:
+        asked(f"https://127.0.0.1:{port}", "/v1/doctor")
+    assert isinstance(refused.value.__cause__, OSError)
+    assert isinstance(getattr(refused.value.__cause__, "reason", None), ssl.SSLError)
+    assert str(refused.value).endswith("does not answer: it speaks no TLS there; is it http://?")
+
+
+def test_a_word_that_is_none_is_told_as_such(tmp_path: Path) -> None:
+    """`report week gestern --server URL` is wrong usage, told in the words of --store, not in those of a library."""
+    with Store.open(tmp_path / "store.duckdb") as store:
+        config = ServerConfig(CollectorConfig(), Settings(), None)
+        with served(create_server(config, store)) as client, pytest.raises(ConfigError) as refused:
+            ask(str(client.base_url), Request("week", since="gestern"))
+    assert str(refused.value).startswith("since: not a date, a time, a week like 2026-W46, ")
+    assert str(refused.value).endswith("or a day like monday"), "and nothing of what else it might have been"
