@@ -14,6 +14,7 @@ from analyzer.api.desk import Desk
 from analyzer.api.faults import BusyError, PeopleError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
+from analyzer.api.for_plans import plan_routes
 from analyzer.api.hours import hour_routes
 from analyzer.api.invoices import invoice_routes
 from analyzer.api.ledger import ledger_routes
@@ -95,7 +96,7 @@ def api_routes(desk: Desk) -> APIRouter:
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
         finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
-        hour_routes, topology_routes, invoice_routes, capacity_routes, one_run_routes,
+        hour_routes, topology_routes, plan_routes, invoice_routes, capacity_routes, one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

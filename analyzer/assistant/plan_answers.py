@@ -39,10 +39,38 @@ class ChangeTold(Model):
     why: Said | None
 
 
+class HistoryTold(Model):
+    """How long the completed runs of one name and size took; `unfinished` ones count in no figure."""
+
+    name: Said
+    gpus: int
+    runs: int
+    unfinished: int
+    p10_seconds: int
+    p50_seconds: int
+    p90_seconds: int
+
+
+class LeftOutTold(Model):
+    """A node of the inventory that no task could have, and why."""
+
+    node: Said
+    why: Said
+
+
+class LookedUpTold(Model):
+    """What the ledger told where the task file left it to the ledger; empty where it left nothing."""
+
+    histories: list[HistoryTold]
+    left_out: list[LeftOutTold] = Field(description="The first of them; `left_out_count` counts all.")
+    left_out_count: int
+
+
 class Solved(Model):
     """The solver's answer."""
 
     problem: str = Field(description="The problem's fingerprint: give it back with a proposal for this task file.")
+    looked_up: LookedUpTold
     verdict: str = Field(description="no_deadline, on_time, impossible (proven), or not_found (not proven).")
     deadline_seconds: int | None
     earliest_seconds: int = Field(description="What no plan can end before, proven.")
@@ -62,6 +90,7 @@ class Validated(Model):
     """What the validator says of a proposal; every figure is its own, none is the proposal's."""
 
     problem: str = Field(description="The problem's fingerprint.")
+    looked_up: LookedUpTold
     is_valid: bool
     round: int = Field(
         description="Which proposal for this problem that was; after the third the solver's plan stands."
@@ -84,6 +113,7 @@ class Simulated(Model):
     """When a plan ends if durations vary as the task file says."""
 
     problem: str
+    looked_up: LookedUpTold
     plan: PlanTold
     p10_seconds: int
     p50_seconds: int

@@ -1,29 +1,24 @@
 """Plans for an assistant: solved, simulated and validated from a task file that it hands over as text.
 
-Nothing of the ledger and no file is read: what a task file would look up there has to be said in it. What a model
-proposes is believed in nothing: the validator counts it anew, and after three rounds the solver's plan stands.
+No file is read, and of the ledger what a task file leaves to it: with the key of whoever asks. What a model proposes is
+believed in nothing: the validator counts it anew, and after three rounds the solver's plan stands.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from analyzer.assistant.plan_answers import (
-    BrokenTold,
-    ChangeTold,
-    PlacementTold,
-    PlanTold,
-    Simulated,
-    Solved,
-    Validated,
-)
+from analyzer.assistant.plan_answers import BrokenTold, Simulated, Solved, Validated
+from analyzer.assistant.plan_telling import changes_told, looked_up_told, mendings_told, plan_told
 from analyzer.assistant.rounds import ROUNDS, Rounds
-from analyzer.assistant.untrusted import said, said_list, said_or_none, sentence
+from analyzer.assistant.untrusted import said_list, sentence
 from analyzer.errors import LedgerError
 from analyzer.planning.errors import ProblemError
+from analyzer.planning.from_ledger import LookedUp, look_up
+from analyzer.planning.ledger import Ledger
 from analyzer.planning.nearest import Nearest, nearest
-from analyzer.planning.plan import Placement, Plan
+from analyzer.planning.plan import Plan
 from analyzer.planning.problem import Problem
 from analyzer.planning.simulation.simulate import simulate
 from analyzer.planning.solve import solve
@@ -35,10 +30,10 @@ _LOG = logging.getLogger(__name__)
 SOLVE_SECONDS = 5.0
 NEAREST_SECONDS = 2.0
 TASKS_MOST = 500  # of one file; more is for `gpuledger plan`
+NODES_MOST = 1000
+HISTORIES_MOST = 20  # names and sizes; each is a question to the ledger
 FILE_LETTERS = 256 * 1024
-CHANGES_TOLD, BROKEN_TOLD, CHAIN_TOLD = 20, 20, 20
-PLACEMENTS_LETTERS = 24_000  # of one plan; an answer has two at most
-PLACEMENT_LETTERS = 150  # of one placement as JSON, without its names
+BROKEN_TOLD = 20
 LOGGED_LETTERS = 2000
 DRAWS = 1000
 
@@ -51,43 +46,46 @@ class Planning:
         self._rounds = Rounds()
         self._turn = threading.Lock()
 
-    def solve(self, tasks: str) -> Solved:
+    def solve(self, tasks: str, ledger: Ledger) -> Solved:
         """Return the solver's answer.
 
         Raises:
             ProblemError: the task file cannot be read, or contradicts itself.
-            LedgerError: somebody else's question is being answered for long.
+            LedgerError: the ledger does not know what the file leaves to it, or does not tell who asks; or another plan
+                takes long.
         """
+        looked = self._looked_up(tasks, ledger)
         with self._its_turn():
-            problem = self._problem(tasks)
+            problem = looked.file.problem()
             answer = solve(problem, SOLVE_SECONDS)
             return Solved(
                 problem=fingerprint(problem),
+                looked_up=looked_up_told(looked),
                 verdict=answer.verdict,
                 deadline_seconds=problem.deadline_seconds,
                 earliest_seconds=answer.earliest_seconds,
-                plan=_plan(answer.plan),
+                plan=plan_told(answer.plan),
                 compared={plan.solver: plan.makespan_seconds for plan in answer.compared},
-                changes=[
-                    _change(each.task, each.from_node, each.to_node, each.delay_seconds)
-                    for each in answer.changes[:CHANGES_TOLD]
-                ],
+                changes=changes_told(answer.changes),
             )
 
-    def simulate(self, tasks: str, proposal: str) -> Simulated:
+    def simulate(self, tasks: str, ledger: Ledger, proposal: str) -> Simulated:
         """Return when a plan ends: of a proposal that holds, or, where that is empty, of the solver's plan.
 
         Raises:
             ProblemError: the task file or the proposal cannot be read, or the proposal does not hold.
-            LedgerError: somebody else's question is being answered for long.
+            LedgerError: the ledger does not know what the file leaves to it, or does not tell who asks; or another plan
+                takes long.
         """
+        looked = self._looked_up(tasks, ledger)
         with self._its_turn():
-            problem = self._problem(tasks)
+            problem = looked.file.problem()
             plan = _holding(problem, proposal) if proposal else solve(problem, SOLVE_SECONDS).plan
-            outlook = simulate(problem, plan, draws=DRAWS)
+            outlook = simulate(problem, plan, draws=DRAWS, samples=dict(looked.samples))
             return Simulated(
                 problem=fingerprint(problem),
-                plan=_plan(plan),
+                looked_up=looked_up_told(looked),
+                plan=plan_told(plan),
                 p10_seconds=outlook.p10_seconds,
                 p50_seconds=outlook.p50_seconds,
                 p90_seconds=outlook.p90_seconds,
@@ -96,15 +94,17 @@ class Planning:
                 tasks_without_spread=said_list(outlook.tasks_without_spread),
             )
 
-    def validate(self, tasks: str, proposal: str, shown: str | None) -> Validated:
+    def validate(self, tasks: str, ledger: Ledger, proposal: str, shown: str | None) -> Validated:
         """Return what the validator says, and the plan to follow where it does not hold.
 
         Raises:
             ProblemError: the task file or the proposal cannot be read.
-            LedgerError: somebody else's question is being answered for long.
+            LedgerError: the ledger does not know what the file leaves to it, or does not tell who asks; or another plan
+                takes long.
         """
+        looked = self._looked_up(tasks, ledger)
         with self._its_turn():
-            problem = self._problem(tasks)
+            problem = looked.file.problem()
             name = fingerprint(problem)
             found = nearest(problem, read_proposal(proposal), NEAREST_SECONDS)
             verdict = found.proposed
@@ -113,6 +113,7 @@ class Planning:
             instead, source, holds = _instead(problem, found, round_)
             return Validated(
                 problem=name,
+                looked_up=looked_up_told(looked),
                 is_valid=verdict.is_valid,
                 round=min(round_, ROUNDS),
                 rounds_left=max(0, ROUNDS - round_),
@@ -120,24 +121,32 @@ class Planning:
                 broken_count=len(verdict.broken),
                 corrected=[sentence(text) for text in verdict.corrected],
                 savings_micros=verdict.savings_micros if verdict.is_valid else None,
-                plan=None if verdict.plan is None else _plan(verdict.plan),
-                instead=None if instead is None else _plan(instead),
+                plan=None if verdict.plan is None else plan_told(verdict.plan),
+                instead=None if instead is None else plan_told(instead),
                 instead_is=source,
                 instead_is_valid=holds,
-                changes=_changes(found) if source == "nearest" else [],
+                changes=mendings_told(found) if source == "nearest" else [],
             )
 
-    def _problem(self, tasks: str) -> Problem:
+    def _looked_up(self, tasks: str, ledger: Ledger) -> LookedUp:
         if len(tasks) > FILE_LETTERS:
             raise ProblemError(f"the task file has {len(tasks):,} letters; send at most {FILE_LETTERS:,}")
         file = read_tasks(tasks, self._clock())
-        if file.nodes is None:
-            raise ProblemError("nodes: inventory is not looked up here; write the nodes into the file (see topology)")
-        if file.histories:
-            raise ProblemError(f"durations are not looked up here; say that of {file.histories[0]!r} in the file")
         if len(file.tasks) > TASKS_MOST:
             raise ProblemError(f"the file has {len(file.tasks):,} tasks; more than {TASKS_MOST} are for gpuledger plan")
-        return file.problem()
+        asked = {(task.history, task.gpus) for task in file.tasks if task.history is not None and task.duration is None}
+        if len(asked) > HISTORIES_MOST:
+            raise ProblemError(
+                f"the file asks for {len(asked)} histories; more than {HISTORIES_MOST} are for gpuledger plan"
+            )
+        looked = look_up(ledger, file)
+        nodes = len(looked.file.nodes or ())
+        if nodes > NODES_MOST:
+            raise ProblemError(
+                f"there are {nodes:,} nodes; for more than {NODES_MOST:,} take gpuledger plan, or name groups:"
+                " nodes: {inventory: [GROUP]}"
+            )
+        return looked
 
     def _its_turn(self) -> "_Turn":
         return _Turn(self._turn)
@@ -183,51 +192,3 @@ def _log(problem: str, round_: int, proposal: str, verdict: Verdict) -> None:
     why = plain_sentence(reasons[:LOGGED_LETTERS])[: LOGGED_LETTERS // 2]
     word = "valid" if verdict.is_valid else "not valid"
     _LOG.info("plan proposed for %s, round %d, %s: %s. Proposal: %s", problem, round_, word, why, told)
-
-
-def _plan(plan: Plan) -> PlanTold:
-    return PlanTold(
-        solver=plan.solver,
-        makespan_seconds=plan.makespan_seconds,
-        cost_micros=plan.cost_micros,
-        lower_bound_seconds=plan.lower_bound_seconds,
-        is_optimal=plan.is_optimal,
-        critical=[said(name) for name in plan.critical[:CHAIN_TOLD]],
-        placements=[
-            PlacementTold(
-                task=said(each.task),
-                node=said(each.node),
-                start_seconds=each.start_seconds,
-                end_seconds=each.end_seconds,
-            )
-            for each in _fitting(plan.placements)
-        ],
-        placement_count=len(plan.placements),
-        transferred_bytes=sum(each.bytes for each in plan.transfers if each.from_node != each.to_node),
-    )
-
-
-def _fitting(placements: Sequence[Placement]) -> Sequence[Placement]:
-    """Return the first placements, as many as fit into an answer: names may be short or long."""
-    room = PLACEMENTS_LETTERS
-    for number, each in enumerate(placements):
-        room -= PLACEMENT_LETTERS + len(each.task) + len(each.node)
-        if room < 0:
-            return placements[:number]
-    return placements
-
-
-def _changes(found: Nearest) -> list[ChangeTold]:
-    moved = [_change(each.task, each.from_node, each.to_node, 0, each.why) for each in found.moved]
-    shifted = [_change(each.task, None, None, each.to_seconds - each.from_seconds, each.why) for each in found.shifted]
-    return [*moved, *shifted][:CHANGES_TOLD]
-
-
-def _change(task: str, source: str | None, target: str | None, seconds: int, why: str | None = None) -> ChangeTold:
-    return ChangeTold(
-        task=said(task),
-        from_node=said_or_none(source),
-        to_node=said_or_none(target),
-        shift_seconds=seconds,
-        why=None if why is None else sentence(why),
-    )

@@ -1,4 +1,4 @@
-"""The tools that reckon plans: they read what they are given, and nothing else."""
+"""The tools that reckon plans: they read the text that they are given, and of the ledger what it leaves to it."""
 
 from typing import Annotated, Any, Final
 
@@ -8,11 +8,14 @@ from pydantic import Field
 from analyzer.assistant.asking import READ_ONLY, shown_by, told_at_once
 from analyzer.assistant.plan_answers import Simulated, Solved, Validated
 from analyzer.assistant.planning import FILE_LETTERS, Planning
+from analyzer.assistant.site import Site
+from analyzer.assistant.site_ledger import SiteLedger
 from analyzer.planning import task_file
 from analyzer.planning.validator.reading import BYTES_MAX
 
 FORMAT: Final = (
-    "A task file as text, not as a path. Here nodes and durations are said in it: nothing is looked up.\n\n"
+    "A task file as text, not as a path. What it leaves to the ledger (inventory, history) is looked up as far as your "
+    "key may read: a team's key reads the history of its own runs, and no inventory.\n\n"
     f"{task_file.__doc__}"
 )
 Tasks = Annotated[str, Field(min_length=1, max_length=FILE_LETTERS, description=FORMAT)]
@@ -28,13 +31,16 @@ PROPOSAL: Final = (
 Proposal = Annotated[str, Field(max_length=BYTES_MAX, description=PROPOSAL)]
 
 
-def add_planning(server: MCPServer[Any], planning: Planning) -> None:
-    """Add the tools to a server."""
+def add_planning(server: MCPServer[Any], planning: Planning, site: Site) -> None:
+    """Add the tools to a server. Each is called on a thread of its own, for it is no coroutine."""
+
+    def ledger(context: Context[Any, Any]) -> SiteLedger:
+        return SiteLedger(site, shown_by(context))
 
     @server.tool(annotations=READ_ONLY)
-    def solve_plan(tasks: Tasks) -> Solved:
+    def solve_plan(context: Context[Any, Any], tasks: Tasks) -> Solved:
         """The best plan that is found for a task file, whether it keeps the deadline, and what no plan can beat."""
-        return told_at_once(lambda: planning.solve(tasks))
+        return told_at_once(lambda: planning.solve(tasks, ledger(context)))
 
     @server.tool(annotations=READ_ONLY)
     def validate_plan(context: Context[Any, Any], tasks: SameTasks, proposal: Proposal) -> Validated:
@@ -42,9 +48,9 @@ def add_planning(server: MCPServer[Any], planning: Planning) -> None:
 
         After three proposals for one problem that do not hold, the solver's plan is the answer.
         """
-        return told_at_once(lambda: planning.validate(tasks, proposal, shown_by(context)))
+        return told_at_once(lambda: planning.validate(tasks, ledger(context), proposal, shown_by(context)))
 
     @server.tool(annotations=READ_ONLY)
-    def simulate_plan(tasks: SameTasks, proposal: Proposal = "") -> Simulated:
+    def simulate_plan(context: Context[Any, Any], tasks: SameTasks, proposal: Proposal = "") -> Simulated:
         """When a plan ends if durations vary as the task file says: of a proposal that holds, or of the solver's."""
-        return told_at_once(lambda: planning.simulate(tasks, proposal))
+        return told_at_once(lambda: planning.simulate(tasks, ledger(context), proposal))

@@ -1,7 +1,7 @@
 """Ask the API, and tell its answer with every word of the fleet marked; bounded in rows and in bytes."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
@@ -102,12 +102,19 @@ async def _asked(site: Site, path: str, query: Query, shown: str | None, kind: t
         raise UnansweredError("the server answers in words that this release does not know; upgrade it") from error
 
 
+def _head(page: Listing) -> dict[str, Any]:
+    """Return what every listing begins with (answers.Page)."""
+    return {
+        "generation": page.generation,
+        "currency": page.currency,
+        "more": page.next_cursor is not None,
+        "cursor": page.next_cursor,
+    }
+
+
 def _findings(page: FindingPage) -> Findings:
     return Findings(
-        generation=page.generation,
-        currency=page.currency,
-        more=page.next_cursor is not None,
-        cursor=page.next_cursor,
+        **_head(page),
         period=page.period,
         hours=page.hours,
         items=[_finding(item) for item in page.items],
@@ -141,11 +148,8 @@ def _finding(item: FindingItem) -> FindingTold:
 
 def _runs(page: RunPage) -> Runs:
     return Runs(
-        generation=page.generation,
-        currency=page.currency,
-        more=page.next_cursor is not None,
-        cursor=page.next_cursor,
-        period=None if page.period is None else page.period,
+        **_head(page),
+        period=page.period,
         items=[_run(item) for item in page.items],
     )
 
@@ -172,10 +176,7 @@ def _run(item: Run) -> RunTold:
 
 def _costs(page: CostPage, by: str) -> Costs:
     return Costs(
-        generation=page.generation,
-        currency=page.currency,
-        more=page.next_cursor is not None,
-        cursor=page.next_cursor,
+        **_head(page),
         period=page.period,
         hours=page.hours,
         by=by,
@@ -193,10 +194,7 @@ def _cost(item: Cost, by: str) -> CostTold:
 
 def _topology(page: TopologyPage) -> Topology:
     return Topology(
-        generation=page.generation,
-        currency=page.currency,
-        more=page.next_cursor is not None,
-        cursor=page.next_cursor,
+        **_head(page),
         hour_iso=page.hour_iso,
         node_count=page.nodes,
         gpu_count=page.gpus,

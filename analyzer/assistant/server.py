@@ -62,7 +62,7 @@ def create_server(site: Site) -> MCPServer[Any]:
     _add_runs(server, site)
     _add_costs(server, site)
     _add_topology(server, site)
-    add_planning(server, Planning())
+    add_planning(server, Planning(), site)
     return server
 
 

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -23,53 +22,15 @@ from analyzer.assistant.site import OwnSite, ServedSite
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError, UnansweredError
 from collector.access.opening import access_of
-from tests.access.conftest import add_key, bearer
+from tests.access.conftest import bearer
 from tests.api.sites import TOKEN, collector
 from tests.api.sites import Site as Running
 from tests.api.sites import site as running
+from tests.assistant.serving import Served, from_store
 from tests.assistant.sites import store_at
 from tests.dashboards.serving import served
 
 ROOT = Path(__file__).parents[2]
-ASKED = {"Accept": "application/json, text/event-stream"}
-
-
-@dataclass(frozen=True)
-class Served:
-    """A served assistant and the keys of its site."""
-
-    client: httpx.Client
-    keys: dict[str, str]
-
-    def post(self, method: str, parameters: dict[str, Any], **headers: str) -> httpx.Response:
-        """Send one message."""
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-        return self.client.post(PATH, json=message, headers=ASKED | headers)
-
-    def call(self, who: str, tool: str, arguments: dict[str, Any]) -> Any:
-        """Return the result of a tool for the holder of a key."""
-        answer = self.post("tools/call", {"name": tool, "arguments": arguments}, **bearer(self.keys[who]))
-        assert answer.status_code == 200, answer.text
-        return answer.json()["result"]
-
-    def items(self, who: str, tool: str, arguments: dict[str, Any] | None = None) -> Any:
-        """Return the rows that a tool which must succeed gives to the holder of a key."""
-        result = self.call(who, tool, {"rows": 50} | (arguments or {}))
-        assert not result.get("isError"), result
-        return result["structuredContent"]["items"]
-
-
-@contextmanager
-def from_store(path: Path, settings: Settings) -> Iterator[Served]:
-    """Serve a store, with keys of two teams and of some roles beside it."""
-    access = access_of(collector(), path)
-    registry = access.registry
-    keys = {team: add_key(registry, "read", teams=(team,)) for team in ("holders", "workers")}
-    keys |= {role: add_key(registry, role) for role in ("read", "writer", "owner")}
-    keys |= {"agent": add_key(registry, "agent", node="r0"), "site": TOKEN}
-    access.directory.refresh()
-    with served(guarded_app(create_server(OwnSite(path, settings, access)), LOOPBACK, access)) as client:
-        yield Served(client, keys)
 
 
 @pytest.fixture(scope="module")

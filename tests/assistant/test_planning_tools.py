@@ -158,7 +158,7 @@ def test_a_plan_is_simulated(site: tuple[Path, Settings]) -> None:
 def test_what_cannot_be_planned_is_refused_in_a_sentence(
     site: tuple[Path, Settings], tool: str, arguments: dict[str, Any]
 ) -> None:
-    """The sentence says what to mend; no file is read, and nothing of the site is looked up."""
+    """The sentence says what to mend; no file is read."""
     (result,) = called(site, tool, arguments)
     assert result.is_error
     text = result.content[0].text

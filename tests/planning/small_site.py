@@ -1,12 +1,13 @@
 """A site of three GPU nodes and one without, on which a job recurs and others hold what they hold."""
 
+from analyzer.config import Settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 GB = 10**9
 SIX = tuple(range(1, 7))  # runs of nightly, each as many times ten minutes long
 
 
-def fill(fleet: Fleet) -> None:
+def fill(fleet: Fleet, settings: Settings | None = None) -> None:
     """Make a ledger of one day: six nightly runs, one that failed, three of another size, and what is held then."""
     for node, group, gpus in (("g0", "train", 2), ("g1", "train", 2), ("g2", "other", 1)):
         names = [f"{node}-{index}" for index in range(gpus)]
@@ -24,7 +25,7 @@ def fill(fleet: Fleet) -> None:
     fleet.add("inventory", [cpu])
     heard = {"node": "c0", "started_at": MONDAY + DAY - MINUTE, "ended_at": MONDAY + DAY, "cpu_busy_ratio": 0.25}
     fleet.add("host_samples", [heard | {"memory_used_bytes": 10 * GB}])
-    fleet.analyze()
+    fleet.analyze(settings=settings)
 
 
 def _nightly(fleet: Fleet) -> None:
