@@ -25,6 +25,7 @@ from analyzer.api.recommendations import advice_routes
 from analyzer.api.runs import one_run_routes, run_routes
 from analyzer.api.savings import savings_routes
 from analyzer.api.series import series_routes
+from analyzer.api.sizing import sizing_routes
 from analyzer.api.topology import topology_routes
 from analyzer.api.traffic import traffic_routes
 from analyzer.errors import ConfigError, LedgerError
@@ -96,7 +97,8 @@ def api_routes(desk: Desk) -> APIRouter:
     for routes in (
         run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
         finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
-        hour_routes, topology_routes, plan_routes, invoice_routes, capacity_routes, one_run_routes,
+        hour_routes, topology_routes, plan_routes, sizing_routes, invoice_routes, capacity_routes,
+        one_run_routes,
     ):  # fmt: skip
         router.include_router(routes(desk))
     return router

@@ -2,10 +2,7 @@
 
 import argparse
 import time
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from analyzer.efficiency.mfu import parameter_count
 from analyzer.errors import ConfigError
@@ -14,20 +11,16 @@ from analyzer.report.command import is_ascii, opened, width_of, write
 from analyzer.report.paper import Paper
 from analyzer.sizing.data import sized_json
 from analyzer.sizing.fitting import Asked
-from analyzer.sizing.kinds import kinds, read_owned
+from analyzer.sizing.kinds import kinds
+from analyzer.sizing.known import ask_known, read_known
 from analyzer.sizing.model import Model, model_named
 from analyzer.sizing.precision import PRECISIONS
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.sharding import MOST_GPUS
-from analyzer.sizing.similar import LOOK_BACK_DAYS, read_past
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_text
 from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
 
-if TYPE_CHECKING:
-    from analyzer.reading import Reader
-
-DAY_US = 86_400_000_000
 MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 SAID = "--parameters"
 APART_PERCENT = 25  # ours: widths that are left out (an MLP's, the vocabulary) may make so much of a difference
@@ -38,18 +31,16 @@ def size(argv: list[str]) -> int:
     """Say what memory a model takes, which GPUs hold it with room to spare, what they cost an hour, and what runs like
     it cost.
 
-    Without --store it needs no ledger and no network: prices are then those of --prices, else public list prices.
+    Without --store or --server it needs no ledger and no network: prices are then those of --prices, else public list
+    prices.
     """
     options = _parser().parse_args(argv)
     model, work = _model(options), _work(options)
     asked = Asked(options.gpus, options.sharding)
     if options.gpus is not None and not 1 <= options.gpus <= MOST_GPUS:
         raise ConfigError(f"--gpus {options.gpus} must be from 1 to {MOST_GPUS:,}")
-    if options.like and not options.store and not options.config:
-        raise ConfigError("--like names a model of a ledger: say --store too")
-    has_ledger = bool(options.store or options.config)
-    with opened(options) if has_ledger else nullcontext() as reader:
-        answer = _sized(options, model, work, asked, reader)
+    _check_where(options)
+    answer = _sized(options, model, work, asked)
     if options.format == "json":
         write(sized_json(answer), options)
     else:
@@ -57,20 +48,23 @@ def size(argv: list[str]) -> int:
     return 0
 
 
-def _sized(options: argparse.Namespace, model: Model, work: Work, asked: Asked, reader: "Reader | None") -> Sized:
-    now = time.time_ns() // 1000
-    if reader is None:
-        book = PriceBook.read(options.prices) if options.prices else PriceBook()
-        return sized(model, work, kinds(book, now), asked, book.currency)
-    settings = replace(reader.settings, prices=options.prices or reader.settings.prices)
-    book = settings.price_book()
-    from analyzer.placement.site_reading import Reading
-    from analyzer.report.coverage import ledger_end
+def _check_where(options: argparse.Namespace) -> None:
+    if options.like and not (options.store or options.server or options.config):
+        raise ConfigError("--like names a model of a ledger: say --store or --server too")
+    if options.prices and options.server:
+        raise ConfigError("--server has the prices of its own settings: leave --prices out, or read a --store")
 
-    end = ledger_end(reader.session)
-    peaks = Reading(reader.session, end - LOOK_BACK_DAYS * DAY_US, end).gpu_peaks()
-    past = Past(read_past(reader.session, end, peaks), options.like)
-    return sized(model, work, kinds(book, now, read_owned(reader.session)), asked, book.currency, past)
+
+def _sized(options: argparse.Namespace, model: Model, work: Work, asked: Asked) -> Sized:
+    if not (options.store or options.server or options.config):
+        book = PriceBook.read(options.prices) if options.prices else PriceBook()
+        return sized(model, work, kinds(book, time.time_ns() // 1000), asked, book.currency)
+    if options.server:
+        known = ask_known(options.server)
+    else:
+        with opened(options) as reader:
+            known = read_known(reader.session, reader.settings, options.prices)
+    return sized(model, work, known.kinds, asked, known.currency, Past(known.runs, options.like))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,7 +99,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_where(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("prices, runs, and how it is written")
     where.add_argument("--prices", type=Path, metavar="FILE", help="the price file (default: the settings')")
-    where.add_argument("--store", type=Path, metavar="FILE", help="a store: what its fleet has, what runs like it cost")
+    ledger = where.add_mutually_exclusive_group()
+    ledger.add_argument(
+        "--store", type=Path, metavar="FILE", help="a store: what its fleet has, what runs like it cost"
+    )
+    ledger.add_argument("--server", metavar="URL", help="ask a running server for that (its token: GPULEDGER_TOKEN)")
     where.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     where.add_argument("--like", metavar="NAME", help="what the ledger calls this model, where it is another name")
     where.add_argument("--format", choices=("text", "json"), default="text", help="json is stable (docs/json.md)")

@@ -69,6 +69,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/topology", Right.READ, by_team=True),  # what stands where is of no team; no figure is in it
     Endpoint("GET", "/v1/plan/history", Right.READ, by_team=True),
     Endpoint("GET", "/v1/plan/nodes", Right.READ),  # what others hold and the fleet has free
+    Endpoint("GET", "/v1/sizing", Right.READ),  # the site's prices, and everybody's runs
     Endpoint("GET", "/v1/invoices", Right.READ),
     Endpoint("POST", "/v1/invoices", Right.RECONCILE),
     # What the fleet has free is in it: of the whole site, never of one team's key.

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -25,15 +26,20 @@ SIZE = 10 * GB
 DIRECT = Network()
 
 
-def task(name: str, seconds: int = HOUR, **more: object) -> Task:
+def task(name: str, seconds: int = HOUR, **more: Any) -> Task:
     """Return a task of one CPU."""
-    usual = {"cpus": 1, "memory_bytes": 0, "duration": Duration.of(seconds), "needs_ssd": "ssd_bytes" in more}
-    return Task(name, **(usual | more))  # type: ignore[arg-type]
+    usual: dict[str, Any] = {
+        "cpus": 1,
+        "memory_bytes": 0,
+        "duration": Duration.of(seconds),
+        "needs_ssd": "ssd_bytes" in more,
+    }
+    return Task(name, **(usual | more))
 
 
-def node(name: str, **more: object) -> Node:
+def node(name: str, **more: Any) -> Node:
     """Return a node of ten CPUs and ten gigabytes."""
-    return Node(name, **({"cpus": 10, "memory_bytes": SIZE} | more))  # type: ignore[arg-type]
+    return Node(name, **({"cpus": 10, "memory_bytes": SIZE} | more))
 
 
 def broken(problem: Problem, *placed: Placed) -> tuple[Broken, ...]:
@@ -60,7 +66,7 @@ def one(problem: Problem, *placed: Placed) -> Broken:
         ({"group": "prep"}, {"group": "other"}, "must run in group prep, and small is in other"),
     ],
 )
-def test_what_a_node_lacks_is_told_in_figures(needs: dict[str, object], small: dict[str, object], says: str) -> None:
+def test_what_a_node_lacks_is_told_in_figures(needs: dict[str, Any], small: dict[str, Any], says: str) -> None:
     """With the task, the node and the one that has it."""
     large = node("large", cpus=99, memory_bytes=99 * GB, gpus=9, ssd_bytes=99 * GB, group="prep")
     found = one(Problem((task("t", **needs),), (node("small", **small), large)), Placed("t", "small", 0))
@@ -232,7 +238,7 @@ def test_the_deadline_that_binds_is_told() -> None:
 )
 def test_two_are_a_crowd_where_a_node_carries_one(resource: str, has: str, needed: str) -> None:
     """Each unit of each resource counts."""
-    needs = {"cpus": 0} | {resource: 1}
+    needs: dict[str, Any] = {"cpus": 0} | {resource: 1}
     problem = Problem((task("a", 10, **needs), task("b", 10, **needs)), (node("n", **{resource: 1}),))
     says = f"n has {has}, and from 9 s to 10 s a, b need up to {needed} at one time"
     found = one(problem, Placed("a", "n", 0), Placed("b", "n", 9))
@@ -285,10 +291,10 @@ def test_a_task_of_no_length_takes_no_room() -> None:
         ({"cpus": 1, "memory_bytes": 2 * GB, "gpus": 3, "ssd_bytes": 9 * GB}, 900_000),
     ],
 )
-def test_a_task_pays_the_largest_share_that_it_takes(needs: dict[str, object], micros: int) -> None:
+def test_a_task_pays_the_largest_share_that_it_takes(needs: dict[str, Any], micros: int) -> None:
     """Of any of the node's resources, from its start to its end, whenever that is."""
     priced = node("n", gpus=10, ssd_bytes=SIZE, price_micros_per_hour=1_000_000)
-    work = task("t", **({"cpus": 0, "memory_bytes": 0} | needs))
+    work = task("t", **{"cpus": 0, "memory_bytes": 0, **needs})
     plan = validate(Problem((work,), (priced,)), Proposal((Placed("t", "n", HOUR),))).plan
     assert plan is not None
     assert plan.cost_micros == micros

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.sizing.cli import size
+from collector.config import CollectorConfig
 from collector.store.database import Store
+from dashboards.app import ServerConfig, create_server
+from tests.dashboards.serving import served
 from tests.report import example_week
 
 PRICES = """
@@ -80,6 +84,26 @@ def test_a_store_adds_its_fleet_and_its_runs(tmp_path: Path, capsys: pytest.Capt
     assert "RUNS LIKE IT\n  the ledger has none" in capsys.readouterr().out
 
 
+def test_a_server_says_the_same_as_its_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], prices: str) -> None:
+    """Its fleet, its prices, its runs; and it has prices of its own."""
+    path, words = tmp_path / "gpuledger.duckdb", ["llama-3-8b", "--for", "full", "--like", "our-8b", "--json"]
+    with Store.open(path) as store, store.session() as session:
+        example_week.fill(session)
+        session.execute("UPDATE runs SET model = 'our-8b', exit_status = 'completed' WHERE name = 'llama-sft'")
+    (tmp_path / "gpuledger.toml").write_text('[collector]\nlake = "none"\n[analyzer]\nprices = "prices.toml"\n')
+    assert size([*words, "--store", str(path)]) == 0
+    here = json.loads(capsys.readouterr().out)["report"]
+    assert here["similar"]["runs"]
+    assert {fit["price"]["source"] for fit in here["fits"] if fit["price"]} == {"site", "list"}
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings.beside(path), analyze_seconds=None)
+    with Store.open(path) as store, served(create_server(config, store)) as client:
+        url = str(client.base_url)
+        assert size([*words, "--server", url]) == 0
+        assert json.loads(capsys.readouterr().out)["report"] == here
+        with pytest.raises(ConfigError, match="leave --prices out"):
+            size([*words, "--server", url, "--prices", prices])
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -95,7 +119,7 @@ def test_a_store_adds_its_fleet_and_its_runs(tmp_path: Path, capsys: pytest.Capt
         (["llama-3-8b", "--for", "full", "--batch", "0"], "--batch 0 must be"),
         (["llama-3-8b", "--for", "full", "--context", "-1"], "--context -1 must be"),
         (["llama-3-8b", "--for", "inference", "--kv-precision", "nf4"], "say fp8, int8 or bf16"),
-        (["llama-3-8b", "--for", "full", "--like", "x"], "say --store too"),
+        (["llama-3-8b", "--for", "full", "--like", "x"], "say --store or --server too"),
         (["llama-3-8b", "--for", "full", "--gpus", "8", "--sharding", "sideways"], "cannot be read"),
     ],
 )
