@@ -23,6 +23,7 @@ class Who(NamedTuple):
     project: str | None
     queue: str | None
     stage: str | None
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Charge:
     project: str | None = None
     queue: str | None = None
     stage: str | None = None
+    model: str | None = None
     millijoules: int | None = None
     recorded_at: int | None = None
     reason: str | None = None
@@ -63,7 +65,7 @@ class Charge:
     @property
     def who(self) -> Who:
         """Who held what: the same in every state of one run on one node."""
-        run = (self.name, self.team, self.cost_centre, self.project, self.queue, self.stage)
+        run = (self.name, self.team, self.cost_centre, self.project, self.queue, self.stage, self.model)
         return Who(self.node, self.purchase_option, self.run_id, *run)
 
 
@@ -76,7 +78,8 @@ class Place:
     zone: str | None = None
 
 
-_RUN = "any_value(r.name), any_value(r.team), any_value(r.cost_centre), any_value(r.project), any_value(r.queue)"
+_OF_RUN = ("name", "team", "cost_centre", "project", "queue", "stage", "model")
+_RUN = ", ".join(f"any_value(r.{name})" for name in _OF_RUN)
 # A price holds for whole hours: it is what a GPU cost that was owned for the whole of one. Of a GPU that was not, it is
 # what its neighbours cost, else what its own cost makes of it.
 _CHARGES = """
@@ -91,7 +94,7 @@ WITH owned AS (
     ) AS unit_micros, ms FROM owned
 ), drawn AS ({drawn})
 SELECT l.node, l.sku, l.purchase_option, CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
-    l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run}, any_value(r.stage),
+    l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run},
     sum(d.millijoules * l.milliseconds // nullif(u.ms, 0))
 FROM ledger l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
     AND u.sku IS NOT DISTINCT FROM l.sku AND u.purchase_option IS NOT DISTINCT FROM l.purchase_option
@@ -110,7 +113,7 @@ _DRAWN = """
 _NOTHING_DRAWN = "SELECT NULL::BIGINT AS hour, NULL::VARCHAR AS gpu_uuid, NULL::HUGEINT AS millijoules WHERE false"
 _ADJUSTED = f"""
 SELECT a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, sum(a.milliseconds), sum(a.cost_micros),
-    {_RUN}, any_value(r.stage), a.recorded_at, a.reason
+    {_RUN}, a.recorded_at, a.reason
 FROM adjustments a LEFT JOIN runs r ON r.run_id = a.run_id
 WHERE a.recorded_at >= $start AND a.recorded_at < $end
 GROUP BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, a.reason

@@ -99,7 +99,7 @@ FOCUS: tuple[Column, ...] = (
     Column("SkuPriceId", "text", True, "GPU kind, purchase option and price"),
     Column("SubAccountId", "text", True, "the team; null where nobody held, or the run maps to no team"),
     Column("SubAccountName", "text", True, "the same"),
-    Column("Tags", "json", True, "team, cost centre, project, queue, stage, node group, as far as they are known"),
+    Column("Tags", "json", True, "team, cost centre, project, queue, stage, model, node group, as far as known"),
 )  # fmt: skip
 
 OWN: tuple[Column, ...] = (

@@ -127,6 +127,7 @@ def _tags(who: Who, place: Place) -> str:
         "project": who.project,
         "queue": who.queue,
         "stage": who.stage,
+        "model": who.model,
         "node_group": place.node_group,
     }
     return as_json({key: value for key, value in known.items() if value is not None})

@@ -34,9 +34,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("cost", "decimal", True, "to the millionth; empty where no price is known"),
     Column("currency", "text", False, "the ledger's"),
     Column("status", "text", True, "provisional, open, closed or final: the day's least settled hour's"),
+    Column("model", "text", True, "the model that the run is of"),
 )
 _ROWS = """
-SELECT l.run_id, r.name, r.team, r.cost_centre, r.project, r.stage, l.sku, l.purchase_option, l.state, l.cause,
+SELECT l.run_id, r.name, r.team, r.cost_centre, r.project, r.stage, r.model, l.sku, l.purchase_option, l.state, l.cause,
     sum(l.milliseconds), sum(l.cost_micros), l.cost_micros IS NULL AS unpriced
 FROM ledger l LEFT JOIN runs r ON r.run_id = l.run_id WHERE l.hour >= $start AND l.hour < $end
 GROUP BY ALL
@@ -67,7 +68,7 @@ def _rows(session: Session, period: Period, currency: str, known: dict[int, str]
 
 
 def _row(row: tuple[Any, ...]) -> Row:
-    run_id, name, team, cost_centre, project, stage, sku, option, state, cause, milliseconds, cost, _ = row
+    run_id, name, team, cost_centre, project, stage, model, sku, option, state, cause, milliseconds, cost, _ = row
     held = "nobody" if run_id is None else "unmapped" if team is None else "team"
     known = {
         "holder": held,
@@ -77,6 +78,7 @@ def _row(row: tuple[Any, ...]) -> Row:
         "run_id": run_id,
         "run_name": name,
         "stage": stage,
+        "model": model,
         "sku": sku,
         "purchase_option": option,
         "class": booking(state, cause).klass,

@@ -1,5 +1,6 @@
 """The ledger as a bill in FOCUS: every sum is the ledger's, every identity holds in the decimals that are printed."""
 
+import json
 import os
 import random
 from dataclasses import replace
@@ -211,6 +212,26 @@ def test_a_team_that_is_a_formula_stays_text(tmp_path: Path) -> None:
     assert rows[0]["ResourceName"] == "'@SUM(A1)"
     assert complaints(rows, "1.2") == []
     assert exported(books, tmp_path, form="parquet")[0][0]["SubAccountId"] == hostile
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    "model", [None, "llama-3-70b", '=HYPERLINK("http://x","y")', 'a"}, "team": "others\\', "模型 <b>"]
+)
+def test_tags_name_the_runs_model(tmp_path: Path, version: Version, form: FileFormat, model: str | None) -> None:
+    """Finance splits by model what teams share: whatever it is called, it is one value, and no cell a formula."""
+    books = Books()
+    books.run("slurm/a/1", model=model, stage="pretrain")
+    books.gpu_hour([("slurm/a/1", "productive", "compute", 3_000_000), (None, "unallocated", "free", 600_000)])
+    rows, _ = exported(books, tmp_path, version, form)
+    assert complaints(rows, version) == []
+    held, free = ([row for row in rows if bool(row["x_RunId"]) is is_held] for is_held in (True, False))
+    known = {"team": "team-a", "stage": "pretrain"} | ({"model": model} if model else {})
+    columns = ("Tags",) if version == "1.2" else ("Tags", "AllocatedTags")
+    assert [json.loads(row[column]) for row in held for column in columns] == [known] * len(columns)
+    assert [json.loads(row["Tags"]) for row in free] == [{}]
+    assert all(row[column].startswith("{") for row in held for column in columns)
 
 
 @given(st.text())

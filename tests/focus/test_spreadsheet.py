@@ -12,7 +12,7 @@ from tests.focus.test_export import MONTH, WORK
 def test_a_spreadsheet_sums_to_the_ledger(tmp_path: Path) -> None:
     """Time and money of all rows are the ledger's; what has no price is empty, not 0."""
     books = Books()
-    books.run("slurm/a/1", team="-team")
+    books.run("slurm/a/1", team="-team", model="@llama")
     books.gpu_hour([*WORK, (None, "unallocated", "free", 600_000)])
     books.gpu_hour([(None, "unallocated", "free", MS_PER_HOUR)], NOVEMBER + DAY, price=None, gpu="GPU-2")
     file = tmp_path / "rows.csv"
@@ -24,5 +24,5 @@ def test_a_spreadsheet_sums_to_the_ledger(tmp_path: Path) -> None:
     assert sum(int(row["gpu_milliseconds"]) for row in rows) == 2 * MS_PER_HOUR
     assert sum(Decimal(row["cost"] or 0) for row in rows) * 1_000_000 == books.total()
     assert [row["cost"] for row in rows if row["day"] == "2026-11-02"] == [""]
-    assert rows[0]["team"] == "'-team"
+    assert (rows[0]["team"], rows[0]["model"]) == ("'-team", "'@llama")
     assert list(rows[0]) == [column.name for column in COLUMNS]
