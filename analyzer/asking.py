@@ -6,6 +6,7 @@ import os
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -16,13 +17,30 @@ TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
 KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger access add --role read --name NAME makes one"
 ANSWER_BYTES = 64 * 2**20
 ANSWER_SECONDS = 60
+WRONG_USAGE = "usage"  # the `reason` of a refusal: the same words on a store would be refused as wrong usage
+_UNREADABLE = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def asked(server: str, path: str, body: dict[str, object] | None = None, *, authorization: str | None = None) -> str:
+def asked(server: str, path: str, body: dict[str, object] | None = None) -> str:
+    """Return a server's answer to a GET, or to the POST of a body, as a command asks it: with our own token.
+
+    Raises:
+        ConfigError: the address is none, or the server says that what was asked is wrong, as a store would have.
+        UnansweredError: the server cannot be reached, or refuses.
+    """
+    try:
+        return answered(server, path, body)
+    except UnansweredError as error:
+        if error.reason == WRONG_USAGE or error.status in _UNREADABLE:
+            raise ConfigError(error.said or str(error)) from error
+        raise
+
+
+def answered(server: str, path: str, body: dict[str, object] | None = None, *, authorization: str | None = None) -> str:
     """Return a server's answer to a GET, or to the POST of a body; None shows the token of our own environment.
 
     Raises:
-        ConfigError: the address is none, or the server knows a word of the question not to be one (422).
+        ConfigError: the address is none.
         UnansweredError: the server cannot be reached, or refuses.
     """
     url = f"{server.rstrip('/')}{path}"
@@ -42,11 +60,9 @@ def asked(server: str, path: str, body: dict[str, object] | None = None, *, auth
             return str(body.decode())
     except urllib.error.HTTPError as error:
         with error:
-            said = _detail(error.read(4096).decode(errors="replace"))
-        if error.code == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise ConfigError(said) from error  # a word that we were given is none of those that there are
+            said, reason = _said(error.read(4096).decode(errors="replace"))
         hint = f"; {KEY_HINT}" if error.code == HTTPStatus.UNAUTHORIZED else ""
-        raise UnansweredError(f"{server} answers {error.code}: {said}{hint}", error.code) from error
+        raise UnansweredError(f"{server} answers {error.code}: {said}{hint}", error.code, said, reason) from error
     except OSError as error:
         raise UnansweredError(f"{server} does not answer: {_why(error)}") from error
     except (http.client.HTTPException, UnicodeDecodeError) as error:
@@ -80,8 +96,15 @@ def _why(error: OSError) -> str:
     return str(getattr(why, "strerror", None) or why)
 
 
-def _detail(body: str) -> str:
+def zone_of(document: Mapping[str, Any]) -> str:
+    """Return the time zone in which the people of the site that answered read times; UTC where an old one is silent."""
+    return str(document.get("timezone", "UTC"))
+
+
+def _said(body: str) -> tuple[str, str]:
+    """Return the sentence of a refusal, and its word for programs; nothing where it has none."""
     try:
-        return str(json.loads(body)["detail"])
-    except (ValueError, TypeError, KeyError):  # a proxy's words, not ours
-        return body.strip()
+        problem = json.loads(body)
+        return str(problem["detail"]), str(problem.get("reason", ""))
+    except (ValueError, TypeError, KeyError, AttributeError):  # a proxy's words, not ours
+        return body.strip(), ""

@@ -13,6 +13,7 @@ from analyzer.placement.life.cli import accept, reject
 from analyzer.placement.life.keep import keep_recommendations
 from analyzer.report.cli import budgets, compare, explain, findings, findings_explain, recommend, report, savings, show
 from collector.store.database import Store
+from collector.store.there import check_there
 
 __all__ = [
     "accept",
@@ -42,6 +43,7 @@ def analyze(argv: list[str]) -> int:
     _add_store(parser)
     options = parser.parse_args(argv)
     path, settings = where(options, BOOKED_BY)
+    check_there(path)
     began = time.monotonic()
     now_us = time.time_ns() // 1000
     with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:

@@ -30,8 +30,14 @@ class LedgerError(AnalyzerError):
 
 
 class UnansweredError(LedgerError):
-    """Who was asked for a reading of the ledger does not answer, or refuses. `status` is HTTP's, None without one."""
+    """Who was asked for a reading of the ledger does not answer, or refuses.
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    `status` is HTTP's, None without one; `said` the sentence of the refusal itself, and `reason` a word for programs,
+    where the answer has one.
+    """
+
+    def __init__(self, message: str, status: int | None = None, said: str = "", reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.said = said
+        self.reason = reason

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from collector.errors import ConfigError
 from collector.store.database import Store
 from collector.store.lake import S3, LakeSettings, beside
+from collector.store.there import SHARED
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
@@ -37,7 +38,7 @@ def lake_of(config: "CollectorConfig") -> LakeSettings | None:
         return None
     if not config.lake:
         return LakeSettings(own.catalogue, data, s3, own.extensions)
-    if not config.lake.startswith("postgres:"):
+    if not config.lake.startswith(SHARED):
         raise ConfigError(f"collector.lake is {config.lake!r}: write postgres:dbname=... host=..., none, or nothing")
     if not config.data:
         raise ConfigError(

@@ -36,11 +36,11 @@ def answer_with_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _broken)
 
 
-def sentences(status: int) -> Callable[[Request, Exception], Response]:
-    """Return a handler that answers an exception of ours with its own sentence."""
+def sentences(status: int, **more: object) -> Callable[[Request, Exception], Response]:
+    """Return a handler that answers an exception of ours with its own sentence; `more` is as in problem()."""
 
     def answer(_: Request, error: Exception) -> Response:
-        return problem_response(status, str(error))
+        return problem_response(status, str(error), None, **more)
 
     return answer
 

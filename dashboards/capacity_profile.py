@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.api.asking import Spanned, Text, refusals
+from analyzer.api.faults import MeaninglessError
 from analyzer.api.model import iso
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
@@ -63,8 +64,8 @@ def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> 
 def _made(session: "Session", settings: "Settings", asked: ProfileAsked) -> CapacityProfile:
     try:
         return capacity_profile(Source(session, settings), _asked(session, asked))
-    except ConfigError as error:  # the words can be read, and mean nothing
-        raise LedgerError(str(error)) from error
+    except ConfigError as error:
+        raise MeaninglessError(str(error)) from error
     except (OverflowError, ValueError) as error:
         raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.api.asking import Spanned, Text, refusals
+from analyzer.api.faults import MeaninglessError
 from analyzer.api.model import iso
 from analyzer.api.scope import Scope
 from analyzer.errors import ConfigError, LedgerError
@@ -117,7 +118,7 @@ def _answer(reader: Reader, asked: ReadAsked) -> str:
         words["since"] = None if first is None else iso(first)
     try:
         return reader.answer(Reading(**words))
-    except ConfigError as error:  # the words can be read, and mean nothing
-        raise LedgerError(str(error)) from error
+    except ConfigError as error:
+        raise MeaninglessError(str(error)) from error
     except (OverflowError, ValueError) as error:
         raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error

@@ -18,6 +18,7 @@ from analyzer.report.words import counted, moment
 from collector.access.opening import registry_of
 from collector.config import load
 from collector.registry import AlarmPost, Alarms, KeptAlarm
+from collector.store.there import check_there
 
 OK, FAILING = 0, 1
 SHOWN = 20
@@ -76,8 +77,7 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
 def _site(options: argparse.Namespace) -> _Site:
     store = options.store or load(options.config, os.environ).store
     file = settings_file(store, options.config)
-    if not store.exists() and not load(file, os.environ).lake.startswith("postgres:"):
-        raise ConfigError(f"there is no store {store}; name it with --store")
+    check_there(store, load(file, os.environ).lake)
     return _Site(store, file, Settings.read(file), AlarmSettings.read(file, TABLES))
 
 

@@ -81,6 +81,7 @@ class Problem(Model):
     title: str
     status: int
     detail: str
+    reason: str = Field("", description="A word for programs, such as `usage`: what was asked is wrong in itself.")
     errors: list[Fault] = Field([], description="Of 422: what is wrong with which parameter.")
 
 

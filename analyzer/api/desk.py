@@ -57,7 +57,9 @@ class Reading:
 
     def head(self) -> dict[str, Any]:
         """Return what every document begins with."""
-        return {"version": VERSION, "generation": self.generation, "currency": self.currency}
+        site = self.reader.settings
+        known = {"version": VERSION, "generation": self.generation}
+        return {**known, "currency": site.currency, "timezone": site.timezone}
 
     def place(self, cursor: str | None, kinds: tuple[type, ...]) -> Place | None:
         """Return where a cursor of this listing leads."""

@@ -3,12 +3,17 @@
 AnalyzerError
 ├── ConfigError   a parameter cannot be read; 400
 ├── LedgerError   the ledger has no such thing; 404
+│   ├── MeaninglessError  what was asked can be read, and is none that can be answered; 404, with the reason "usage"
 │   └── GoneError     a cursor or a period that is well written and means nothing here; 404
 ├── PeopleError   names of people are for owners and admins; 403
 └── BusyError     too many read at once; 503
 """
 
 from analyzer.errors import AnalyzerError, LedgerError
+
+
+class MeaninglessError(LedgerError):
+    """What was asked can be read, and is none that can be answered: a command that asks ends as on a store, with 2."""
 
 
 class GoneError(LedgerError):

@@ -99,6 +99,7 @@ class Document(Model):
     version: Literal[1] = Field(description="Raised when a field goes or changes its meaning; new ones do not.")
     generation: str
     currency: str
+    timezone: str = Field(description="The site's: its days and weeks go by it, and people there read times in it.")
 
 
 class Listing(Document):

@@ -11,7 +11,7 @@ from analyzer.api.capacity import capacity_routes
 from analyzer.api.costs import cost_routes
 from analyzer.api.decisions import decision_routes
 from analyzer.api.desk import Desk
-from analyzer.api.faults import BusyError, PeopleError
+from analyzer.api.faults import BusyError, MeaninglessError, PeopleError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.for_plans import plan_routes
@@ -28,6 +28,7 @@ from analyzer.api.series import series_routes
 from analyzer.api.sizing import sizing_routes
 from analyzer.api.topology import topology_routes
 from analyzer.api.traffic import traffic_routes
+from analyzer.asking import WRONG_USAGE
 from analyzer.errors import ConfigError, LedgerError
 from collector.errors import RegistryError, StoreError
 from collector.problem import answer_with_problems, problem_response, sentences
@@ -69,6 +70,7 @@ def add_api(
     app.add_exception_handler(ConfigError, sentences(400))
     app.add_exception_handler(PeopleError, sentences(403))
     app.add_exception_handler(LedgerError, sentences(404))
+    app.add_exception_handler(MeaninglessError, sentences(404, reason=WRONG_USAGE))
     app.add_exception_handler(StoreError, _unreadable)
     app.add_exception_handler(RegistryError, _silent)
     app.add_exception_handler(BusyError, _busy)

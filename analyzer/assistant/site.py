@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from fastapi import FastAPI
 
 from analyzer.api.routes import add_api
-from analyzer.asking import asked
+from analyzer.asking import answered
 from analyzer.assistant.in_process import get
 from analyzer.errors import UnansweredError
 from collector.access.gate import Gate
@@ -104,7 +104,9 @@ class ServedSite:
         """Return a document of the server. Raises as Site.ask()."""
         where = f"{path}?{_written(query)}" if query else path
         try:
-            text = await asyncio.to_thread(asked, self._server, where, authorization=self._own or authorization or "")
+            text = await asyncio.to_thread(
+                answered, self._server, where, authorization=self._own or authorization or ""
+            )
             return dict(json.loads(text))
         except (ValueError, TypeError) as error:
             raise UnansweredError(f"{self._server} does not answer as gpuledger does") from error

@@ -12,6 +12,7 @@ from analyzer.reading import Reader
 from collector.config import load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
+from collector.store.there import SHARED, check_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,12 +52,17 @@ def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
     Raises:
         ConfigError: the store's settings name such a lake.
     """
-    if load(settings_file(store, config), os.environ).lake.startswith("postgres:"):
+    if load(settings_file(store, config), os.environ).lake.startswith(SHARED):
         raise ConfigError(f"the lake of {store} is one that its settings share with other hosts: {instead}")
 
 
 def on_store(path: Path, settings: Settings, since: str | None, tell: "Callable[[Reader, Period], T]") -> T:
-    """Return what `tell` keeps of a period, in one transaction; the lake's books say it too."""
+    """Return what `tell` keeps of a period, in one transaction; the lake's books say it too.
+
+    Raises:
+        StoreError: there is no such store, or somebody else has it.
+    """
+    check_there(path)
     with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
         with store.session() as session:
             reader = Reader(session, settings)

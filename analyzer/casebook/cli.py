@@ -5,7 +5,7 @@ import time
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from analyzer.asking import asked_json
+from analyzer.asking import asked_json, zone_of
 from analyzer.casebook.by_command import on_store, where, who, word_parser
 from analyzer.casebook.judgement import VERDICTS, mute_until, reason_of, verdict_of
 from analyzer.casebook.kept import Said
@@ -61,7 +61,7 @@ def mute(argv: list[str]) -> int:
     body = {"until": options.end, "because": reason_of(options.because)}
     if options.server:
         told = asked_json(options.server, f"/v1/findings/{options.id}/mute", body | _period(options))
-        until = str(told["mute"]["until_iso"])
+        until = until_words(int(told["mute"]["until"]), zone_of(told))
     else:
         zone = where(options)[1].timezone
         mute_until(options.end, zone, time.time_ns() // 1000)  # what is refused is refused before a store is opened

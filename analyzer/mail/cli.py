@@ -25,6 +25,7 @@ from collector.access.opening import registry_of
 from collector.config import load
 from collector.registry import Mails, Registry, Send, beside
 from collector.store.database import Store
+from collector.store.there import SHARED, check_there
 
 OK, REFUSED, WAITING = 0, 1, 3
 
@@ -52,7 +53,7 @@ class Site:
     def asked(self, period: Period) -> tuple[Decided, ...]:
         """Return the capacity requests of a period; none where there is no registry, which a look must not make."""
         config = load(self.config, os.environ)
-        file = None if config.lake.startswith("postgres:") else beside(self.store)
+        file = None if config.lake.startswith(SHARED) else beside(self.store)
         if file is not None and not file.exists():
             return ()
         with self.registry() as registry:
@@ -106,8 +107,7 @@ def mail(argv: list[str]) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     options = parser.parse_args(argv)
     site = Site.of(options.store, options.config)
-    if not site.store.exists() and not load(site.config, os.environ).lake.startswith("postgres:"):
-        raise ConfigError(f"there is no store {site.store}; name it with --store")
+    check_there(site.store, load(site.config, os.environ).lake)
     with site.registry() as registry:
         for address, stops in ((options.stop, True), (options.resume, False)):
             if address is not None:

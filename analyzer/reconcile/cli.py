@@ -26,6 +26,7 @@ from analyzer.report.coverage import newest_hour_end
 from collector.config import load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
+from collector.store.there import check_there
 
 OK, DIFFERS = 0, 1
 
@@ -75,6 +76,7 @@ def _by_server(options: argparse.Namespace) -> int:
 def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(settings_file(path, options.config))
+    check_there(path)
     with Store.open(path, read_only=options.dry_run) as store:
         with store.session() as session:
             start = end = None

@@ -18,7 +18,7 @@ from collector.access.listing import audit_lines, documents, join_lines, key_lin
 from collector.access.opening import registry_of
 from collector.access.roles import KEY_ROLES
 from collector.config import CollectorConfig, load
-from collector.errors import ConfigError
+from collector.errors import StoreError
 from collector.registry import Registry, beside
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _config(options: argparse.Namespace) -> CollectorConfig:
     registry = beside(config.store)
     named = options.config or options.store or config.lake
     if not named and not config.store.exists() and not (registry and registry.exists()):
-        raise ConfigError(
+        raise StoreError(
             f"there is no store {config.store} here; name the server's settings with --config, or its --store FILE"
         )
     return config

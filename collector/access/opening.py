@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from collector.access.access import Access
 from collector.access.gate import is_loopback
 from collector.registry import Bounds, Registry, beside, open_registry
+from collector.store.there import SHARED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collector.config import CollectorConfig
 
 _LOG = logging.getLogger(__name__)
-_POSTGRES = "postgres:"
 
 
 def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
@@ -22,7 +22,7 @@ def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
     Raises:
         RegistryError: it cannot be opened.
     """
-    where = config.lake if config.lake.startswith(_POSTGRES) else beside(store)
+    where = config.lake if config.lake.startswith(SHARED) else beside(store)
     return open_registry(where, Bounds(config.capacity_requests, config.capacity_days))
 
 

@@ -16,6 +16,7 @@ from collector.store.migrations import migrate, require_current
 from collector.store.no_pandas import spare_the_search
 from collector.store.power import Safety, mend
 from collector.store.session import Session
+from collector.store.there import absent
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
@@ -83,9 +84,7 @@ class Store:
         if lake is not None:
             config |= allowed(lake.extensions)
         if read_only and (path is None or not path.exists()) and lake is None:
-            raise StoreError(
-                f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store"
-            )
+            raise absent(path)
         if read_only:
             del config["wal_autocheckpoint"]
         try:

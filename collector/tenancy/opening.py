@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from collector.access.opening import registry_of
 from collector.errors import ConfigError
+from collector.store.there import SHARED
 from collector.tenancy.tenant import Tenant
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def tenant_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
         ConfigError: the others would not know how agents reach this one.
         RegistryError: the registry does not answer, or another collector runs under this name.
     """
-    if not config.lake.startswith("postgres:"):
+    if not config.lake.startswith(SHARED):
         return None
     if not config.direct_url:
         raise ConfigError("collector.direct_url is missing: where do agents reach this one of several?")
@@ -34,7 +35,7 @@ def analyst_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
     Raises:
         RegistryError: the registry does not answer, or another analyzer runs under this name.
     """
-    if not config.lake.startswith("postgres:"):
+    if not config.lake.startswith(SHARED):
         return None
     scheme = "https" if config.tls_certificate else "http"
     name = f"analyzer {config.name or socket.gethostname()}"

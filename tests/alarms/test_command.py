@@ -7,6 +7,7 @@ import pytest
 
 from analyzer.alarms.cli import alarms, alarms_test
 from analyzer.errors import ConfigError
+from collector.errors import StoreError
 from collector.registry import AlarmChange, AlarmPost, KeptAlarm, beside, open_registry
 from collector.store.database import Store
 from tests.alarms.receivers import Hook, free_port
@@ -74,6 +75,6 @@ def test_the_test_reaches_the_webhook_and_says_who_does_not_answer(
 
 def test_a_store_that_is_not_there_is_named(tmp_path: Path) -> None:
     """Instead of a registry that a look has made."""
-    with pytest.raises(ConfigError, match="there is no store"):
+    with pytest.raises(StoreError, match="there is no store"):
         alarms(["--store", str(tmp_path / "none.duckdb")])
     assert list(tmp_path.iterdir()) == []

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from analyzer.cli import findings, findings_explain, judge, mute, report
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
 from collector.errors import StoreError
 from collector.store.database import Store
 from tests.access.conftest import add_key
@@ -102,7 +103,12 @@ def test_a_server_is_told_the_same(
         one = running.items("/v1/findings")[0]["id"]
         server = ["--server", str(running.client.base_url)]
         assert judge([one, "planned", "--because", "agreed", *server]) == 0
-        with pytest.raises(LedgerError, match="at most 90 days"):
+        with pytest.raises(ConfigError, match="at most 90 days"):
             mute([one, "--until", "2999-01-01", "--because", "x", *server])
         assert running.json(f"/v1/findings/{one}")["finding"]["judgement"]["verdict"] == "planned"
-    assert "it was right, and is accepted" in capsys.readouterr().out
+        day = datetime.now(UTC) + timedelta(days=9)
+        assert mute([one, "--until", f"{day:%Y-%m-%d}", "--because", "agreed", *server]) == 0
+        until = f"the end of {day:%a} {day.day} {day:%b}"  # in Berlin, where the site is; in UTC the day ends at 23:00
+    said = " ".join(capsys.readouterr().out.split())
+    assert "it was right, and is accepted" in said
+    assert f"{one} is muted until {until};" in said

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from analyzer.config import Settings
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
 from analyzer.planning.from_ledger import asks_ledger, look_up
 from analyzer.planning.history_reading import LEAST_RUNS, read_history
 from analyzer.planning.ledger import ServerLedger, StoreLedger
@@ -137,7 +137,7 @@ def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> 
         afar, here = ServerLedger(str(client.base_url)), StoreLedger(session)
         assert afar.nodes() == here.nodes()
         assert afar.history("nightly", 1) == here.history("nightly", 1)
-        with pytest.raises(LedgerError, match="3 runs with 2 GPUs completed"):
+        with pytest.raises(ConfigError, match="3 runs with 2 GPUs completed"):
             afar.history("nightly", 2)
 
 

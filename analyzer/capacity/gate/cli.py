@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from analyzer.asking import asked_json
+from analyzer.asking import asked_json, zone_of
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
@@ -24,7 +24,7 @@ from analyzer.capacity.profile.read import read_profile
 from analyzer.casebook.by_command import where, who
 from analyzer.casebook.judgement import reason_of
 from analyzer.config import settings_file
-from analyzer.errors import ConfigError, LedgerError, ProfileError
+from analyzer.errors import ConfigError, ProfileError
 from analyzer.report.as_json import as_json
 from analyzer.report.paper import Paper, paint
 from analyzer.report.recording import price_micros
@@ -99,14 +99,16 @@ def list_(argv: list[str]) -> int:
     _add_paper(parser)
     options = parser.parse_args(argv)
     if options.server:
-        found = [_kept_of(item) for page in _pages(options.server) for item in page["items"]]
+        pages = list(_pages(options.server))
+        found, zone = [_kept_of(item) for page in pages for item in page["items"]], zone_of(pages[0])
     else:
+        zone = where(options)[1].timezone
         with _registry(options) as registry:
             found = listed(registry, 0, FOR_EVER)
     if options.json:
         print(as_json("gate_list", {"requests": [data_of(one) for one in found]}), end="")
         return OK
-    print(list_text(found, _timezone(options), _paper(options)), end="")
+    print(list_text(found, zone, _paper(options)), end="")
     return OK
 
 
@@ -119,13 +121,15 @@ def show(argv: list[str]) -> int:
     _add_paper(parser)
     options = parser.parse_args(argv)
     if options.server:
-        one = _kept_of(asked_json(options.server, f"{PATH}/{options.id}")["request"])
+        told = asked_json(options.server, f"{PATH}/{options.id}")
+        one, zone = _kept_of(told["request"]), zone_of(told)
     else:
+        zone = where(options)[1].timezone
         with _registry(options) as registry:
             one = kept(registry, options.id)
     _print(one.decided, options, is_kept=True)
     if not options.json:
-        print("\n" + history_text(one, _timezone(options), _paper(options)), end="")
+        print("\n" + history_text(one, zone, _paper(options)), end="")
     return OK
 
 
@@ -260,21 +264,17 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
 def _registry(options: argparse.Namespace) -> "Registry":
     from collector.access.opening import registry_of
     from collector.config import load
+    from collector.store.there import check_there
 
     file = settings_file(options.store, options.config) if options.store else options.config
     config = load(file, os.environ)
     store: Path = options.store or config.store
-    if not store.exists() and not config.lake.startswith("postgres:"):
-        raise LedgerError(f"there is no store at {store}; name the site's with --store, or its server with --server")
+    check_there(store, config.lake)
     return registry_of(config, store)
 
 
 def _teller() -> Teller:
     return Teller(who(), LOCAL, time.time_ns() // 1000)
-
-
-def _timezone(options: argparse.Namespace) -> str:
-    return "UTC" if options.server else where(options)[1].timezone
 
 
 def _pages(server: str) -> "Iterator[dict[str, Any]]":

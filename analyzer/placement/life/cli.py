@@ -5,7 +5,7 @@ import time
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from analyzer.asking import asked_json
+from analyzer.asking import asked_json, zone_of
 from analyzer.casebook.by_command import on_store, where, who, word_parser
 from analyzer.casebook.judgement import reason_of
 from analyzer.casebook.kept import Said
@@ -58,8 +58,9 @@ def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -
         body |= {"since": options.since} if options.since else {}
         body |= {"applied_at": applied} if applied else {}
         path = "acceptance" if word == "accepted" else "rejection"
-        kept = asked_json(options.server, f"/v1/recommendations/{options.id}/{path}", body)["decision"]
-        return str(kept["recommendation_id"]), kept["applied_at_iso"]
+        told = asked_json(options.server, f"/v1/recommendations/{options.id}/{path}", body)
+        kept = told["decision"]
+        return str(kept["recommendation_id"]), _moment(kept["applied_at"], zone_of(told))
     path_of, settings = where(options)
     said = Said(because, who(), time.time_ns() // 1000)
     applied_at = moment_of(applied, settings.timezone, said.recorded_at) if applied else None
@@ -70,5 +71,9 @@ def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -
         realised = reader.wanting.realised(reader.session)
         return decide(reader.session, seen, lambda _: True, options.id, word, said, applied_at, realised)
 
-    told = None if applied_at is None else moment(applied_at, settings.timezone)
-    return on_store(path_of, settings, options.since, tell).recommendation_id, told
+    known = on_store(path_of, settings, options.since, tell).recommendation_id
+    return known, _moment(applied_at, settings.timezone)
+
+
+def _moment(instant: int | None, timezone: str) -> str | None:
+    return None if instant is None else moment(instant, timezone)

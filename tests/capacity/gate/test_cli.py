@@ -10,7 +10,8 @@ import pytest
 
 from analyzer.capacity.gate.cli import gate, list_, show, waive
 from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
+from collector.errors import StoreError
 from collector.registry import beside, open_registry
 from collector.store.database import Store
 from tests.capacity.gate.asking import SOON, profile
@@ -182,6 +183,6 @@ def test_a_slip_is_told(folder: Path, words: tuple[str, ...], says: str) -> None
 
 def test_a_store_that_is_not_there_is_told(folder: Path) -> None:
     """And none is made because somebody mistyped its name."""
-    with pytest.raises(LedgerError, match=r"there is no store at none\.duckdb"):
+    with pytest.raises(StoreError, match=r"there is no store at none\.duckdb"):
         waive(["q-7kq2x", "useful", "--reason", "x", "--store", "none.duckdb"])
     assert not list(folder.glob("none*"))
