@@ -24,6 +24,8 @@ SCREENS = {
     "report run": ("report/run.txt", "report/test_reading.py"),
     "findings": ("report/findings.txt", "report/test_reading.py"),
     "findings explain": ("report/explain.txt", "report/test_reading.py"),
+    "profile": ("capacity/profile_decided.txt", "capacity/profile/test_text.py"),
+    "profile, in a pipe": ("capacity/profile_ascii.txt", "capacity/profile/test_text.py"),
     "gate": ("capacity/gate_fail.txt", "capacity/gate/test_text.py"),
     "the weekly e-mail": ("mail/week.txt", "mail/test_content.py"),
     "import prometheus": ("import_prometheus.txt", "importing/test_onboarding.py"),
@@ -33,7 +35,6 @@ SCREENS = {
     "top --node": ("live/host.txt", "live/test_look.py"),
     "top agent": ("top_agent/healthy.txt", "agent/top/test_screen.py"),
 }
-# The capacity profile is a page, and not a screen: tests/capacity/profile/test_page.py holds it.
 DRAWN = re.compile("[▁-▏]")  # bars and sparklines
 
 

@@ -139,7 +139,9 @@ def _gate_parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", type=Path, metavar="FILE", help="what gpuledger profile wrote; a pilot has none")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="gates.toml (default: the settings', else ours)")
     parser.add_argument("--price", metavar="P", help="per GPU-hour, before what site and profile say; none is guessed")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the profile's page with this verdict")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the profile's page with this verdict; .txt: as text"
+    )
     parser.add_argument("--dry-run", action="store_true", help="with --store: look everything up, and keep nothing")
     _add_paper(parser)
     _add_where(parser, "the site's store: what the profile does not say is looked up, and the request is kept")
@@ -246,17 +248,16 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
     from analyzer.capacity.gate.shown import shown_of
     from analyzer.capacity.gate.work import work_of
-    from analyzer.capacity.profile.page import page
-    from analyzer.capacity.profile.signature import Envelope, Signature
+    from analyzer.capacity.profile.forms import Form, form_of, in_form
+    from analyzer.capacity.profile.read import read_envelope
 
     if options.profile is None:
         raise ConfigError("--out writes the profile's page, and a pilot has no profile")
-    said: Any = _document(options.profile)
-    signature = said.get("signature")
-    envelope = Envelope(read_profile(options.profile).profile, Signature(**signature) if signature else None)
+    envelope = read_envelope(options.profile)
     shown = shown_of(decided, work_of(decided.request, envelope.profile))
+    form: Form = "text" if form_of(options.out) == "text" else "html"
     try:
-        options.out.write_text(page(envelope, shown), "utf-8")
+        options.out.write_text(in_form(form, envelope, shown), "utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
 

@@ -11,11 +11,11 @@ from analyzer.report.words import plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.profile.facts import CapacityProfile
+    from analyzer.capacity.profile.forms import Ready
     from analyzer.config import Settings
 
 OK, NOT_TRUSTED = 0, 1
 DEFAULT_OUT = Path("profile.html")
-PAGES = (".html", ".htm")
 PATH = "/v1/capacity-profile"
 ONE_THREAD = 1  # what is read is small: a second thread spins more than it reads
 
@@ -24,8 +24,13 @@ def profile(argv: list[str]) -> int:
     """What a team's GPUs really do, as one signed file: a page that a ticket takes, with its JSON within and beside it.
 
     Name the runs that stand for the work that more GPUs are wanted for; without them the team's largest of the period
-    are taken, and the profile says so. Nothing in it is a verdict: gpuledger gate reads it. The page prints as PDF.
+    are taken, and the profile says so. Nothing in it is a verdict: gpuledger gate reads it. The page prints as PDF;
+    --format text shows its first page here.
     """
+    from analyzer.capacity.profile.forms import FORMS
+    from analyzer.report.command import is_ascii, width_of, write
+    from analyzer.report.paper import Paper
+
     parser = argparse.ArgumentParser(prog="gpuledger profile", description=profile.__doc__)
     parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
     parser.add_argument("--project", metavar="NAME", help="of this project alone")
@@ -38,9 +43,12 @@ def profile(argv: list[str]) -> int:
         "--recording", type=Path, metavar="FILE", help="of a recording of gpuledger run; no store needed"
     )
     parser.add_argument("--price", metavar="P", help="of a recording: price of a GPU-hour; none is guessed")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", default=DEFAULT_OUT, help=".html (and .json), or .json alone"
-    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--out", type=Path, metavar="FILE", help=".html or .txt (and .json), or .json alone")
+    form.add_argument("--format", choices=("text", "json", "html"), help="print it, and write no file; text: page one")
+    form.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
+    parser.add_argument("--width", type=int, metavar="N", help="columns of text (default: the terminal's, at most 80)")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
     parser.add_argument(
         "--key", type=Path, metavar="FILE", help="sign with this key (default: profile_key, or one made)"
     )
@@ -56,12 +64,13 @@ def profile(argv: list[str]) -> int:
         raise ConfigError("--price is of --recording: the ledger has its prices from the price file")
     elif not (options.team or options.project or runs):
         raise ConfigError("say of whom: --team, --project or --runs")
-    if options.out.suffix not in (*PAGES, ".json"):
-        raise ConfigError(f"--out {options.out} ends with neither .html nor .json")
-    if options.recording is not None:
-        print(_from_recording(options))
+    if options.out is not None and options.out.suffix not in FORMS:
+        raise ConfigError(f"--out {options.out} ends with neither .html, .txt nor .json")
+    ready = _ready(options, runs)
+    if options.format:
+        write(ready.form(options.format, Paper(width_of(options.width), is_ascii(options))), options)
     else:
-        print(_from_server(options, runs) if options.server else _from_store(options, runs))
+        print(f"{ready.write(options.out or DEFAULT_OUT)}: {plain(ready.envelope.profile.chosen)}")
     return OK
 
 
@@ -125,20 +134,10 @@ def key_path(settings: "Settings", store: Path) -> Path:
     return settings.profile_key or beside(store)
 
 
-def write(text: str, page_text: str, out: Path) -> str:
-    """Write a page and its JSON beside it, or the JSON alone, and return what was written, in a sentence.
-
-    Raises:
-        ConfigError: one of them cannot be written.
-    """
-    files = {out: page_text} if out.suffix in PAGES else {}
-    files[out.with_suffix(".json")] = f"{text}\n"
-    for path, content in files.items():
-        try:
-            path.write_text(content, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {path}: {error.strerror}") from error
-    return f"wrote {' and '.join(str(path) for path in files)}"
+def _ready(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
+    if options.recording is not None:
+        return _from_recording(options)
+    return _from_server(options, runs) if options.server else _from_store(options, runs)
 
 
 def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
@@ -149,7 +148,7 @@ def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
     return Settings.read(settings_file(store, options.config)), store
 
 
-def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
+def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     from analyzer.capacity.profile.gather import Source, capacity_profile
     from analyzer.capacity.profile.work import Asked
     from collector.store.database import Store
@@ -158,7 +157,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
     asked = Asked(options.team, options.project, runs, options.since, options.until)
     with Store.open(path, read_only=True, threads=ONE_THREAD) as store, store.session() as session:
         made = capacity_profile(Source(session, settings), asked)
-    return _signed(made, options.key or key_path(settings, path), options.out)
+    return _signed(made, options.key or key_path(settings, path))
 
 
 def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...]) -> None:
@@ -169,29 +168,28 @@ def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...])
             raise ConfigError(f"{name} is of a ledger, and --recording is one command: leave one of them out")
 
 
-def _from_recording(options: argparse.Namespace) -> str:
+def _from_recording(options: argparse.Namespace) -> "Ready":
     from analyzer.capacity.profile.keys import of_user
     from analyzer.capacity.profile.of_recording import profile_of_recording
     from analyzer.report.recording import price_micros
 
     made = profile_of_recording(options.recording, price_micros(options.price), options.team)
-    return _signed(made, options.key or of_user(os.environ), options.out)
+    return _signed(made, options.key or of_user(os.environ))
 
 
-def _signed(made: "CapacityProfile", path: Path, out: Path) -> str:
+def _signed(made: "CapacityProfile", path: Path) -> "Ready":
+    from analyzer.capacity.profile.forms import Ready
     from analyzer.capacity.profile.keys import key_at
-    from analyzer.capacity.profile.page import page
     from analyzer.capacity.profile.signature import signed
-    from analyzer.capacity.profile.spelling import canonical
 
     secret = key_at(path)
-    envelope = signed(made, secret)
-    return f"{write(canonical(envelope), page(envelope, key=secret), out)}: {plain(made.chosen)}"
+    return Ready(signed(made, secret), secret)
 
 
-def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
+def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     from analyzer.asking import asked_json
-    from analyzer.capacity.profile.read import read_profile
+    from analyzer.capacity.profile.forms import Ready
+    from analyzer.capacity.profile.read import read_envelope
 
     if options.key:
         raise ConfigError("--key is for this machine; a server signs with its own")
@@ -201,5 +199,5 @@ def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> str:
     text, page_text = answer.get("profile"), answer.get("page")
     if not isinstance(text, str) or not isinstance(page_text, str):
         raise LedgerError(f"{options.server} does not answer as gpuledger does")
-    made = read_profile(text.encode())  # what cannot be read is not written
-    return f"{write(text, page_text, options.out)}: {plain(made.profile.chosen)}"
+    envelope = read_envelope(text.encode())  # what cannot be read is not written
+    return Ready(envelope, sent={"json": f"{text}\n", "html": page_text})

@@ -52,11 +52,19 @@ def read_profile(source: Path | bytes, trusted: Sequence[TrustedKey] = ()) -> Re
         ProfileError: the file cannot be read, or there is no profile in it; an edit that leaves one is a state.
     """
     text = _text(source)
-    is_page = text.lstrip()[:1] == "<"
-    body = _embedded(text) if is_page else text.removesuffix("\n")
+    is_page, body = _body(text)
     envelope = _envelope(parsed(body))
     read = _judged(envelope, trusted, respelled=envelope.signature is not None and body != canonical(envelope))
     return replace(read, page=_page(text, envelope.signature)) if is_page else read
+
+
+def read_envelope(source: Path | bytes) -> Envelope:
+    """Return the profile of such a file with the signature beside it, whatever that is worth.
+
+    Raises:
+        ProfileError: as read_profile() does.
+    """
+    return _envelope(parsed(_body(_text(source))[1]))
 
 
 def read_document(document: object, trusted: Sequence[TrustedKey] = ()) -> ReadProfile:
@@ -83,6 +91,12 @@ def _text(source: Path | bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ProfileError("it is neither JSON nor HTML in UTF-8: no profile") from error
+
+
+def _body(text: str) -> tuple[bool, str]:
+    """Return whether a text is a page, and the JSON of its profile."""
+    is_page = text.lstrip()[:1] == "<"
+    return is_page, _embedded(text) if is_page else text.removesuffix("\n")
 
 
 def _embedded(page: str) -> str:

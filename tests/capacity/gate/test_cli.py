@@ -86,6 +86,15 @@ def test_the_exit_code_is_0_only_on_a_pass(folder: Path, say: Callable[..., Said
     ]  # fmt: skip
 
 
+def test_page_one_can_be_had_as_text(folder: Path, say: Callable[..., Said]) -> None:
+    """For a ticket that shows no HTML: the verdict, the choices, then what was measured."""
+    say(gate, "request.toml", "--profile", "bad.json", "--policy", "gates.toml", "--out", "page.txt")
+    page = (folder / "page.txt").read_text("utf-8")
+    parts = ("VERDICT OF THE GATES: FAIL", "B fix first, then 16 (advised)", "EVIDENCE")
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+
+
 def test_one_changed_digit_of_a_profile_fails(folder: Path, say: Callable[..., Said]) -> None:
     """Whoever edits the share that was useful edits the signature away."""
     edited = (folder / "good.json").read_text().replace('"team":"team-nlp"', '"team":null')

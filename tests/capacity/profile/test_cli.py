@@ -113,7 +113,7 @@ def test_a_host_without_a_gpu_has_no_profile(tmp_path: Path) -> None:
     ("argv", "said"),
     [
         ([], "say of whom"),
-        (["--team", "nlp", "--out", "p.pdf"], "neither .html nor .json"),
+        (["--team", "nlp", "--out", "p.pdf"], "neither .html, .txt nor .json"),
         (["--team", "nlp", "--price", "2"], "--price is of --recording"),
         (["--recording", "run.json", "--runs", "1"], "--runs is of a ledger"),
         (["--team", "nlp", "--server", "http://127.0.0.1:1", "--key", "k"], "a server signs with its own"),

@@ -29,7 +29,7 @@ DECIDED = Shown(
     (ShownOption("B fix first, then 16", "+16", "0", "$55,910.40", "likely", "8 more later", advised=True),),
     (ShownGate("useful", "48.9 %", "50 % or more", "FAIL"),),
     "8 weeks",
-    "The fix: one setting, 46 hours to prove.",
+    fix="The fix: one setting, 46 hours to prove.",
 )
 
 

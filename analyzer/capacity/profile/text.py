@@ -1,0 +1,88 @@
+"""Page one of a profile as text, for a terminal and a ticket that shows no HTML: the page's figures, 80 columns."""
+
+import textwrap
+from collections.abc import Iterator
+
+from analyzer.capacity.profile.first_page import FirstPage
+from analyzer.capacity.profile.shown import Shown, ShownOption
+from analyzer.report.paper import Paper
+from analyzer.report.week_text import went
+
+LABEL = 12  # of the evidence
+# Of the choices: what, GPUs, to buy, its price, in time; what is left is for what happens if it is wrong.
+WHAT, GPUS, BUY, PRICE, TIME = 31, 5, 8, 13, 8
+
+
+def first_page_text(first: FirstPage, paper: Paper) -> str:
+    """Return page one for this paper, its parts between rules."""
+    rule = "-" * paper.width
+    parts = (
+        _asked(first, paper),
+        *((_verdict(first.decided, paper), _options(first.decided, paper)) if first.decided else ()),
+        _went(first, paper) if first.lines else [],
+        _evidence(first, paper),
+        paper.wrap(f"CAVEATS  {' '.join(first.caveats)}", "", " ") if first.caveats else [],
+        _made(first, paper),
+    )
+    return paper.page([rule, *(line for part in parts if part for line in (*part, rule))])
+
+
+def _asked(first: FirstPage, paper: Paper) -> list[str]:
+    """Return whose profile it is, and what is asked for or was measured."""
+    site = paper.cut(first.site, paper.width // 2)
+    title = paper.cut(first.title.replace("Capacity profile", "CAPACITY PROFILE"), paper.width - len(site) - 1)
+    head = title + site.rjust(paper.width - len(title))
+    said = (first.whose, first.held, first.answer)
+    if first.decided is not None:
+        judged = (first.decided.judged,) if first.decided.judged else ()
+        said = (*first.decided.asked, f"Measured: {first.whose}; {first.held}.", *judged)
+    return [head, *(line for text in said for line in paper.wrap(text, ""))]
+
+
+def _verdict(decided: Shown, paper: Paper) -> list[str]:
+    said = (decided.answer, decided.stopped or "")
+    head = paper.wrap(f"VERDICT OF THE GATES: {decided.verdict}", "")
+    return [*head, *(line for text in said for line in paper.wrap(text, ""))]
+
+
+def _options(decided: Shown, paper: Paper) -> list[str]:
+    if not decided.options:
+        return []
+    in_time = paper.cut(decided.in_time, TIME - 1)
+    what = WHAT + min(0, paper.extra)
+    head = f"{'WHAT CAN BE DECIDED':<{what}}{'GPUs':>{GPUS}}{'to buy':>{BUY}}{decided.span:>{PRICE}}"
+    rows = [line for option in decided.options for line in _option(option, what, paper)]
+    return [f"{head}  {in_time:<{TIME}}if wrong", *rows, *(paper.wrap(decided.fix, "") if decided.fix else ())]
+
+
+def _option(one: ShownOption, what: int, paper: Paper) -> Iterator[str]:
+    """Yield a choice in one line; in more where its name, or what happens if it is wrong, is long."""
+    name = f" {one.what}{' (advised)' if one.advised else ''}"
+    if len(name) > what:
+        yield from paper.wrap(name.strip(), " ", "   ")
+        name = ""
+    figures = f"{name:<{what}}{one.gpus:>{GPUS}}{one.to_buy:>{BUY}}{one.price:>{PRICE}}  {one.in_time:<{TIME}}"
+    first, *rest = textwrap.wrap(one.if_wrong, paper.width - len(figures)) or [""]
+    yield f"{figures}{first}"
+    yield from (" " * len(figures) + more for more in rest)
+
+
+def _went(first: FirstPage, paper: Paper) -> list[str]:
+    """Return where the time went; on narrow paper its title has a line of its own."""
+    title = first.went.upper()
+    table = went(title, first.lines, paper, first.sign)
+    return table if len(table[0]) <= paper.width else [title, *went("", first.lines, paper, first.sign)]
+
+
+def _evidence(first: FirstPage, paper: Paper) -> list[str]:
+    of_all = " (of all runs of the profile)" if first.decided is not None and first.decided.booked else ""
+    rows = (paper.labelled(label, text, LABEL + 2) for label, text in first.evidence)
+    return [f"EVIDENCE{of_all}", *(line for row in rows for line in row)]
+
+
+def _made(first: FirstPage, paper: Paper) -> list[str]:
+    return [
+        *paper.wrap(f"{first.made}; {first.key}", ""),
+        *paper.wrap(f"sha256 {first.sha256}", ""),
+        *paper.wrap("check its figures: gpuledger profile verify profile.json --keys trusted.toml", ""),
+    ]
