@@ -13,7 +13,7 @@ from analyzer.report.coverage import fleet
 from analyzer.report.recommendation_files import COLUMNS, sheet_rows
 from analyzer.report.recommendation_text import WHERE, told_lines
 from analyzer.report.recommendation_words import HOLDS, actor_words, cost_short, is_predicted, place_words, stays
-from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.saving_words import bill_words, saved_over, saving_column
 from analyzer.report.words import counted, plain, plain_sentence
 from dashboards.read_pages import Sheet
 
@@ -58,6 +58,7 @@ class Change:
     id: str
     title: str
     saves: str
+    over: str  # of which span: "a week"
     actor: str
     cost: str
     confidence: str
@@ -107,7 +108,7 @@ def _sentence(reading: "Reading", period: Period, shown: Sequence[Recommendation
         return f"Nothing is recommended for {period.label}."
     what = counted(len(shown), "change")
     bill = bill_words(shown, fleet(reading.session, period), reading.currency, period.timezone)
-    return f"{what} would likely save {together} a week together: {bill}"
+    return f"{what} would likely save {together} {saved_over(shown)} together: {bill}"
 
 
 def _change(one: Recommendation, amount: str, currency: str, zone: str) -> Change:
@@ -117,6 +118,7 @@ def _change(one: Recommendation, amount: str, currency: str, zone: str) -> Chang
         one.id,
         plain(f"{one.subject}: {one.title}"),
         amount if is_predicted(one) else "not predicted",
+        saved_over([one]),
         actor_words(one),
         cost_short(one, currency),
         one.confidence,

@@ -10,7 +10,7 @@ from analyzer.states import Confidence
 
 
 class SavedTime(Model):
-    """A prediction of GPU time, a week: one in five comes out below p20, one above p80, one in twenty beyond p5."""
+    """A prediction of GPU time in `saves_over_seconds`: one in five is below p20, one above p80."""
 
     p20: Milliseconds
     p50: Milliseconds
@@ -20,7 +20,7 @@ class SavedTime(Model):
 
 
 class SavedMoney(Model):
-    """A prediction of money, a week."""
+    """A prediction of money in `saves_over_seconds`."""
 
     p20: CostMicros
     p50: CostMicros
@@ -111,8 +111,8 @@ class AlternativeItem(Model):
     id: str
     kind: str
     title: str
-    saves_milliseconds: Milliseconds = Field(description="A week, likely (P50).")
-    saves_micros: CostMicros | None = Field(description="A week, likely (P50); null where no price is known.")
+    saves_milliseconds: Milliseconds = Field(description="Likely (P50), in the span of the other.")
+    saves_micros: CostMicros | None = Field(description="Likely (P50); null where no price is known.")
 
 
 class Advice(Model):
@@ -153,6 +153,9 @@ class Advice(Model):
     held_back: str | None = Field(description="Why a guard does not recommend it now; null: it does.")
     instead_of: str | None = Field(description="The better one that would save the same seconds; null: there is none.")
     alternatives: list[AlternativeItem] = Field(description="Those that are instead of this one, the best first.")
+    saves_over_seconds: int = Field(
+        description="Of which span it is told what is saved: a week, or the time that was seen where it is under a day."
+    )
 
 
 def advice_data(advice: Recommendation) -> dict[str, object]:

@@ -53,7 +53,7 @@ def advice_routes(desk: Desk) -> APIRouter:
 
     @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
     def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
-        """What to move or change, and what each saves a week."""
+        """What to move or change, and what each saves."""
         return desk.answer(request, lambda reading: advice_page(reading, asked))
 
     @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])

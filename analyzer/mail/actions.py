@@ -4,7 +4,7 @@ from analyzer.mail.content import Action, Actions
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import is_predicted
-from analyzer.report.saving_words import all_priced, bill_words, saving_column
+from analyzer.report.saving_words import all_priced, bill_words, saved_over, saving_column
 from analyzer.report.week import WeekReport
 from analyzer.report.words import plain, plain_sentence
 
@@ -24,7 +24,7 @@ def actions(report: WeekReport, site_url: str | None) -> Actions | None:
     things = "thing" if len(shown) == 1 else "things"
     return Actions(
         f"{NUMBERS[len(shown)]} {things} worth doing",
-        "saves a week (P50)" if all_priced(shown) else "GPU-hours a week (P50)",
+        f"{'saves' if all_priced(shown) else 'GPU-hours'} {saved_over(shown)} (P50)",
         tuple(_action(one, amount, report, site_url) for one, amount in zip(shown, amounts, strict=True)),
         together,
         bill_words(shown, report.fleet, report.currency, report.period.timezone),

@@ -1,4 +1,4 @@
-"""From each finding to one concrete change: from, to, why, what it saves a week, what it costs to move."""
+"""From each finding to one concrete change: from, to, why, what it saves, what it costs to move."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from analyzer.placement.latency import Latency
 from analyzer.placement.moving import gpu_milliseconds, moving, moving_words
 from analyzer.placement.proposal import SETTING, Proposal
 from analyzer.placement.recommendation import Moving, Recommendation, Saved, Takes
-from analyzer.placement.saving import Share, calibrated, sureness, weekly
+from analyzer.placement.saving import SECOND_US, Share, calibrated, recovered, sureness, told_over_us
 from analyzer.placement.site import read_site
 from analyzer.placement.standing import SERVING, Life, read_life
 from analyzer.placement.wanted import OF_FLEET, Wanted
@@ -116,18 +116,19 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
         constraints=proposal.constraints,
         latency=proposal.latency or _untimed(grounds, facts.life),
         expires_at=_last_end(grounds, facts.life),
+        saves_over_seconds=max(1, told_over_us(facts.end_us - facts.start_us) // SECOND_US),
     )
 
 
 def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
-    """Return what a proposal saves a week: an amount of its own, or a share (returned too) of what it stands on."""
+    """Return what a proposal saves: an amount of its own, or a share (returned too) of what it stands on."""
     if isinstance(proposal.saves, Saved):
         return proposal.saves, None
     share, period_us = proposal.saves, facts.end_us - facts.start_us
     if not share.computed:  # what follows from what was measured of this run needs no others to correct it
         share = calibrated(proposal.kind, share, facts.realised)
-    micros = None if grounds.micros is None else weekly(grounds.micros, period_us, share)
-    return Saved(weekly(grounds.milliseconds or 0, period_us, share), micros), share
+    micros = None if grounds.micros is None else recovered(grounds.micros, period_us, share)
+    return Saved(recovered(grounds.milliseconds or 0, period_us, share), micros), share
 
 
 def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Cost:

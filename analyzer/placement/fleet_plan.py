@@ -23,7 +23,7 @@ from analyzer.placement.places import Placed
 from analyzer.placement.planned import CAUSE
 from analyzer.placement.proposal import Proposal, Saved, restart
 from analyzer.placement.recommendation import Range
-from analyzer.placement.saving import WEEK_US, Share, part, weekly
+from analyzer.placement.saving import WEEK_US, Share, part, recovered, told_over_us
 from analyzer.placement.site import Site
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def planned(site: Site, now: Now, period_us: int, seconds: float = BUDGET.second
     plan = solve(fleet.problem, replace(BUDGET, seconds=seconds))
     if broken(fleet.problem, plan):
         raise AssertionError(f"BUG: the plan of the fleet breaks a rule: {broken(fleet.problem, plan)[0]}")
-    placed = _Placed(site, now, fleet, plan)
+    placed = _Placed(site, now, fleet, plan, told_over_us(period_us))
     runs = [move.run_id for move in plan.moves]
     spread = [run for run in runs if not fleet.problem.run_by_id[run].needs.shared]
     found = [placed.co_locate(run) for run in spread]
@@ -72,8 +72,8 @@ class _Target:
 class _Placed:
     """The plan in nodes: who goes to which, who must leave first."""
 
-    def __init__(self, site: Site, now: Now, fleet: FleetProblem, plan: Plan) -> None:
-        self.site, self.now, self.fleet, self.plan = site, now, fleet, plan
+    def __init__(self, site: Site, now: Now, fleet: FleetProblem, plan: Plan, over_us: int) -> None:
+        self.site, self.now, self.fleet, self.plan, self.over_us = site, now, fleet, plan, over_us
         self.targets: dict[str, _Target] = {}
         kept = {run: self._kept(run) for run in plan.placed}
         owner = {node: run for run, nodes in now.held.items() for node in nodes}
@@ -171,7 +171,7 @@ class _Placed:
         gpus = sum(self.now.held[run][node] for run in runs)
         words, moving = restart(gpus)
         losses = [self.now.losses[run] for run in runs if run in self.now.losses]
-        freed = emptied_ms(self.site, self.now, node)
+        freed = emptied_ms(self.site, self.now, node) * self.over_us // WEEK_US
         targets = tuple(dict.fromkeys(name for run in runs for name in self.targets[run].nodes))
         teams = {loss.team for loss in losses}
         grounds = Grounds(
@@ -183,7 +183,7 @@ class _Placed:
             from_=f"{gpus} of {host.gpus} GPUs of {node}",
             to=f"free GPUs of {', '.join(targets)}",
             why=f"a gang needs whole nodes; {node} would be one, free or to be shut down",
-            saves=Saved(weekly(freed, WEEK_US, EMPTIED), _priced(freed, losses)),
+            saves=Saved(recovered(freed, self.over_us, EMPTIED), _priced(freed, self.over_us, losses)),
             artefacts=tuple(line for run in runs for line in self._lines(run, told=True)),
             losers="the runs that restart, by their restart",
             winners="whoever waits for a whole node",
@@ -232,14 +232,14 @@ def _racks_told(racks: tuple[str, ...]) -> str:
     return f"one rack, {racks[0]}," if len(racks) == 1 else f"{len(racks)} racks"
 
 
-def _priced(milliseconds: int, losses: list[Loss]) -> Range | None:
+def _priced(milliseconds: int, over_us: int, losses: list[Loss]) -> Range | None:
     """Return GPU time in money at the rate that these runs have paid, which are on nodes of that kind."""
     if not losses or any(loss.micros is None for loss in losses):
         return None
     time = sum(loss.milliseconds for loss in losses)
     if time == 0:
         return None
-    return weekly(milliseconds * sum(loss.micros or 0 for loss in losses) // time, WEEK_US, EMPTIED)
+    return recovered(milliseconds * sum(loss.micros or 0 for loss in losses) // time, over_us, EMPTIED)
 
 
 def _together(moves: list[Move]) -> Move:

@@ -10,14 +10,12 @@ from typing import Any
 from analyzer.placement.alternatives import without_doubles
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.rivals import with_alternatives
-from analyzer.placement.saving import WEEK_US
 
 HOUR_US = 3_600_000_000
 HOUR_MS = 3_600_000
 MICROS = 1_000_000
 HUNDRED = 100
 SECONDS_A_DAY = 86_400
-SECONDS_A_WEEK = WEEK_US // MICROS
 
 
 def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
@@ -129,11 +127,11 @@ def _too_dear(one: Recommendation, guards: Guards) -> str | None:
         least = guards.least_gain * MICROS
     else:
         saved, cost, least = one.saves_milliseconds.p20, one.cost_to_move_milliseconds, 0
-    gain = saved * rest // SECONDS_A_WEEK - cost
+    gain = saved * rest // one.saves_over_seconds - cost
     if gain >= max(least, cost * guards.least_gain_percent // HUNDRED):
         return None
     takes = one.cost_to_move_milliseconds / HOUR_MS
-    gives = one.saves_milliseconds.p20 * rest / SECONDS_A_WEEK / HOUR_MS
+    gives = one.saves_milliseconds.p20 * rest / one.saves_over_seconds / HOUR_MS
     return f"a restart takes {takes:,.1f} GPU-hours, and saves {gives:,.1f} at P20 ({told})"
 
 

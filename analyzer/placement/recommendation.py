@@ -11,6 +11,7 @@ from analyzer.states import Confidence
 
 # How far the tails lie from the median where nobody says: z(0.95) / z(0.80) = 1.645 / 0.842 of a normal distribution.
 TAIL_PERMILLE = 1954
+WEEK_SECONDS = 604_800
 UNTOLD = -1  # a tail that follows from P20, P50 and P80
 
 Takes = Literal["now", "next_start"]
@@ -19,7 +20,7 @@ Cost = Literal["checkpoint_age", "reload", "queue", "restart"]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A prediction per week: one in five comes out below P20, one in five above P80, one in twenty beyond P5 and P95.
+    """A prediction of a span, mostly a week: one in five is below P20, one above P80, one in twenty beyond P5 and P95.
 
     The tails may be left out: they then follow from the other three, and are never below 0.
     """
@@ -49,7 +50,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """GPU time in milliseconds and money in millionths, a week; `micros` is None where no price is known."""
+    """GPU time in milliseconds and money in millionths, of a span; `micros` is None where no price is known."""
 
     milliseconds: Range
     micros: Range | None
@@ -89,7 +90,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another change that would save the same seconds, and what it likely saves of them a week (P50)."""
+    """Another change that would save the same seconds, and what it likely saves of them (P50) in the same span."""
 
     id: str
     kind: str
@@ -102,9 +103,10 @@ class Alternative:
 class Recommendation:
     """One concrete change of placement or allotment. `saves_micros` is None where no price is known.
 
-    `held_back` says why a guard does not recommend it now, `instead_of` names the better one that would save the same
-    seconds: only what has neither may be added up. `alternatives` are those that are instead of this one. All of it is
-    plain data, as the JSON has it.
+    What is saved is of `saves_over_seconds`: a week, or the time that was seen where that is less than a day
+    (analyzer/placement/saving.py). `held_back` says why a guard does not recommend it now, `instead_of` names the
+    better one that would save the same seconds: only what has neither may be added up. `alternatives` are those that
+    are instead of this one. All of it is plain data, as the JSON has it.
     """
 
     id: str
@@ -117,7 +119,7 @@ class Recommendation:
     from_: str
     to: str
     why: str
-    saves_milliseconds: Range  # GPU time a week
+    saves_milliseconds: Range  # GPU time in saves_over_seconds
     saves_micros: Range | None
     cost_to_move: str  # in words a person can check: "none: a setting", "one restart: 12 min of 64 GPUs, $33"
     cost_to_move_micros: int | None
@@ -142,6 +144,11 @@ class Recommendation:
     held_back: str | None = field(default=None)
     instead_of: str | None = field(default=None)
     alternatives: tuple[Alternative, ...] = ()
+    saves_over_seconds: int = WEEK_SECONDS
+
+    def at_pace(self, saved: Range, seconds: int) -> Range:
+        """Return what it saves comes to in another span, if it goes on so: to judge by, or of the span of one run."""
+        return saved.part(seconds, self.saves_over_seconds)
 
     @property
     def artefact(self) -> str:

@@ -1,12 +1,19 @@
-"""What a change may save: the loss of a finding, scaled to a week, times the share that such changes recover."""
+"""What a change may save: the loss of a finding, scaled to a week, times the share that such changes recover.
+
+Of less than a day nothing is said of a week: what is saved is then told of the time that was seen, and is no more than
+was lost in it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from analyzer.placement.recommendation import TAIL_PERMILLE, UNTOLD, Range
+from analyzer.placement.recommendation import TAIL_PERMILLE, UNTOLD, WEEK_SECONDS, Range
 from analyzer.states import Confidence
 
-WEEK_US = 7 * 86_400_000_000
+SECOND_US = 1_000_000
+WEEK_US = WEEK_SECONDS * SECOND_US
+# Less than this says nothing of a week (ours): two hours would be told 84 times, and may be the only two of their kind.
+SPEAKS_FOR_A_WEEK_US = 86_400 * SECOND_US
 ALL = 1000
 # What is spared beyond the loss, at most (ours): a run that ends sooner or never begins spares its starting too, and
 # what makes steps faster also makes those faster that a failure threw away, which are booked as lost and not as slow.
@@ -126,7 +133,19 @@ def part(share: Share, of: int, whole: int) -> Share:
     return replace(share, p20=p20, p50=p50, p80=p80, p5=p5, p95=p95)
 
 
-def weekly(amount: int, period_us: int, share: Share) -> Range:
-    """Return what a share of a period's loss, in milliseconds or in micros, is in a week."""
-    week = amount * WEEK_US // max(1, period_us)
-    return Range(*(week * part // ALL for part in (share.p20, share.p50, share.p80, share.p5, share.p95)))
+def told_over_us(period_us: int) -> int:
+    """Return of which span it is told what a change saves: a week, or the period where it is too short for that."""
+    return WEEK_US if period_us >= SPEAKS_FOR_A_WEEK_US else max(1, period_us)
+
+
+def over_words(seconds: int) -> str:
+    """Return a span of savings as people read it: "a week", "in the 2 h seen"."""
+    if seconds >= WEEK_SECONDS:
+        return "a week"
+    return f"in the {seconds // 3600} h seen" if seconds % 3600 == 0 else f"in the {max(1, seconds // 60)} min seen"
+
+
+def recovered(amount: int, period_us: int, share: Share) -> Range:
+    """Return what a share of a period's loss, in milliseconds or in micros, is in the span that savings are told of."""
+    told = amount * told_over_us(period_us) // max(1, period_us)
+    return Range(*(told * part // ALL for part in (share.p20, share.p50, share.p80, share.p5, share.p95)))

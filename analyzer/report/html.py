@@ -8,7 +8,7 @@ from analyzer.report.drawing import drawing
 from analyzer.report.finding_view import Explained, finding_view
 from analyzer.report.group_table import group_lines
 from analyzer.report.record_text import record_words
-from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.saving_words import bill_words, saved_over, saving_column
 from analyzer.report.savings_text import checked_words
 from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words
 from analyzer.report.table import lines
@@ -49,6 +49,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "charged": charge_lines(report),
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,
+        "over": saved_over(shown),
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
         "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
         "corrections": correction_words(report),

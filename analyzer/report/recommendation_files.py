@@ -20,7 +20,7 @@ from analyzer.report.recommendation_words import (
     tails_words,
     when_words,
 )
-from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.saving_words import bill_words, saved_over, saving_column
 from analyzer.report.sheet import sheet_text
 from analyzer.report.words import plain, plain_sentence
 
@@ -42,7 +42,7 @@ COLUMNS = (
     "saves_milliseconds_p5", "saves_milliseconds_p20", "saves_milliseconds_p50", "saves_milliseconds_p80",
     "saves_milliseconds_p95", "saves_micros_p5", "saves_micros_p20", "saves_micros_p50", "saves_micros_p80",
     "saves_micros_p95", "freed_micros_p50", "billed_micros_p50", "cost_to_move_milliseconds", "cost_to_move_micros",
-    "currency", "expires_at", "held_back", "instead_of",
+    "currency", "expires_at", "held_back", "instead_of", "saves_over_seconds",
 )  # fmt: skip
 
 
@@ -124,12 +124,12 @@ def table(listed: Listed) -> str:
     found = [f"# Recommendations, {_md(listed.period.label)}", ""]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     if shown:
-        found += ["| id | what | who can act | sure | saves a week (P50) |", "|---|---|---|---|---:|"]
+        found += [f"| id | what | who can act | sure | saves {saved_over(shown)} (P50) |", "|---|---|---|---|---:|"]
         for one, amount in zip(shown, amounts, strict=True):
             what, who = _md(f"{one.subject}: {one.title}"), _md(actor_words(one))
             found.append(f"| {one.id} | {what} | {who} | {one.confidence} | {amount} |")
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
-        found += ["", f"Together {together} a week: {_md(bill)}"] if together else []
+        found += ["", f"Together {together} {saved_over(shown)}: {_md(bill)}"] if together else []
     others = [one for one in listed.advice if not one.stands] if listed.everything else []
     if others:
         found += ["", "## Not now", ""]
@@ -160,7 +160,7 @@ def _row(one: Recommendation, currency: str) -> list[object]:
         one.id, one.kind, one.subject, one.title, one.team, one.actor, one.confidence, " ".join(one.finding_ids),
         " ".join(one.notice_ids), one.takes_effect, *_quantiles(one.saves_milliseconds), *_quantiles(one.saves_micros),
         freed, billed, one.cost_to_move_milliseconds, one.cost_to_move_micros, currency, one.expires_at,
-        one.held_back, one.instead_of,
+        one.held_back, one.instead_of, one.saves_over_seconds,
     ]  # fmt: skip
 
 

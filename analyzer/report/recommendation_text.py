@@ -27,10 +27,10 @@ from analyzer.report.recommendation_words import (
     tails_words,
     when_words,
 )
-from analyzer.report.saving_words import bill_words, saving_column
+from analyzer.report.saving_words import bill_words, saved_over, saving_column
 from analyzer.report.words import MICROS, counted, gpu_hours, money, plain, plain_sentence
 
-LEAST_MICROS = MICROS  # a week; the list leaves out what likely saves less
+LEAST_MICROS = MICROS  # the list leaves out what likely saves less
 HANG = 10
 WHERE: dict[Form, str] = {
     "slurm": "PASTE into the batch script, or run on a login node",
@@ -70,14 +70,15 @@ def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -
     if not standing and not (listed.everything and listed.advice):
         return paper.page([*_none(listed, kind, paper)])
     title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
-    found = [f"{title}{'saves a week (P50)':>{paper.width - 2 - len(title)}}", ""]
+    over = saved_over(standing)
+    found = [f"{title}{f'saves {over} (P50)':>{paper.width - 2 - len(title)}}", ""]
     shown = [one for one in standing if top is not None or not _is_small(one)][:top]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     for one, amount in zip(shown, amounts, strict=True):
         found += _entry(one, amount, listed.currency, paper)
     if len(shown) > 1 and together:
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
-        found += ["", *paper.wrap(f"Together {together} a week: {bill}")]
+        found += ["", *paper.wrap(f"Together {together} {over}: {bill}")]
     found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, paper)) else []
     if listed.everything:
         found += _others(listed, paper)
@@ -121,7 +122,7 @@ def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list
     words = []
     if top is None and small > 0:
         least = money(LEAST_MICROS, listed.currency, 0)
-        words.append(f"{small:,} more, each under {least} a week: --top {len(listed.standing)}")
+        words.append(f"{small:,} more, each under {least} {saved_over(listed.standing)}: --top {len(listed.standing)}")
     held = sum(one.held_back is not None for one in listed.advice)
     instead = sum(one.held_back is None and one.instead_of is not None for one in listed.advice)
     if not listed.everything and held + instead:

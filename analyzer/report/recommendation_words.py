@@ -3,9 +3,10 @@
 from analyzer.placement.latency import Latency
 from analyzer.placement.move import Move, Place
 from analyzer.placement.recommendation import Alternative, Range, Recommendation
+from analyzer.placement.saving import over_words
 from analyzer.report.words import CENTS_UNDER, counted, gpu_hours, moment, money, plain, plain_sentence
 
-WEEK_US = 7 * 86_400_000_000
+SECOND_US = 1_000_000
 NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
 NODES_SHOWN = 4
 FREE, NOT_PRICED = "no cost of moving", "cost of moving not priced"
@@ -21,7 +22,7 @@ def saves_words(advice: Recommendation, currency: str) -> str:
         if advice.saves_micros
         else f"{time_range(advice.saves_milliseconds)} GPU-hours"
     )
-    return f"{words} a week (P20/P50/P80)"
+    return f"{words} {over_words(advice.saves_over_seconds)} (P20/P50/P80)"
 
 
 def saves_in_run(advice: Recommendation, span_us: int, currency: str, *, running: bool = False) -> str:
@@ -35,9 +36,9 @@ def saves_in_run(advice: Recommendation, span_us: int, currency: str, *, running
     if not is_predicted(advice):
         return NOT_PREDICTED
     if advice.saves_micros:
-        words = money_range(in_span(advice.saves_micros, span_us), currency)
+        words = money_range(in_span(advice, advice.saves_micros, span_us), currency)
     else:
-        words = f"{time_range(in_span(advice.saves_milliseconds, span_us))} GPU-hours"
+        words = f"{time_range(in_span(advice, advice.saves_milliseconds, span_us))} GPU-hours"
     return f"{words} {'of what it has lost' if running else 'each run'} (P20/P50/P80)"
 
 
@@ -46,9 +47,9 @@ def is_predicted(advice: Recommendation) -> bool:
     return advice.saves_milliseconds.p95 > 0
 
 
-def in_span(weekly: Range, span_us: int) -> Range:
-    """Return the part of a week's saving that falls to a span."""
-    return weekly.part(span_us, WEEK_US)
+def in_span(advice: Recommendation, saved: Range, span_us: int) -> Range:
+    """Return the part of what it saves that falls to a span."""
+    return saved.part(span_us, advice.saves_over_seconds * SECOND_US)
 
 
 def money_range(saves: Range, currency: str) -> str:
@@ -199,7 +200,8 @@ def _alternative(one: Alternative, advice: Recommendation, currency: str) -> str
     )
     best = advice.saves_micros.p50 if advice.saves_micros is not None else None
     is_less = (one.saves_micros or 0, one.saves_milliseconds) < (best or 0, advice.saves_milliseconds.p50)
-    return f"{one.id} {plain_sentence(one.title)} (saves {'less: ' if is_less else 'as much: '}{amount} a week)"
+    less, over = "less: " if is_less else "as much: ", over_words(advice.saves_over_seconds)
+    return f"{one.id} {plain_sentence(one.title)} (saves {less}{amount} {over})"
 
 
 def standing_words(advice: Recommendation) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from analyzer.period import local
-from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.recommendation import WEEK_SECONDS, Recommendation
+from analyzer.placement.saving import over_words
 from analyzer.report.coverage import Sku
 from analyzer.report.recommendation_words import is_predicted
 from analyzer.report.rounding import nearest
@@ -18,8 +19,13 @@ def all_priced(shown: Sequence[Recommendation]) -> bool:
     return all(recommendation.saves_micros is not None for recommendation in shown)
 
 
+def saved_over(shown: Sequence[Recommendation]) -> str:
+    """Return the span of which these, all of one period, are told: "a week", or "in the 2 h seen"."""
+    return over_words(shown[0].saves_over_seconds if shown else WEEK_SECONDS)
+
+
 def saving_column(shown: Sequence[Recommendation], currency: str) -> tuple[list[str], str]:
-    """Return what each saves a week (P50) and their sum: money, or time without prices.
+    """Return what each saves (P50), in the span that saved_over() names, and their sum: money, or time without prices.
 
     Each is rounded by itself, as wherever else it is shown, and what is summed is what is printed. What can only be
     tried is a dash; where nothing else is shown, there is no sum.

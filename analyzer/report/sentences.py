@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.saving import over_words
 from analyzer.report.coverage import NotJudged, Sku
 from analyzer.report.readings import Breakdown
 from analyzer.report.recommendation_words import FREE, NOT_PRICED, cost_short
@@ -72,7 +73,8 @@ def next_step(report: WeekReport) -> str:
         if best.saves_micros
         else f"about {gpu_hours(best.saves_milliseconds.p50)} GPU-hours"
     )
-    step = f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} a week"
+    over = over_words(best.saves_over_seconds)
+    step = f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} {over}"
     return f"{step}{_why_first(best, report)}."
 
 

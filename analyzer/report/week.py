@@ -8,7 +8,7 @@ from analyzer.casebook.record import Record, record_of
 from analyzer.findings import Finding
 from analyzer.period import Calendar, Period
 from analyzer.placement.life.realised import Realised
-from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.recommendation import WEEK_SECONDS, Recommendation
 from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
@@ -119,11 +119,12 @@ def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation 
     priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:
-        time = recommendation.saves_milliseconds.p50
+        time = recommendation.at_pace(recommendation.saves_milliseconds, WEEK_SECONDS).p50
         if not priced or recommendation.saves_micros is None:
             return True, time - recommendation.cost_to_move_milliseconds, 0
         cost = recommendation.cost_to_move_micros
-        return cost is not None, recommendation.saves_micros.p50 - (cost or 0), time
+        saved = recommendation.at_pace(recommendation.saves_micros, WEEK_SECONDS).p50
+        return cost is not None, saved - (cost or 0), time
 
     return max(recommendations, key=net, default=None)
 

@@ -11,7 +11,7 @@ from analyzer.report.coverage import Silent
 from analyzer.report.group_table import group_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
-from analyzer.report.saving_words import all_priced, bill_words, saving_column
+from analyzer.report.saving_words import all_priced, bill_words, saved_over, saving_column
 from analyzer.report.savings_text import checked_lines
 from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
 from analyzer.report.table import Line, lines
@@ -153,7 +153,8 @@ def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
     if not shown:
         return []
     count = f"{len(shown)} of {len(report.recommendations)}"
-    unit = "saves per week, P50" if all_priced(shown) else "GPU-hours saved per week, P50"
+    over = saved_over(shown).replace("a week", "per week")
+    unit = f"{'saves' if all_priced(shown) else 'GPU-hours saved'} {over}, P50"
     found = [f"WORTH DOING ({count}; who can act; {unit})"]
     amounts, together = saving_column(shown, report.currency)
     width = 49 + paper.extra

@@ -14,7 +14,7 @@ from analyzer.placement.advise import recommendations
 from analyzer.placement.alternatives import without_doubles
 from analyzer.placement.kinds.links import order_ranks
 from analyzer.placement.recommendation import Recommendation
-from analyzer.placement.saving import ASSUMED, BEYOND, WEEK_US, Share, reordering, weekly
+from analyzer.placement.saving import ASSUMED, BEYOND, WEEK_US, Share, recovered, reordering
 from analyzer.placement.site import Host, Placed, Site, read_site
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site
@@ -252,4 +252,4 @@ def test_no_assumption_promises_more_than_all(share: Share) -> None:
 
 def test_a_period_without_length_is_no_failure(crossing: Finding) -> None:
     """A report of nothing has nothing to scale."""
-    assert weekly(0, 0, ASSUMED["setting"]).p50 == 0
+    assert recovered(0, 0, ASSUMED["setting"]).p50 == 0

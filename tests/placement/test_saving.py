@@ -13,7 +13,18 @@ from analyzer.findings import Finding
 from analyzer.placement.advise import recommendations
 from analyzer.placement.billing import Spent, divided
 from analyzer.placement.recommendation import Range, Saved
-from analyzer.placement.saving import ASSUMED, CASES_LEAST, WEEK_US, Share, realised_share, sureness, weekly
+from analyzer.placement.saving import (
+    ASSUMED,
+    CASES_LEAST,
+    SPEAKS_FOR_A_WEEK_US,
+    WEEK_US,
+    Share,
+    over_words,
+    realised_share,
+    recovered,
+    sureness,
+    told_over_us,
+)
 from analyzer.placement.wanted import Wanted
 from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MONDAY, Fleet, priced
@@ -34,15 +45,31 @@ def ordered(range_: Range) -> bool:
 @given(amounts, shares, st.integers(1, 10 * WEEK_US))
 def test_quantiles_keep_their_order_and_never_exceed_the_loss(amount: int, share: Share, period_us: int) -> None:
     """The luckiest change gives back all that was lost, and no more."""
-    week = weekly(amount, period_us, share)
-    assert ordered(week)
-    assert week.p95 <= amount * WEEK_US // period_us
+    told = recovered(amount, period_us, share)
+    assert ordered(told)
+    assert told.p95 <= amount * told_over_us(period_us) // period_us
+
+
+@given(amounts, shares, st.integers(1, SPEAKS_FOR_A_WEEK_US - 1))
+def test_less_than_a_day_speaks_for_itself_alone(amount: int, share: Share, period_us: int) -> None:
+    """Two hours told as a week's are 84 times what anybody has seen, and more than the fleet has cost so far."""
+    told = recovered(amount, period_us, share)
+    assert told.p95 <= amount
+    assert told_over_us(period_us) == period_us
+    assert told_over_us(SPEAKS_FOR_A_WEEK_US) == WEEK_US
+    assert recovered(amount, SPEAKS_FOR_A_WEEK_US, share).p50 >= told.p50
+
+
+def test_a_span_is_told_in_words() -> None:
+    """Every paper says of what time it speaks, in the same words."""
+    said = [over_words(seconds) for seconds in (604_800, 7_200, 3_600 * 23, 2_700, 20)]
+    assert said == ["a week", "in the 2 h seen", "in the 23 h seen", "in the 45 min seen", "in the 1 min seen"]
 
 
 @given(shares, amounts, amounts, st.integers(0, 1000))
 def test_what_is_freed_and_what_is_billed_sum_to_what_is_saved(share: Share, ms: int, micros: int, part: int) -> None:
     """Quantile by quantile, to the millionth; both parts are ranges themselves."""
-    saved = Saved(weekly(ms, WEEK_US, share), weekly(micros, WEEK_US, share))
+    saved = Saved(recovered(ms, WEEK_US, share), recovered(micros, WEEK_US, share))
     freed, billed = divided(saved, Spent(1000, part, 2000, 2 * part))
     for whole, one, other in (
         (saved.milliseconds, freed.milliseconds, billed.milliseconds),
@@ -143,6 +170,6 @@ def test_realised_cases_take_the_place_of_an_assumption(session: Session, found:
     shown = recommendations(session, found, *period, by_cases(CASES_LEAST))
     for before, after in zip(assumed, shown, strict=True):
         loss = next(one.milliseconds for one in found if one.id in after.finding_ids)
-        assert after.saves_milliseconds == weekly(loss, WEEK_US, Share(200, 300, 400, 100, 500))
+        assert after.saves_milliseconds == recovered(loss, WEEK_US, Share(200, 300, 400, 100, 500))
         assert (before.confidence, after.confidence) == ("medium", "high")
         assert "20 realised cases" in after.sure_because

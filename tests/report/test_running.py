@@ -1,12 +1,17 @@
 """A period that still runs is told by one rule everywhere: what is known of it, and as much of what was before."""
 
+import re
 from dataclasses import replace
 
 from analyzer.config import Settings
+from analyzer.mail.compose import compose
+from analyzer.mail.content import Footer
+from analyzer.mail.text import mail_text
 from analyzer.period import Calendar, Period
 from analyzer.reading import Reader
 from analyzer.report.running import known, like_before
 from analyzer.report.sentences import first_sentence
+from analyzer.request import Format, Request, What
 from tests.analyzer.small_site import END, T, small_site
 from tests.ledger.fleet import DAY
 from tests.unit_cost.written import HOUR, MONDAY, WEEK, Written
@@ -14,6 +19,11 @@ from tests.unit_cost.written import HOUR, MONDAY, WEEK, Written
 UTC = Calendar("UTC")
 RUNNING = UTC.week_of(MONDAY + WEEK)
 PASSED = 40  # hours
+PAPERS: tuple[tuple[What, Format], ...] = (
+    ("week", "text"), ("week", "html"), ("week", "json"), ("recommend", "text"), ("recommend", "markdown"),
+    ("recommend", "json"),
+)  # fmt: skip
+FOOTER = Footer("all@example.com gets this once a week, never more.", None, None)
 
 
 def running() -> Written:
@@ -48,7 +58,7 @@ def test_a_period_that_is_over_is_compared_with_all_of_the_one_before() -> None:
 
 
 def test_what_a_week_saves_does_not_depend_on_how_much_of_the_period_is_to_come() -> None:
-    """What two hours lost, told as a week's, is the same whether one asks for the two hours or for their month."""
+    """What two hours lost is the same whether one asks for the two hours or for their month."""
     fleet = small_site()
     fleet.analyze(now=T + DAY)
     with fleet.store.session() as session:
@@ -63,3 +73,23 @@ def test_what_a_week_saves_does_not_depend_on_how_much_of_the_period_is_to_come(
             }.items()
     assert told[0]
     assert told[0] == told[1] == told[2]
+
+
+def test_of_two_hours_no_paper_tells_what_a_week_would_save() -> None:
+    """A fleet that has cost $16 so far saves no $600 a week: whoever sees that believes no other figure either."""
+    fleet = small_site()
+    fleet.analyze(now=T + DAY)
+    with fleet.store.session() as session:
+        reader = Reader(session, Settings())
+        week = reader.week(UTC.week_of(T))
+        asked = [Request(what, since="2025-11-10", format=form) for what, form in PAPERS]
+        papers = [reader.answer(one) for one in asked]
+        papers += [mail_text(compose(week, oldest_price=None, site_url=None), FOOTER)]
+    spans = {one.saves_over_seconds for one in week.recommendations}
+    assert spans == {(END - T) // 1_000_000} == {7_200}
+    for one in week.recommendations:
+        assert one.saves_milliseconds.p95 <= week.breakdown.milliseconds
+        assert one.saves_micros is None or one.saves_micros.p95 <= (week.breakdown.cost_micros or 0)
+    for paper in papers:
+        assert "in the 2 h seen" in paper or '"saves_over_seconds": 7200' in paper
+        assert not re.search(r"saves?[^.;|<]{0,30}(a|per) week", paper), paper

@@ -9,6 +9,7 @@ from analyzer.capacity.profile.work import Work
 from analyzer.placement.life.kept import book, predictions
 from analyzer.placement.life.prediction import Prediction
 from analyzer.placement.life.realised import Realised, all_realised, case_of
+from analyzer.placement.recommendation import WEEK_SECONDS
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -76,12 +77,14 @@ def _worked_out(session: "Session", settings: "Settings", work: Work) -> list[Op
         own = [run for run in work.runs if run.run_id in one.run_ids]
         held = _held(session, one.run_ids, work)
         if own and held:
-            part = (sum(run.milliseconds for run in own), held * 7 * 86_400_000 // work.span_ms)
+            part = (sum(run.milliseconds for run in own), held * one.saves_over_seconds * 1000 // work.span_ms)
             week, money = (
                 None if saves is None else {name: getattr(saves, name) for name in SPREAD}
                 for saves in (one.saves_milliseconds, one.saves_micros)
             )
             names = tuple(dict.fromkeys(run.name or run.run_id for run in own))[:NAMES_SHOWN]
+            if one.saves_over_seconds != WEEK_SECONDS:  # too short a time to say anything of a week
+                money = None
             if week is not None:
                 found.append(_open((one.id, one.title, one.kind), names, week, money, part, _line(one.artefact)))
     return [one for one in found if one.frees.p50 > 0]
@@ -100,15 +103,15 @@ def _held(session: "Session", run_ids: Sequence[str], work: Work) -> int:
 def _open(
     what: tuple[str, str, str],
     names: tuple[str, ...],
-    week: Mapping[str, int],
+    saves: Mapping[str, int],
     money: Mapping[str, int] | None,
     part: tuple[int, int],
     paste: str | None,
 ) -> OpenAdvice:
-    """Return one; `part` is what its runs held in the period of the profile, and what all of its runs hold a week."""
-    held, weekly = part
+    """Return one; `part` is what its runs held in the profile's period, and all its runs in the span of `saves`."""
+    held, whole = part
     most = held * SAVED_MOST_PERMILLE // PERMILLE
-    frees = Spread(*(min(most, max(0, week[name] * held // max(1, weekly))) for name in SPREAD))
+    frees = Spread(*(min(most, max(0, saves[name] * held // max(1, whole))) for name in SPREAD))
     speed = Spread(*(PERMILLE * held // (held - each) for each in (frees.p20, frees.p50, frees.p80)))
     micros = None if money is None else Spread(*(money[name] for name in SPREAD))
     return OpenAdvice(*what, names, frees, speed, micros, paste)

@@ -3,7 +3,7 @@
 from analyzer.placement.places import Placed
 from analyzer.placement.proposal import Saved
 from analyzer.placement.recommendation import Range
-from analyzer.placement.saving import Share, weekly
+from analyzer.placement.saving import Share, recovered
 from analyzer.placement.site import Site
 
 # What prevents a loss, or is booked in another finding, claims no second twice.
@@ -12,13 +12,13 @@ NOTHING = Saved(NONE, NONE)
 
 
 def of_runs(runs: list[Placed], site: Site, share: Share) -> Saved:
-    """Return a share of what runs held in the period, as an amount a week."""
+    """Return a share of what runs held in the period, as an amount in the span that savings are told of."""
     period = site.end_us - site.start_us
     micros = [one.held_micros for one in runs]
     total = None if None in micros else sum(each or 0 for each in micros)
     return Saved(
-        weekly(sum(one.held_ms or 0 for one in runs), period, share),
-        None if total is None else weekly(total, period, share),
+        recovered(sum(one.held_ms or 0 for one in runs), period, share),
+        None if total is None else recovered(total, period, share),
     )
 
 

@@ -14,7 +14,7 @@ from analyzer.placement.kinds.failure_odds import week_of
 from analyzer.placement.move import Move
 from analyzer.placement.places import Placed
 from analyzer.placement.proposal import Proposal, Saved
-from analyzer.placement.saving import ASSUMED, Share, weekly
+from analyzer.placement.saving import ASSUMED, Share, recovered
 from analyzer.placement.site import Site
 
 GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
@@ -55,7 +55,7 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
 
 
 def _saves(finding: Finding, runs: list[Placed], known: Checkpoints | None, site: Site) -> Share | Saved:
-    """Return what the best cadence saves a week where it is known, at the finding's rate; else a share of the loss."""
+    """Return what the best cadence saves where it is known, at the finding's rate; else a share of the loss."""
     seen = [(site.checkpoints[one.run_id], one) for one in runs if one.run_id in site.checkpoints]
     week = week_of(seen, _better(known), site.end_us - site.start_us) if len(seen) == len(runs) else None
     if week is None:
@@ -74,7 +74,7 @@ def less_often(notice: Notice, site: Site) -> Proposal | None:
     period = site.end_us - site.start_us
     stake = sum(found.stake_ms or 0 for _, found in off)
     money = [found.stake_micros for _, found in off]
-    micros = None if None in money else weekly(sum(each or 0 for each in money), period, OF_STAKE)
+    micros = None if None in money else recovered(sum(each or 0 for each in money), period, OF_STAKE)
     best = known.best_seconds.value
     return Proposal(
         kind="checkpoint",
@@ -82,7 +82,7 @@ def less_often(notice: Notice, site: Site) -> Proposal | None:
         from_=_now(known),
         to=f"a checkpoint every {_time(best)}",
         why=f"the GPUs stand still to save more than failures would cost{_sum(known)}",
-        saves=Saved(weekly(stake, period, OF_STAKE), micros),
+        saves=Saved(recovered(stake, period, OF_STAKE), micros),
         artefacts=_lines(placed, known, "often"),
         losers="whoever restarts after a failure: a little more is lost then",
         move=_stays(site, placed),

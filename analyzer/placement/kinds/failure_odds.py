@@ -1,4 +1,4 @@
-"""What another cadence of checkpoints saves in a week: failures come when they come, and saving costs time each time.
+"""What another cadence of checkpoints saves: failures come when they come, and saving costs time each time.
 
 A failure throws away what was done since the last checkpoint, a share of the interval that chance decides. So a week's
 saving is a distribution: of weeks with few failures most is spent on saving alone. Drawn with a fixed seed.
@@ -11,15 +11,15 @@ from random import Random
 from analyzer.efficiency.checkpoints import Checkpoints
 from analyzer.placement.places import Placed
 from analyzer.placement.recommendation import Range
+from analyzer.placement.saving import told_over_us
 
-WEEK_SECONDS = 7 * 86_400
 DRAWS = 2_000
 SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Odds:
-    """One run in a week: how many failures are to be expected, what they throw away less each, what saving costs more.
+    """One run in the span: how many failures are expected, what they throw away less each, what saving costs more.
 
     Of one failure it is GPU-seconds in the whole interval, of which chance takes a share.
     """
@@ -30,11 +30,11 @@ class _Odds:
 
 
 def week_of(runs: Sequence[tuple[Checkpoints, Placed]], best: float | None, period_us: int) -> Range | None:
-    """Return the GPU-milliseconds saved a week by saving every `best` seconds; None where too little is known for it.
+    """Return the GPU-milliseconds saved by saving every `best` seconds, in the span that savings are told of, or None.
 
-    Each run fails by itself, and pays for saving by itself. Where failures are too few for a mean time between them,
-    the one that is known of each run counts for the period. A quantile is below 0 where saving more often costs more
-    than failures would have.
+    None is where too little is known for it. Each run fails and pays for saving by itself. Where failures are too few
+    for a mean time between them, the one that is known of each run counts for the period. A quantile is below 0 where
+    saving more often costs more than failures would have.
     """
     known = [_odds(checkpoints, placed, best, period_us) for checkpoints, placed in runs]
     odds = [each for each in known if each is not None]
@@ -53,7 +53,7 @@ def _odds(known: Checkpoints, placed: Placed, best: float | None, period_us: int
     every, save = known.interval_seconds.value, known.save_seconds.value
     if every is None or best is None or save is None or not placed.held_ms or period_us <= 0:
         return None
-    gpu_seconds = placed.held_ms / 1_000 * (WEEK_SECONDS * 1_000_000 / period_us)
+    gpu_seconds = placed.held_ms / 1_000 * (told_over_us(period_us) / period_us)
     runs_seconds = gpu_seconds / max(1, placed.gpus)
     between = known.mtbf_seconds.value or max(1.0, placed.held_ms / 1_000 / max(1, placed.gpus))
     return _Odds(runs_seconds / between, (every - best) * placed.gpus, gpu_seconds * save * (1 / best - 1 / every))

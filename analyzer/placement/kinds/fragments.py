@@ -17,7 +17,7 @@ from analyzer.placement.kinds.to_hosts import to_nodes
 from analyzer.placement.move import Move
 from analyzer.placement.places import Host, Placed
 from analyzer.placement.proposal import Proposal, Saved, restart
-from analyzer.placement.saving import Share, weekly
+from analyzer.placement.saving import Share, recovered
 from analyzer.placement.site import Site
 
 STANDING = ("serving", "interactive")  # who answers somebody is not moved for who waits
@@ -146,8 +146,8 @@ def _saved(wait: Wait, plan: _Plan, site: Site) -> Saved:
     lost_ms = free * (wait.until_us - wait.from_us) // 1000
     period = site.end_us - site.start_us
     rate = site.rate(plan.cleared[0].sku)
-    money = None if rate is None else weekly(lost_ms * rate // 3_600_000, period, AGAIN)
-    return Saved(weekly(lost_ms, period, AGAIN), money)
+    money = None if rate is None else recovered(lost_ms * rate // 3_600_000, period, AGAIN)
+    return Saved(recovered(lost_ms, period, AGAIN), money)
 
 
 def _lines(one: Placed, host: Host) -> tuple[Artefact, ...]:

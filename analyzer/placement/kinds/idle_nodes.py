@@ -15,7 +15,7 @@ from analyzer.placement.kinds.amounts import NOTHING
 from analyzer.placement.move import Move
 from analyzer.placement.places import Host
 from analyzer.placement.proposal import Proposal, Saved
-from analyzer.placement.saving import Share, weekly
+from analyzer.placement.saving import SECOND_US, Share, over_words, recovered, told_over_us
 from analyzer.placement.site import Site
 from analyzer.placement.waking import Waking, waking
 from analyzer.report.words import duration
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
 AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
-HOURS_A_WEEK = 168
+JOULES_A_KWH = 3_600_000
 WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
 
 
@@ -58,8 +58,10 @@ def _proposal(
     gpus = sum(host.gpus for host in hosts)
     by_use = option in BY_USE
     known = [watts[node] for node in nodes if node in watts]
-    kwh = sum(known) * HOURS_A_WEEK / 1000
-    drawn = f"{kwh:,.0f} kWh a week at the GPUs of {len(known)} of them, measured" if known else "power not measured"
+    over = told_over_us(site.end_us - site.start_us) // SECOND_US
+    kwh = sum(known) * over / JOULES_A_KWH
+    drawn = f"{kwh:,.0f} kWh {over_words(over)} at the GPUs of {len(known)} of them, measured"
+    drawn = drawn if known else "power not measured"
     return Proposal(
         kind="scale_in" if by_use else "power_down",
         title=f"{'hand back' if by_use else 'power down'} {counted(len(nodes), 'host')} of {group}",
@@ -94,8 +96,8 @@ def _saved(site: Site, hosts: Sequence[Host]) -> Saved:
     period = site.end_us - site.start_us
     ms = sum(host.free_ms for host in hosts)
     money = [host.micros for host in hosts]
-    paid = None if None in money else weekly(sum(each or 0 for each in money), period, AGAIN)
-    return Saved(weekly(ms, period, AGAIN), paid)
+    paid = None if None in money else recovered(sum(each or 0 for each in money), period, AGAIN)
+    return Saved(recovered(ms, period, AGAIN), paid)
 
 
 def _lines(site: Site, group: str, nodes: Sequence[str]) -> tuple[Artefact, ...]:

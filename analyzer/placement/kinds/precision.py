@@ -7,7 +7,7 @@ from analyzer.placement.kinds.idle import whole
 from analyzer.placement.move import Move
 from analyzer.placement.places import Placed
 from analyzer.placement.proposal import Proposal, Saved
-from analyzer.placement.saving import Share, weekly
+from analyzer.placement.saving import Share, recovered
 from analyzer.placement.site import Site
 
 # PyTorch, "What Every User Should Know About Mixed Precision Training in PyTorch" (July 2022): networks became 1.5 to
@@ -52,6 +52,6 @@ def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
 def _saved(runs: list[Placed], site: Site) -> Saved:
     """Return the share of working time alone: what they wait for does not become faster."""
     period = site.end_us - site.start_us
-    time = weekly(sum(one.productive_ms for one in runs), period, FASTER)
+    time = recovered(sum(one.productive_ms for one in runs), period, FASTER)
     money = [one.productive_micros for one in runs]
-    return Saved(time, None if None in money else weekly(sum(each or 0 for each in money), period, FASTER))
+    return Saved(time, None if None in money else recovered(sum(each or 0 for each in money), period, FASTER))

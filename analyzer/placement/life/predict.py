@@ -10,9 +10,9 @@ from analyzer.placement.life.prediction import (
     lost_by,
     name_of,
     nodes_of,
-    quantiles_of,
     runs_of,
     shares_version,
+    weekly_quantiles,
 )
 from analyzer.report.coverage import hours, newest_hour_end
 
@@ -63,8 +63,8 @@ def predicted(
                 one.finding_ids,
                 runs,
                 nodes_of(one, own),
-                quantiles_of(one.saves_milliseconds),
-                quantiles_of(one.saves_micros) if one.saves_micros else None,
+                weekly_quantiles(one, one.saves_milliseconds),
+                weekly_quantiles(one, one.saves_micros) if one.saves_micros else None,
                 lost,
                 held.get((name_of(one.subject, runs), one.team), NOTHING) if runs else NOTHING,
                 versions,

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Finding
-from analyzer.placement.recommendation import Range, Recommendation
-from analyzer.placement.saving import ASSUMED, Share
+from analyzer.placement.recommendation import WEEK_SECONDS, Range, Recommendation
+from analyzer.placement.saving import ASSUMED, WEEK_US, Share
 
-WEEK_US = 7 * 86_400_000_000
 QUANTILES = ("p5", "p20", "p50", "p80", "p95")
 
 Quantiles = Mapping[str, int]  # by name; the outermost two only where they were predicted
@@ -86,10 +85,10 @@ def name_of(subject: str, run_ids: Sequence[str]) -> str:
     return subject.removesuffix(f" ({len(run_ids)})")
 
 
-def quantiles_of(saves: Range) -> dict[str, int]:
-    """Return a prediction's quantiles by name; those that it does not have are left out."""
-    known = {name: getattr(saves, name, None) for name in QUANTILES}
-    return {name: value for name, value in known.items() if value is not None}
+def weekly_quantiles(advice: Recommendation, saves: Range) -> dict[str, int]:
+    """Return what a recommendation saves a week, by quantile: what comes of it is held against it by the week."""
+    week = advice.at_pace(saves, WEEK_SECONDS)
+    return {name: getattr(week, name) for name in QUANTILES}
 
 
 def lost_by(advice: Recommendation, found: Iterable[Finding]) -> tuple[list[Finding], Amount]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from analyzer.period import local
 from analyzer.placement.life.kept import book
-from analyzer.placement.life.prediction import WEEK_US, Amount, Prediction
+from analyzer.placement.life.prediction import Amount, Prediction
 from analyzer.placement.life.standing import Standing
 from analyzer.placement.outcome.calibration import Case
 from analyzer.placement.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
 from analyzer.placement.outcome.reading import Around, works_like, works_of_name
 from analyzer.placement.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of
+from analyzer.placement.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
 from analyzer.report.coverage import newest_hour_end
 from analyzer.statements import statements
 
@@ -72,7 +73,7 @@ def realised(session: "Session", one: Standing, changed: Sequence[str], until_us
 def _lost_since(session: "Session", prediction: Prediction, around: Around) -> Amount | None:
     """Return what is lost a week from the first whole hour after a change on; None where that is less than a day."""
     known_us = around.end - around.cut
-    if known_us < DAY_US or not prediction.finding_ids:
+    if known_us < SPEAKS_FOR_A_WEEK_US or not prediction.finding_ids:
         return None
     (select,) = statements("outcome/lost.sql")
     asked = {"findings": list(prediction.finding_ids), "from": around.cut, "until": around.end}
