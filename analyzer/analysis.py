@@ -100,11 +100,11 @@ def analyze(
             run_sql(session, "fleet.sql")
             facts = write_runs(session, settings.team_book(), settings.model_book())
             services = find_services(session, policies)
-            close_hours(session, settings, now_us, provisional=False)
+            close_hours(session, settings.calendar, now_us, provisional=False)
             find_due(session, rules.versions, rules.limits)
         done = _book_all(session, facts, services, rules, progress)
         with session.transaction():
-            close_hours(session, settings, now_us, provisional=True)
+            close_hours(session, settings.calendar, now_us, provisional=True)
             write_stages(session)
             run_sql(session, "sighted_keep.sql")
             settle_hours(session)

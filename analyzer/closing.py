@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from analyzer.config import WEEKDAYS, Settings
+from analyzer.period import Calendar, local, micros
 from analyzer.thresholds import LOOK_AHEAD_MS
 
 if TYPE_CHECKING:
@@ -15,16 +15,16 @@ LOOK_AHEAD_US = LOOK_AHEAD_MS * 1000
 CLOSES_AFTER = timedelta(hours=48)
 
 
-def status_of_hour(hour_us: int, known_until_us: int, now_us: int, settings: Settings) -> str:
+def status_of_hour(hour_us: int, known_until_us: int, now_us: int, calendar: Calendar) -> str:
     """Return provisional, open, closed or final."""
-    if hour_us + HOUR_US + LOOK_AHEAD_US > known_until_us and now_us < _moment(closes_at(hour_us, settings)):
+    if hour_us + HOUR_US + LOOK_AHEAD_US > known_until_us and now_us < micros(closes_at(hour_us, calendar)):
         return "provisional"
-    if now_us < _moment(closes_at(hour_us, settings)):
+    if now_us < micros(closes_at(hour_us, calendar)):
         return "open"
-    return "final" if now_us >= _moment(final_at(hour_us, settings)) else "closed"
+    return "final" if now_us >= micros(final_at(hour_us, calendar)) else "closed"
 
 
-def close_hours(session: "Session", settings: Settings, now_us: int, *, provisional: bool) -> None:
+def close_hours(session: "Session", calendar: Calendar, now_us: int, *, provisional: bool) -> None:
     """Close the hours whose time has come, whether or not anything new is known of them.
 
     Hours that an earlier pass settled are closed before a pass, so that what it learns becomes an adjustment.
@@ -35,7 +35,7 @@ def close_hours(session: "Session", settings: Settings, now_us: int, *, provisio
         "SELECT hour, status FROM ledger_hours WHERE status <> 'final' AND (status = 'provisional') = ? ORDER BY hour",
         [provisional],
     )
-    now = [(hour, before, status_of_hour(hour, known_us, now_us, settings)) for hour, before in rows]
+    now = [(hour, before, status_of_hour(hour, known_us, now_us, calendar)) for hour, before in rows]
     for hour, before, status in now:
         if status != before and status in ("closed", "final"):
             session.execute("UPDATE ledger_hours SET status = ? WHERE hour = ?", [status, hour])
@@ -53,25 +53,17 @@ def settle_hours(session: "Session") -> None:
         session.load("analysed_until", ("until_us",), [[known_us]])
 
 
-def closes_at(hour_us: int, settings: Settings) -> datetime:
+def closes_at(hour_us: int, calendar: Calendar) -> datetime:
     """Return when the week of this hour closes: 48 hours after its last."""
-    local = _local(hour_us, settings)
-    since = (local.weekday() - WEEKDAYS.index(settings.first_weekday)) % 7
-    next_week = local.date() + timedelta(days=7 - since)
-    ends = datetime(next_week.year, next_week.month, next_week.day, tzinfo=ZoneInfo(settings.timezone))
+    here = local(hour_us, calendar.timezone)
+    since = (here.weekday() - calendar.first_weekday) % 7
+    next_week = here.date() + timedelta(days=7 - since)
+    ends = datetime(next_week.year, next_week.month, next_week.day, tzinfo=ZoneInfo(calendar.timezone))
     return ends.astimezone(UTC) + CLOSES_AFTER  # in UTC, where 48 hours are 48 hours in a night of a clock change too
 
 
-def final_at(hour_us: int, settings: Settings) -> datetime:
+def final_at(hour_us: int, calendar: Calendar) -> datetime:
     """Return when the month of this hour is final: with its end, and never before its week is closed."""
-    local = _local(hour_us, settings)
-    month = datetime(local.year + local.month // 12, local.month % 12 + 1, 1, tzinfo=ZoneInfo(settings.timezone))
-    return max(month, closes_at(hour_us, settings))
-
-
-def _local(hour_us: int, settings: Settings) -> datetime:
-    return datetime.fromtimestamp(hour_us / 1e6, UTC).astimezone(ZoneInfo(settings.timezone))
-
-
-def _moment(at: datetime) -> int:
-    return int(at.timestamp() * 1_000_000)
+    here = local(hour_us, calendar.timezone)
+    month = datetime(here.year + here.month // 12, here.month % 12 + 1, 1, tzinfo=ZoneInfo(calendar.timezone))
+    return max(month, closes_at(hour_us, calendar))

@@ -11,6 +11,7 @@ from analyzer.budgets.book import BudgetBook
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
 from analyzer.models import ModelBook
+from analyzer.period import WEEKDAYS, Calendar
 from analyzer.placement.advice_settings import DEFAULT as AS_ADVISED
 from analyzer.placement.advice_settings import Advising
 from analyzer.placement.guard_settings import TABLE, advising_of, guards_of
@@ -27,7 +28,6 @@ ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "models", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 OWN_TABLE = ("guards", "advising")  # what [placement] says
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
@@ -80,6 +80,11 @@ class Settings:
             raise ConfigError(f"first_weekday {self.first_weekday!r} is no day; write one such as monday")
         if self.threads < 1:
             raise ConfigError(f"threads must be 1 or more, not {self.threads}")
+
+    @property
+    def calendar(self) -> Calendar:
+        """The site's clock and week."""
+        return Calendar(self.timezone, WEEKDAYS.index(self.first_weekday))
 
     def price_book(self) -> PriceBook:
         """Read the price file; without one, no price is known."""

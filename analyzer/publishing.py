@@ -67,8 +67,9 @@ def publish_chunk(session: "Session", chunk: Chunk, settings: Settings, versions
     # Of an hour that is booked in parts, the last says so: a pass that is cut off before is made good by the next.
     columns = ("hour", "status", "input_digest", "rules_version", "price_version")
     if chunk.is_last:
+        calendar = settings.calendar
         rows = [
-            (hour, status_of_hour(hour, known_us, now_us, settings), digest, versions.rules, versions.prices)
+            (hour, status_of_hour(hour, known_us, now_us, calendar), digest, versions.rules, versions.prices)
             for hour in hours
         ]
         session.load("ledger_hours", columns, rows, replace=True)

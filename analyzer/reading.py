@@ -4,12 +4,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from time import time_ns
 from typing import TypeVar
+from urllib.parse import quote
 
 from analyzer.api.generation import ByGeneration
 from analyzer.argument.argue import argue
 from analyzer.casebook.case import Case, read_case
 from analyzer.casebook.kept import lives
-from analyzer.config import WEEKDAYS, Settings
+from analyzer.config import Settings
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
 from analyzer.findings import Finding
@@ -43,6 +44,7 @@ from analyzer.report.paper import Paper
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, run_facts, run_names, run_report, run_span
+from analyzer.report.run_energy import run_energy
 from analyzer.report.run_text import SPARK_POINTS, run_text
 from analyzer.report.running import known, like_before
 from analyzer.report.savings import checked, savings_report
@@ -81,7 +83,7 @@ class Reader:
     @property
     def calendar(self) -> Calendar:
         """The site's clock and week."""
-        return Calendar(self.settings.timezone, WEEKDAYS.index(self.settings.first_weekday))
+        return self.settings.calendar
 
     def answer(self, request: Request) -> str:
         """Return the answer as text, JSON or HTML.
@@ -167,7 +169,11 @@ class Reader:
         points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
         facts = run_facts(self.session, run_id)
         advice, currency = self.run_advice(found, span), self.settings.currency
-        return run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
+        report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
+        site = self.settings.site_url
+        page = f"{site}/runs/{quote(run_id)}" if site else None
+        energy = run_energy(self.session, run_id, span, self.settings.price_book().beside.energy)
+        return replace(report, energy=energy, page=page)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what a run moved between hosts and beyond, or None where it held no host that is known."""

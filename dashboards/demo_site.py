@@ -30,6 +30,13 @@ usd_per_gpu_hour = 1.10
 from = 2026-01-01
 source = "imaginary books: depreciation, power, hall"
 as_of = 2026-11-01
+
+[[energy]]
+pue = 1.30
+carbon = "DEU"
+from = 2026-01-01
+source = "imaginary hall"
+as_of = 2026-11-01
 """,
     "teams.toml": "# Whose runs they are, by Slurm account.\n"
     + "".join(

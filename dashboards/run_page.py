@@ -9,6 +9,7 @@ from analyzer.report.efficiency_text import efficiency_rows
 from analyzer.report.finding_view import Words
 from analyzer.report.rounding import apportion
 from analyzer.report.run import run_facts, run_report, run_span
+from analyzer.report.run_energy import run_energy_words
 from analyzer.report.run_text import SPARK_POINTS, head_pairs, not_judged_words, projection, run_sentence
 from analyzer.report.table import lines
 from analyzer.report.which_run import find_run
@@ -142,7 +143,12 @@ def _classes(report: "RunReport", *, is_money: bool) -> list[Tile]:
 
 
 def _sections(reader: "Reader", report: "RunReport") -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return what the text report says of a run's traffic and efficiency, by section."""
+    """Return what the text report says of a run's traffic, efficiency and energy, by section."""
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
-    sections = [("Traffic", traffic_rows(traffic, report.currency)), ("Efficiency", efficiency_rows(report))]
+    energy = report.energy
+    sections = [
+        ("Traffic", traffic_rows(traffic, report.currency)),
+        ("Efficiency", efficiency_rows(report)),
+        ("Energy", [("drawn", run_energy_words(energy, report.breakdown.milliseconds))] if energy else []),
+    ]
     return [(title, rows) for title, rows in sections if rows]

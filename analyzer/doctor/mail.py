@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 
-from analyzer.config import WEEKDAYS
 from analyzer.doctor.line import Line, Section
 from analyzer.doctor.sight import MailSight, Sight
 from analyzer.doctor.words import DAY, HOUR, SECOND_US, count, some, span
 from analyzer.errors import AnalyzerError, ConfigError
 from analyzer.mail.making import CATCH_UP_US, SETTLED
 from analyzer.mail.unsubscribe import masked
-from analyzer.period import Calendar
 from analyzer.report.coverage import hours, newest_hour_end
 from collector.registry import Send
 
@@ -65,7 +63,7 @@ def _missed(sight: Sight, sends: tuple[Send, ...]) -> tuple[str, float] | None:
     known_until = newest_hour_end(sight.session)
     if known_until is None:
         return None
-    calendar = Calendar(sight.settings.timezone, WEEKDAYS.index(sight.settings.first_weekday))
+    calendar = sight.settings.calendar
     week = calendar.last_complete_week(known_until)
     ago = sight.now_us - week.end
     if not TIMER_SECONDS * SECOND_US < ago < CATCH_UP_US or hours(sight.session, week).status not in SETTLED:

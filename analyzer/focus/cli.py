@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from analyzer.config import WEEKDAYS, Settings, settings_file
+from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.focus.columns import VERSIONS
 from analyzer.focus.export import Asked, Exported, export_focus
@@ -78,7 +78,7 @@ def _where(options: argparse.Namespace) -> tuple[Path, Settings]:
 
 
 def _period(session: Session, settings: Settings, options: argparse.Namespace) -> Period:
-    calendar = Calendar(settings.timezone, WEEKDAYS.index(settings.first_weekday))
+    calendar = settings.calendar
     now = ledger_end(session)
     if options.month is not None:
         return month(calendar, options.month, now)

@@ -9,7 +9,7 @@ from analyzer.report.notice_text import notice_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import overconfident_words
 from analyzer.report.still_costs import StillCosts
-from analyzer.report.words import counted, day, decimal, gpu_hours, moment, money, plain_sentence, symbol
+from analyzer.report.words import counted, day, decimal, gpu_hours, moment, money, plain, plain_sentence, symbol
 from analyzer.states import booking
 
 MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
@@ -145,12 +145,14 @@ def _muted(report: FindingsReport, paper: Paper) -> list[str]:
 
 
 def heading(finding: Finding, timezone: str, paper: Paper) -> list[str]:
-    """Return the line above a finding's evidence."""
+    """Return the line above a finding's evidence: what, how sure, since when, and by which version of its rule."""
     what = booking(finding.state, finding.cause)
     title = f"{finding.id}  {what.label}: {what.cause_label}".upper() if what.cause_label else what.label.upper()
     title = finding.id + title[len(finding.id) :]
     weekday, *_, time = moment(finding.first_at, timezone).split()
-    right = f"{finding.confidence} · since {weekday} {time}"
+    revision = (finding.rule_version or "").partition(".")[0]  # explain has it whole, with the digest of its numbers
+    by = f" · rule {plain(revision)}" if revision else ""
+    right = f"{finding.confidence} · since {weekday} {time}{by}"
     if len(title) + len(right) + 2 > paper.width - 2:
         return [paper.cut(title, paper.width - 2), f"  {right}"]
     return [f"{title}{right:>{paper.width - 2 - len(title)}}"]

@@ -12,6 +12,8 @@ from analyzer.period import HOUR, Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.coverage import NotJudged, not_judged
 from analyzer.report.readings import Breakdown, breakdown
+from analyzer.report.run_before import EarlierRun, earlier_runs
+from analyzer.report.run_energy import RunEnergy
 from analyzer.report.week import by_saving
 from analyzer.stages.stage import header
 from analyzer.traffic.run_traffic import RunTraffic
@@ -92,6 +94,9 @@ class RunReport:
     limit_at: int | None
     traffic: RunTraffic | None = None  # of a run of several hosts, or where it was asked for
     efficiency: Efficiency | None = None
+    earlier: tuple[EarlierRun, ...] = ()  # the last of its name, newest first
+    energy: RunEnergy | None = None  # where it was asked for, and its GPUs told it
+    page: str | None = None  # where its page is, of a site that has pages
 
     @property
     def running(self) -> bool:
@@ -174,6 +179,7 @@ def run_report(
         *_said(session, run_id),
         _limit(session, run_id) if facts.ended_at is None else None,
         efficiency=efficiency(session, _subject(facts, span), step_log) if with_efficiency else None,
+        earlier=earlier_runs(session, facts.name, facts.team, facts.started_at),
     )
 
 

@@ -13,12 +13,14 @@ from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
-from analyzer.report.run import Point, RunReport
+from analyzer.report.run import Point, RunFacts, RunReport
+from analyzer.report.run_energy import run_energy_words
 from analyzer.report.run_prediction import sooner
 from analyzer.report.sentences import unpriced_words
 from analyzer.report.table import lines
 from analyzer.report.week_text import went
 from analyzer.report.words import (
+    MICROS,
     MS_PER_HOUR,
     counted,
     day,
@@ -57,7 +59,7 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
     sections.append(efficiency_lines(report, paper))
     sections.append(_not_judged(report, paper))
     body = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*body[:-1], _next(report, shown)])
+    return paper.page([*body[:-1], *_onwards(report, shown)])
 
 
 def worth_showing(report: RunReport) -> tuple[Finding, ...]:
@@ -128,22 +130,38 @@ def _cost(report: RunReport) -> str:
 
 
 def _rest(report: RunReport) -> list[tuple[str, str]]:
-    facts, cost, found = report.facts, report.breakdown.cost_micros, []
+    found = []
     if report.steps:
         found.append((f"{large(report.steps)} steps (said by the run)", ""))
     if report.tokens:
-        per_million = money(nearest(cost * 1_000_000, report.tokens), report.currency) if cost else ""
-        found.append(
-            (f"{large(report.tokens)} tokens (said by the run)", f"{per_million} per million" if per_million else "")
-        )
-    if facts.submitted_at is not None and facts.started_at is not None and facts.started_at > facts.submitted_at:
-        waited = duration((facts.started_at - facts.submitted_at) // 1_000_000)
-        found.append((f"queued {waited} before it began", f"{facts.attempts} attempts" if facts.attempts > 1 else ""))
-    elif facts.attempts > 1:
-        found.append((f"{facts.attempts} attempts", ""))
+        found.append((f"{large(report.tokens)} tokens (said by the run)", _of_tokens(report)))
+    drawn = run_energy_words(report.energy, report.breakdown.milliseconds) if report.energy is not None else ""
+    begun = _begun(report.facts)
+    if begun or drawn:
+        found.append((begun or "energy", drawn))
     if (at_limit := projection(report)) is not None:
         found.append(at_limit)
     return found
+
+
+def _of_tokens(report: RunReport) -> str:
+    """Return "$0.75 per million; before: $0.75, $0.74", where the last runs of its name say their tokens too."""
+    cost = report.breakdown.cost_micros
+    if not cost or not report.tokens:
+        return ""
+    told = f"{money(nearest(cost * MICROS, report.tokens), report.currency)} per million"
+    before = [one.micros_per_million_tokens for one in report.earlier]
+    words = [money(each, report.currency) for each in before if each is not None]
+    return f"{told}; before: {', '.join(words)}" if words else told
+
+
+def _begun(facts: RunFacts) -> str:
+    """Return how long it was queued, and how often it was begun; empty where neither is worth a word."""
+    attempts = f"{facts.attempts} attempts" if facts.attempts > 1 else ""
+    if facts.submitted_at is None or facts.started_at is None or facts.started_at <= facts.submitted_at:
+        return attempts
+    waited = duration((facts.started_at - facts.submitted_at) // 1_000_000)
+    return f"queued {waited}; {attempts}" if attempts else f"queued {waited} before it began"
 
 
 def projection(report: RunReport) -> tuple[str, str] | None:
@@ -262,7 +280,13 @@ def not_judged_words(report: RunReport) -> list[str]:
     return words + [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
 
 
-def _next(report: RunReport, shown: tuple[Finding, ...]) -> str:
+def _onwards(report: RunReport, shown: tuple[Finding, ...]) -> list[str]:
+    """Return where to look next: its page, its first finding, and the run of its name before it."""
     more = len(report.findings) - len(shown)
     hint = f"       {counted(more, 'smaller finding')}: --json" if more > 0 else ""
-    return f"next: gpuledger explain {shown[0].id}{hint}" if shown else "next: gpuledger findings"
+    found = [f"ranks, timeline, evidence: {report.page}"] if report.page else []
+    found.append(f"next: gpuledger explain {shown[0].id}{hint}" if shown else "next: gpuledger findings")
+    if report.earlier:
+        ids = (report.earlier[0].run_id, report.facts.run_id)
+        found.append(f"      gpuledger compare {' '.join(plain(one).rsplit('/', 1)[-1] for one in ids)}")
+    return found

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from analyzer.casebook.kept import judgements
 from analyzer.casebook.record import Record, record_of
+from analyzer.closing import closes_at, final_at
 from analyzer.findings import Finding
-from analyzer.period import Calendar, Period
+from analyzer.period import HOUR, Calendar, Period, micros
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import WEEK_SECONDS, Recommendation
 from analyzer.pricing.charging.sums import Charged
@@ -25,7 +26,10 @@ from collector.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class WeekReport:
-    """Where the GPU time of a period went. `previous` is of as many hours before; None where they are not all known."""
+    """Where the GPU time of a period went. `previous` is of as many hours before; None where they are not all known.
+
+    `closes_at` and `final_at` are when its last hour closes and is final by the site's calendar, microseconds UTC.
+    """
 
     period: Period
     currency: str
@@ -40,6 +44,8 @@ class WeekReport:
     measured: Measured
     not_judged: tuple[NotJudged, ...]
     corrections: tuple[Entry, ...]
+    closes_at: int
+    final_at: int
     record: Record | None = None
     checked: tuple[Realised, ...] = ()  # what came of changes that were made in the weeks before its end
     invoice: InvoiceMatch | None = None  # the last word on the invoice that its prices rest on
@@ -93,6 +99,8 @@ def week_report(
         coverage.measured(session, period),
         coverage.not_judged(session, period),
         coverage.corrections(session, period),
+        micros(closes_at(period.end - HOUR, calendar)),
+        micros(final_at(period.end - HOUR, calendar)),
         record_of(judgements(session)),
         invoice=last_match(session, period),
         by_what=by_what(session, period),

@@ -7,7 +7,7 @@ from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.by_what_text import by_what_words
 from analyzer.report.charged import charge_lines
-from analyzer.report.coverage import Silent
+from analyzer.report.coverage import CLOSED, Silent
 from analyzer.report.group_table import group_lines
 from analyzer.report.paper import Paper
 from analyzer.report.record_text import record_words
@@ -29,6 +29,7 @@ from analyzer.report.words import (
     kind_of,
     money,
     plain,
+    short_moment,
     symbol,
 )
 
@@ -80,13 +81,18 @@ def _head(report: WeekReport, paper: Paper) -> list[str]:
 
 
 def status_words(report: WeekReport) -> str:
-    """Return how settled the period's hours are, and how many are known where some are missing."""
+    """Return how settled the period's hours are and since when or until when, and how many where some are missing."""
     hours = report.hours
     if hours.status is None:
         return "not analysed"
-    if hours.complete:
-        return hours.status
-    return f"{hours.status}, {hours.known:,} of {hours.expected:,} hours"
+    known = "" if hours.complete else f", {hours.known:,} of {hours.expected:,} hours"
+    return f"{_settled(hours.status, report)}{known}"
+
+
+def _settled(status: str, report: WeekReport) -> str:
+    """Return "closed 17 Nov 06:00"; what is open says when it is due, which is past where nobody has analysed since."""
+    at = short_moment(report.final_at if status == "final" else report.closes_at, report.period.timezone)
+    return f"{status} {at}" if status in CLOSED else f"{status}, closes {at}"
 
 
 def prices_words(report: WeekReport) -> str:
@@ -94,7 +100,7 @@ def prices_words(report: WeekReport) -> str:
     options = {sku.purchase_option for sku in report.fleet if sku.purchase_option}
     bought = ", ".join(sorted(option.replace("_", " ") for option in options))
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
-    known = f"{bought or 'option unknown'}; price book {versions}" if versions else "none known"
+    known = f"{bought or 'option unknown'}; book {versions}" if versions else "none known"
     invoice = [match_words(report.invoice)] if versions else []
     stale = repriced_words(report.repriced)
     return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])

@@ -104,6 +104,11 @@ def moment(instant: int, timezone: str) -> str:
     return f"{day(at)} {at:%H:%M}"
 
 
+def short_moment(instant: int, timezone: str) -> str:
+    """Return a local time without its weekday: "17 Nov 06:00"."""
+    return moment(instant, timezone).split(" ", 1)[1]
+
+
 def until_words(instant: int, timezone: str) -> str:
     """Return a moment as an end: "the end of Tue 1 Dec" where it is midnight, else "Tue 1 Dec 08:00"."""
     at = local(instant, timezone)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from analyzer.closing import closes_at, final_at, status_of_hour
-from analyzer.config import Settings
+from analyzer.period import Calendar
 
-SITE = Settings()
-BERLIN = Settings(timezone="Europe/Berlin")
+SITE = Calendar()
+BERLIN = Calendar("Europe/Berlin")
 
 
 def us(*when: int) -> int:
@@ -29,7 +29,7 @@ def test_every_hour_of_a_week_closes_together(hour: int) -> None:
 
 def test_the_first_weekday_decides_which_week_an_hour_is_in() -> None:
     """Where weeks begin on Sunday, Sunday's hours close a week after Saturday's."""
-    sunday = Settings(first_weekday="sunday")
+    sunday = Calendar(first_weekday=6)
     assert closes_at(us(2026, 11, 14, 23), sunday) == utc(2026, 11, 17)
     assert closes_at(us(2026, 11, 15), sunday) == utc(2026, 11, 24)
 
@@ -49,7 +49,7 @@ def test_a_week_ends_at_the_sites_midnight() -> None:
 )
 def test_a_clock_change_makes_the_grace_no_shorter(hour: int, closes: datetime) -> None:
     """Weeks that begin on Sunday end in the night in which the clock changes: 48 hours from midnight stay 48 hours."""
-    site = Settings(timezone="Europe/Berlin", first_weekday="sunday")
+    site = Calendar("Europe/Berlin", 6)
     assert closes_at(hour, site) == closes
 
 

@@ -393,7 +393,7 @@ def _finding(parts: list[str]) -> Finding:
     sentence, evidence, wrong_if = _EVIDENCE.get(id_, (f"{subject}: {what}.", (), "it does not recur"))
     return Finding(
         id_,
-        f"{state} 3",
+        state,
         subject,
         (job.run_id or "",),
         job.team,
@@ -411,6 +411,7 @@ def _finding(parts: list[str]) -> Finding:
         sentence=sentence,
         evidence=evidence,
         wrong_if=wrong_if,
+        rule_version="3",
     )
 
 

@@ -19,7 +19,7 @@ from analyzer.report.readings import Breakdown, Entry, Unpriced
 from analyzer.report.sentences import first_sentence
 from analyzer.report.table import lines
 from analyzer.report.week import WeekReport, best_next_step, week_report
-from analyzer.report.week_text import week_text
+from analyzer.report.week_text import status_words, week_text
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
 from collector.store.database import Store
 from collector.store.session import Session
@@ -43,6 +43,24 @@ def test_other_widths(week: WeekReport, golden: Callable[[str, str], None], widt
     text = week_text(week, Paper(width, ascii=True))
     assert max(map(len, text.splitlines())) <= width
     golden(f"report/week_{name}.txt", text)
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "words"),
+    [
+        ("closed", 168, "closed 18 Nov 00:00"),
+        ("final", 168, "final 1 Dec 00:00"),
+        ("open", 168, "open, closes 18 Nov 00:00"),
+        ("provisional", 120, "provisional, closes 18 Nov 00:00, 120 of 168 hours"),
+    ],
+)
+def test_the_head_says_when_the_week_closes(week: WeekReport, status: str, known: int, words: str) -> None:
+    """By the site's clock: after that only corrections are made, and before it every figure may move."""
+    hours = replace(week.hours, status=status, known=known)
+    report = replace(week, hours=hours)
+    assert status_words(report) == words
+    assert words in week_text(report, Paper()).partition("fleet")[0]
+    assert words in week_html(report)
 
 
 def test_piped_output_is_ascii(week: WeekReport) -> None:

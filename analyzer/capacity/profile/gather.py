@@ -16,8 +16,6 @@ from analyzer.capacity.profile.owned import free, holdings, kinds
 from analyzer.capacity.profile.scale import read_scale
 from analyzer.capacity.profile.signals import Signals, read_signals
 from analyzer.capacity.profile.work import Asked, Held, Work, read_work
-from analyzer.config import WEEKDAYS
-from analyzer.period import Calendar
 from analyzer.pricing.beside.energy import energy
 from analyzer.pricing.beside.text import rows_told
 from analyzer.report.coverage import Hours, cluster, hours
@@ -53,7 +51,7 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
         LedgerError: the ledger has no such run or team, or nothing at all.
     """
     session, settings = source.session, source.settings
-    work = read_work(session, Calendar(settings.timezone, WEEKDAYS.index(settings.first_weekday)), asked)
+    work = read_work(session, settings.calendar, asked)
     known = hours(session, work.period)
     by_run = _booked(session, work)
     booked = _together(by_run)

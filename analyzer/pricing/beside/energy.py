@@ -7,6 +7,7 @@ Pure, and exact: integers in, integers out, each hour rounded down by itself, so
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 
 from analyzer.pricing.beside.rows import Energy, row_of
 
@@ -67,6 +68,24 @@ def _of_hour(millijoules: int, row: Energy) -> tuple[int | None, int | None, int
     """Return an hour's facility energy, price and carbon, each from the exact product and not from one another."""
     facility, cost, carbon = (None if one is None else one * millijoules // 1 for one in factors(row))
     return facility, cost, carbon
+
+
+def together(sums: Sequence[EnergySum]) -> EnergySum:
+    """Return the energy of all node groups as one; there must be at least one."""
+    return reduce(_together, sums)
+
+
+def _together(one: EnergySum, other: EnergySum) -> EnergySum:
+    return replace(
+        one,
+        node_group=None,
+        gpu_millijoules=one.gpu_millijoules + other.gpu_millijoules,
+        measured_ms=one.measured_ms + other.measured_ms,
+        facility_millijoules=_sum(one.facility_millijoules, other.facility_millijoules),
+        cost_micros=_sum(one.cost_micros, other.cost_micros),
+        carbon_milligrams=_sum(one.carbon_milligrams, other.carbon_milligrams),
+        rows=tuple(dict.fromkeys((*one.rows, *other.rows))),
+    )
 
 
 def factors(row: Energy) -> tuple[Fraction, Fraction | None, Fraction | None]:

@@ -92,14 +92,7 @@ def costs_of(
 
 def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
     """Return what GPUs drew, by node group and hour: from the tier of hours, then from samples not yet rolled up."""
-    rolled_until = Kept.of(session, tiered("gpu_samples")).rolled_until
-    edge = min(max(rolled_until, period.start), period.end)
-    made, rolled, sampled = statements("pricing/drawn.sql")
-    session.execute(made)
-    if edge > period.start:
-        session.execute(rolled, {"start": period.start, "end": edge})
-    if edge < period.end:
-        session.execute(sampled, {"start": edge, "end": period.end})
+    _gather(session, period, None)
     rows = session.rows(
         """
         WITH host AS (
@@ -111,6 +104,25 @@ def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
         """
     )
     return [Drawn(*row) for row in rows]
+
+
+def read_drawn_of_run(session: "Session", period: "Period", run_id: str) -> list[Drawn]:
+    """Return the same of one run: of the hours that it shares with others its part by time, as teams get theirs."""
+    _gather(session, period, run_id)
+    asked: dict[str, object] = {"start": period.start, "end": period.end, "run": run_id}
+    return [Drawn(*row) for row in session.rows(statements("pricing/drawn_of_run.sql")[0], asked)]
+
+
+def _gather(session: "Session", period: "Period", run_id: str | None) -> None:
+    """Count into pricing_drawn what each GPU drew in each hour; where a run is named, its GPUs alone."""
+    rolled_until = Kept.of(session, tiered("gpu_samples")).rolled_until
+    edge = min(max(rolled_until, period.start), period.end)
+    made, rolled, sampled = statements("pricing/drawn.sql")
+    session.execute(made)
+    if edge > period.start:
+        session.execute(rolled, {"start": period.start, "end": edge, "run": run_id})
+    if edge < period.end:
+        session.execute(sampled, {"start": edge, "end": period.end, "run": run_id})
 
 
 def read_drawn_by_team(session: "Session", period: "Period") -> dict[Holder, list[Drawn]]:
