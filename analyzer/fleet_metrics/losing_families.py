@@ -48,6 +48,14 @@ def recent_families(recent: Recent) -> Iterator[GaugeMetricFamily]:
     about = "End of the newest ten minutes that are wholly booked."
     yield one("recent_until_timestamp_seconds", about, recent.until / MICROS)
     yield many(
+        "recent_gpus",
+        "GPUs that runs held in these ten minutes by state, on average; may still change.",
+        ("class", "state", "cause"),
+        recent.held,
+        lambda part: (part.klass, part.state, part.cause),
+        lambda part: part.milliseconds / WINDOW_MS,
+    )
+    yield many(
         "run_recent_gpus",
         f"GPUs by state of the {RUNS_SHOWN} runs that lost most in these ten minutes, on average; may still change.",
         ("run_id", "name", "team", "class", "state", "cause"),

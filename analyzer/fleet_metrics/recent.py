@@ -1,4 +1,4 @@
-"""What runs did in the newest ten minutes that are wholly booked; the rest of /metrics waits for whole hours.
+"""What runs did, each and together, in the newest ten minutes that are wholly booked; all else waits for whole hours.
 
 The ledger's newest hour is booked as far as it is known, with every pass. Its states may still change until the hour
 closes, so no cost is told of it; what somebody should hear of within minutes does not wait for that.
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.fleet_metrics.losing import RUNS_SHOWN, UNMAPPED, RunPart
 from analyzer.live.reading import booked_until
-from analyzer.states import booking, words_of
+from analyzer.states import Class, booking, words_of
 from analyzer.windows import WINDOW_MS
 
 if TYPE_CHECKING:
@@ -29,13 +29,32 @@ SELECT s.run_id, coalesce(r.name, ''), coalesce(r.team, $unmapped), s.state, s.c
 FROM stretch s JOIN most USING (run_id) LEFT JOIN runs r USING (run_id) ORDER BY ALL
 """
 
+_STATES = """
+SELECT state, cause, sum(milliseconds)::BIGINT FROM run_timeline
+WHERE bucket_start >= $start AND bucket_start < $end GROUP BY ALL ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPart:
+    """GPU time of all runs in one state and cause, in the newest stretch."""
+
+    klass: Class
+    state: str
+    cause: str
+    milliseconds: int
+
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The runs that lost most in the ten minutes before `until` (microseconds UTC), in all of their states."""
+    """The runs that lost most in the ten minutes before `until` (microseconds UTC), in all of their states.
+
+    `held` is of all runs, those that are not among them too.
+    """
 
     until: int
     runs: tuple[RunPart, ...] = ()
+    held: tuple[HeldPart, ...] = ()
 
 
 def read_recent(session: "Session") -> Recent:
@@ -45,11 +64,14 @@ def read_recent(session: "Session") -> Recent:
         LedgerError: the ledger is empty.
     """
     end = booked_until(session) // STRETCH_US * STRETCH_US
-    asked = {"start": end - STRETCH_US, "end": end, "avoidable": words_of("avoidable"), "unmapped": UNMAPPED}
-    rows = session.rows(_RUNS, asked | {"shown": RUNS_SHOWN})
+    stretch: dict[str, object] = {"start": end - STRETCH_US, "end": end}
+    asked = {"avoidable": words_of("avoidable"), "unmapped": UNMAPPED, "shown": RUNS_SHOWN}
+    rows = session.rows(_RUNS, stretch | asked)
+    states = session.rows(_STATES, stretch)
     return Recent(
         end,
         tuple(
             RunPart(row[0], row[1], row[2], booking(row[3], row[4]).klass, row[3], row[4] or "", row[5]) for row in rows
         ),
+        tuple(HeldPart(booking(state, cause).klass, state, cause or "", ms) for state, cause, ms in states),
     )

@@ -41,3 +41,16 @@ def test_what_is_known_is_told_while_its_hour_runs(fleet: Fleet, tmp_path: Path)
     told = found["gpuledger_fleet_run_recent_gpus"].samples
     assert sum(sample.value for sample in told) == 2
     assert {sample.labels["run_id"] for sample in told} == {RUN}
+
+
+def test_the_fleet_is_told_whole_where_runs_are_cut(fleet: Fleet, tmp_path: Path) -> None:
+    """Twenty runs that lose most are named; a fleet's share of them would hide what the rest does."""
+    fleet.own("n1", ["n1g0"])
+    fleet.hold("slurm/alpha/works", "n1", ["n1g0"], MONDAY)
+    fleet.sample("n1", "n1g0", MONDAY, KNOWN_UNTIL)
+    chosen = settings(tmp_path)
+    fleet.analyze(now=KNOWN_UNTIL + 2 * MINUTE, settings=chosen)
+    told = families(page(fleet.store, chosen))["gpuledger_fleet_recent_gpus"].samples
+    assert sum(sample.value for sample in told) == 3
+    asleep = [sample.value for sample in told if sample.labels["state"] == "held_idle"]
+    assert sum(asleep) == 2
