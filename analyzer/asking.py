@@ -54,15 +54,15 @@ def answered(server: str, path: str, body: dict[str, object] | None = None, *, a
         request.add_header("Authorization", authorization)
     try:
         with opener(url).open(request, timeout=ANSWER_SECONDS) as answer:
-            body = answer.read(ANSWER_BYTES)
+            said = answer.read(ANSWER_BYTES)
             if answer.length:  # it broke off, or is more than we read: a part would be shown as the whole
-                raise http.client.IncompleteRead(body, answer.length)
-            return str(body.decode())
+                raise http.client.IncompleteRead(said, answer.length)
+            return str(said.decode())
     except urllib.error.HTTPError as error:
         with error:
-            said, reason = _said(error.read(4096).decode(errors="replace"))
+            words, reason = _said(error.read(4096).decode(errors="replace"))
         hint = f"; {KEY_HINT}" if error.code == HTTPStatus.UNAUTHORIZED else ""
-        raise UnansweredError(f"{server} answers {error.code}: {said}{hint}", error.code, said, reason) from error
+        raise UnansweredError(f"{server} answers {error.code}: {words}{hint}", error.code, words, reason) from error
     except OSError as error:
         raise UnansweredError(f"{server} does not answer: {_why(error)}") from error
     except (http.client.HTTPException, UnicodeDecodeError) as error:

@@ -44,7 +44,8 @@ def _lag(sight: Sight, newest_us: int) -> Line:
     if age <= LAG_SECONDS:
         return Line("ok", words)
     if not sight.is_served:
-        return Line("bad", f"nobody serves this store; {words}", "start gpuledger serve; a copy to look at needs nothing")
+        todo = "start gpuledger serve; a copy to look at needs nothing"
+        return Line("bad", f"nobody serves this store; {words}", todo)
     return Line("bad", words, "see whether the server answers /readyz, and an agent's log")
 
 

@@ -58,5 +58,5 @@ class Sight:
 
     @property
     def is_served(self) -> bool:
-        """Whether a server has this store: we are in it, or the hot file is not to be had by us. Else nothing can come."""
+        """Whether a server has this store: we are in it, or the hot file is not to be had. Else nothing can come."""
         return self.live is not None or self.store.hot is None

@@ -89,7 +89,8 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
     else:
         print(f"{counted(len(book.rows) + len(book.derived), 'price')}: none stale, missing or suspicious")
     if not held:
-        print(f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)", file=sys.stderr)
+        words = f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)"
+        print(words, file=sys.stderr)
     return CHECK_FAILED if found else 0
 
 

@@ -26,12 +26,12 @@ def saves_words(advice: Recommendation, currency: str) -> str:
 
 
 def saves_in_run(advice: Recommendation, span_us: int, currency: str, *, running: bool = False) -> str:
-    """Return what it saves each run of this length, or of what a run has lost so far; of a week or more, a week.
+    """Return what it saves each run of this length, or of what a run has lost so far, up to a week.
 
-    The saving a week was scaled up from what one run lost. Told a week, a run of a day would promise seven times what
+    A saving a week was scaled up from what one run lost. Told a week, a run of a day would promise seven times what
     the list of the fleet does.
     """
-    if running and span_us >= WEEK_US:
+    if running and span_us >= advice.saves_over_seconds * SECOND_US:
         return saves_words(advice, currency)
     if not is_predicted(advice):
         return NOT_PREDICTED

@@ -75,7 +75,7 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
 
 
 def has_rows_of_no_lake(store: "Store") -> bool:
-    """Return whether the hot file holds rows of a time when there was no lake, which nobody reads until they are sealed.
+    """Return whether the hot file holds rows of a time without a lake, which nobody reads until they are sealed.
 
     Raises:
         StoreError: the hot file refused.

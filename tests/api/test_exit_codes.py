@@ -66,7 +66,7 @@ def test_who_shows_no_key_is_told_who_makes_one(
     assert gpuledger.main(["report", "week", "--server", str(small.client.base_url)]) == WORLD
     said = " ".join(capsys.readouterr().err.split())
     assert "answers 401" in said
-    assert "put a key into GPULEDGER_TOKEN; on the server gpuledger access add --role read --name NAME makes one" in said
+    assert "into GPULEDGER_TOKEN; on the server gpuledger access add --role read --name NAME makes one" in said
 
 
 def test_who_may_not_is_told_so(

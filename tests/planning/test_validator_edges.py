@@ -326,7 +326,7 @@ def test_what_is_not_known_is_a_mistake_of_ours() -> None:
 # What is claimed.
 
 
-def _costs_one_dollar(**more: object) -> Problem:
+def _costs_one_dollar(**more: Any) -> Problem:
     return Problem((task("t", **more),), (node("n", price_micros_per_hour=10_000_000), node("unpriced")))
 
 

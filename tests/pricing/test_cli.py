@@ -236,9 +236,7 @@ def test_the_json_has_the_parts_as_integers(tmp_path: Path, capsys: pytest.Captu
     assert spot["micros_per_gpu_hour"] is None
 
 
-def test_the_store_of_the_settings_is_checked(
-    tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_store_of_the_settings_is_checked(tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has settings that name the store was told to name it again; all other commands take it from there."""
     settings(tmp_path)
     file = tmp_path / "gpuledger.toml"
