@@ -45,7 +45,7 @@ from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, run_facts, run_names, run_report, run_span
 from analyzer.report.run_energy import run_energy
-from analyzer.report.run_text import SPARK_POINTS, run_text
+from analyzer.report.run_text import SPARK_POINTS, run_text, worth_showing
 from analyzer.report.running import known, like_before
 from analyzer.report.savings import checked, savings_report
 from analyzer.report.savings_text import savings_text
@@ -173,7 +173,9 @@ class Reader:
         site = self.settings.site_url
         page = f"{site}/runs/{quote(run_id)}" if site else None
         energy = run_energy(self.session, run_id, span, self.settings.price_book().beside.energy)
-        return replace(report, energy=energy, page=page)
+        shown = worth_showing(report)
+        out = {one.id: argue(self.session, one, report.findings, span).ruled_out for one in shown}
+        return replace(report, energy=energy, page=page, ruled_out=out)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what a run moved between hosts and beyond, or None where it held no host that is known."""

@@ -4,13 +4,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
 
+from analyzer.argument.argue import argue
 from analyzer.errors import LedgerError
 from analyzer.report.efficiency_text import efficiency_rows
-from analyzer.report.finding_view import Words
+from analyzer.report.finding_view import Words, causes_out
 from analyzer.report.rounding import apportion
 from analyzer.report.run import run_facts, run_report, run_span
 from analyzer.report.run_energy import run_energy_words
-from analyzer.report.run_text import SPARK_POINTS, head_pairs, not_judged_words, projection, run_sentence
+from analyzer.report.run_text import (
+    FINDINGS_SHOWN,
+    SPARK_POINTS,
+    head_pairs,
+    not_judged_words,
+    projection,
+    run_sentence,
+)
 from analyzer.report.table import lines
 from analyzer.report.which_run import find_run
 from analyzer.report.words import MICROS, gpu_hours, hours_decimals, money, percent, symbol
@@ -24,6 +32,8 @@ from dashboards.went import went
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from analyzer.findings import Finding
+    from analyzer.period import Period
     from analyzer.reading import Reader
     from analyzer.report.run import RunReport
 
@@ -85,10 +95,15 @@ def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
     week = reader.calendar.week_of(span.end - 1).label
     return {
         "findings": own,
+        "ruled_out": {one.id: _ruled_out(reader, one, found, span) for one in own[:FINDINGS_SHOWN]},
         "advice": reader.run_advice(found, span),
         "words": Words(settings.currency, settings.timezone, span, running=facts.ended_at is None),
         "finding_week": f"?{urlencode({'week': week})}",
     }
+
+
+def _ruled_out(reader: "Reader", finding: "Finding", found: "list[Finding]", span: "Period") -> tuple[str, ...]:
+    return causes_out(argue(reader.session, finding, found, span).ruled_out)
 
 
 def _rest(reader: "Reader", run_id: str) -> dict[str, object]:

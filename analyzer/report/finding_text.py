@@ -158,8 +158,8 @@ def heading(finding: Finding, timezone: str, paper: Paper) -> list[str]:
     return [f"{title}{right:>{paper.width - 2 - len(title)}}"]
 
 
-def evidence_lines(finding: Finding, paper: Paper) -> list[str]:
-    """Return the evidence as a table, and what would prove it wrong."""
+def evidence_lines(finding: Finding, paper: Paper, ruled_out: Sequence[str] = ()) -> list[str]:
+    """Return the evidence as a table, what else it could have been and is not, and what would prove it wrong."""
     found = []
     for line in finding.evidence:
         left = f"  {paper.cut(line.what, 15):<16}"
@@ -168,4 +168,5 @@ def evidence_lines(finding: Finding, paper: Paper) -> list[str]:
             found.append(f"{left}{seen}{verdict:>{paper.width - 2 - len(left) - len(seen)}}")
         else:
             found += paper.wrap(f"{seen}  {verdict}", left, " " * 18)
+    found += paper.labelled("ruled out", " · ".join(ruled_out), 18) if ruled_out else []
     return [*found, *paper.labelled("wrong if", plain_sentence(finding.wrong_if), 18)]

@@ -1,5 +1,6 @@
 """What text, page and document say of one finding beside its figures: the same words in each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from analyzer.argument.argue import Argument
@@ -170,7 +171,12 @@ def needs_of(argument: Argument | None) -> str:
 
 def ruled_out_of(argument: Argument | None) -> tuple[str, ...]:
     """Return the other explanations with what speaks against each."""
-    return tuple(f"{one.what}: {plain_sentence(one.why)}" for one in _out(argument) if one.kind == "cause")
+    return causes_out(_out(argument))
+
+
+def causes_out(ruled_out: Sequence[RuledOut]) -> tuple[str, ...]:
+    """Return those that are causes, and not time of the same runs that is booked apart."""
+    return tuple(f"{one.what}: {plain_sentence(one.why)}" for one in ruled_out if one.kind == "cause")
 
 
 def apart_of(argument: Argument | None) -> tuple[str, ...]:

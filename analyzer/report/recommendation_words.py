@@ -123,7 +123,7 @@ def actor_words(advice: Recommendation) -> str:
     """Return who can act; of a run it is its team."""
     if advice.actor != "run" or not advice.team:
         return advice.actor or "not known"
-    return f"run ({plain(advice.team)})"
+    return f"the run's owner: {plain(advice.team)}"
 
 
 def when_words(advice: Recommendation, timezone: str) -> str:

@@ -1,9 +1,10 @@
 """The report of one run, ended or still running: exact and unrounded. Pure data; renderers stand apart."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from analyzer.argument.ruled_out import RuledOut
 from analyzer.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import LedgerError
@@ -96,6 +97,7 @@ class RunReport:
     efficiency: Efficiency | None = None
     earlier: tuple[EarlierRun, ...] = ()  # the last of its name, newest first
     energy: RunEnergy | None = None  # where it was asked for, and its GPUs told it
+    ruled_out: Mapping[str, tuple[RuledOut, ...]] = field(default_factory=dict)  # by finding, of those that are shown
     page: str | None = None  # where its page is, of a site that has pages
 
     @property

@@ -8,6 +8,7 @@ from analyzer.period import local
 from analyzer.placement.recommendation import Recommendation
 from analyzer.report.efficiency_text import efficiency_lines, not_known
 from analyzer.report.finding_text import evidence_lines, heading
+from analyzer.report.finding_view import causes_out
 from analyzer.report.paper import Paper
 from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import actor_words, cost_words, saves_in_run
@@ -53,7 +54,8 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
         sparks(report.timeline, paper, report.timezone),
     ]
     for finding in shown:
-        sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper)])
+        out = causes_out(report.ruled_out.get(finding.id, ()))
+        sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper, out)])
         sections += [_advice(one, finding, report, paper) for one in _told_at(report, finding, shown)]
     sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
     sections.append(efficiency_lines(report, paper))

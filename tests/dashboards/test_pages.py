@@ -215,10 +215,12 @@ def test_the_page_of_a_run_says_what_the_text_says(client: httpx.Client) -> None
     assert "EFFICIENCY" in text
     assert "<h2>Efficiency</h2>" in page
     assert "<h2>Not judged</h2>" in page
+    assert "Rule starved 3." in page
 
 
 def test_the_list_says_what_is_open_and_who_can_act(client: httpx.Client) -> None:
     """A closed finding and an open one ask for different things of their reader."""
     page = whole(client, "/?week=2026-W46")
     assert "Findings (16, 16 still open; $9,225.66 at stake)" in page
+    assert "closed 18 Nov 00:00" in page
     assert "<td>team-nlp</td><td>open, new</td>" in page

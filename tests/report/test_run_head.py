@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from analyzer.argument.ruled_out import RuledOut
 from analyzer.period import HOUR, Period
 from analyzer.pricing.beside.carbon import Intensity
 from analyzer.pricing.beside.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
@@ -60,6 +61,14 @@ def test_what_is_not_known_has_no_words(told: RunReport, change: dict[str, objec
     """A dash, or a run before that has no price, would fill the head with what nobody knows."""
     shown = run_text(replace(told, **change), Paper()).splitlines()  # type: ignore[arg-type]
     assert all(line in shown for line in lines)
+
+
+def test_a_finding_of_a_run_says_what_was_ruled_out(told: RunReport) -> None:
+    """Whoever is told to change the loader asks first whether it is not the disk, or one slow GPU."""
+    out = (RuledOut("straggler", "no rank differs"), RuledOut("checkpoints", "24.4 GPU-hours", "overhead"))
+    shown = run_text(replace(told, ruled_out={"f-7kq2": out}), Paper())
+    assert "  ruled out       straggler: no rank differs\n" in shown
+    assert "24.4 GPU-hours" not in shown
 
 
 def test_a_run_that_was_not_queued_tells_its_energy_all_the_same(told: RunReport) -> None:
