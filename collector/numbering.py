@@ -11,11 +11,6 @@ COLLECTOR_BITS = 8
 COLLECTORS = 1 << COLLECTOR_BITS
 
 
-def collector_of(batch: int) -> int:
-    """Return the number of the collector that took a batch."""
-    return batch & (COLLECTORS - 1)
-
-
 class BatchNumbers:
     """The numbers of one collector, from the last that it gave on; a clock that is set back makes none go back."""
 

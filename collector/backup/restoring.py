@@ -7,9 +7,11 @@ from collector.backup.copying import copied
 from collector.backup.layout import PRIVATE, Layout
 from collector.backup.manifest import Manifest, sync
 from collector.backup.reading import point
-from collector.errors import BackupError
+from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.lake_schema import RECEIPTS
+
+MEGABYTE = 10**6
 
 # Batches that came after the hot file was copied and were sealed before the lake was: their rows are there, so their
 # receipts must be too, or they would count twice when their agents send them again.
@@ -41,11 +43,18 @@ def restore(folder: Path, store: Path) -> Manifest:
         if not manifest.elsewhere:  # else the lake is restored by its own means; the guide says how
             _reconcile(Layout.within(staging))
         _put_in_place(Layout.within(staging), target)
-    except OSError as error:
-        raise BackupError(f"cannot restore to {store}: {error.strerror or error}") from error
+    except (OSError, StoreError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BackupError(f"cannot restore to {store}, where {_free(store)}: {why}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return manifest
+
+
+def _free(store: Path) -> str:
+    """Say how much room there is: of a full disk DuckDB and SQLite say many things, none of which is that."""
+    there = next(folder for folder in store.absolute().parents if folder.exists())
+    return f"{shutil.disk_usage(there).free // MEGABYTE:,} MB are free"
 
 
 def _taken(target: Layout) -> Path | None:

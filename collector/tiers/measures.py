@@ -46,11 +46,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column of the contract with what a tier keeps of it, and the expression that reads it back as a sample's."""
+    """A column of the contract with what a tier keeps of it."""
 
     column: Column
     kept: tuple[Kept, ...]
-    sample: str
 
 
 Rule = Callable[[Column], Measure]
@@ -68,7 +67,7 @@ def spread(column: Column, least: str = "", most: str = "") -> Measure:
         Kept(f"{name}_min", type_, f"min({low})", f"min({name}_min)", "least"),
         Kept(f"{name}_max", type_, f"max({high})", f"max({name}_max)", "most"),
     )
-    return Measure(column, (*mean(column).kept, *extremes), name)
+    return Measure(column, (*mean(column).kept, *extremes))
 
 
 def mean(column: Column) -> Measure:
@@ -79,7 +78,6 @@ def mean(column: Column) -> Measure:
     told = f"sum({scaled} * ms) FILTER ({name} IS NOT NULL)"
     merged = f"sum(round({name} * ({scale:e} * {name}_ms))::BIGINT) FILTER ({name} IS NOT NULL)"
     told_ms, merged_ms = f"sum(ms) FILTER ({name} IS NOT NULL)", f"sum({name}_ms)"
-    read_back = f"round({name})::BIGINT" if column.type == "int64" else name
     return Measure(
         column,
         (
@@ -88,7 +86,6 @@ def mean(column: Column) -> Measure:
             ),
             Kept(f"{name}_ms", "BIGINT", f"{told_ms}::BIGINT", f"{merged_ms}::BIGINT", "milliseconds it was told in"),
         ),
-        read_back,
     )
 
 
@@ -104,7 +101,7 @@ def amount(column: Column) -> Measure:
     else:
         told = f"sum({part(millionths(name))}) / {MILLIONTHS}"
         merged = f"sum({millionths(name)}) / {MILLIONTHS}"
-    return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "sum"),), name)
+    return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "sum"),))
 
 
 def _saturated(total: str) -> str:
@@ -129,14 +126,14 @@ def last(column: Column) -> Measure:
     name = column.name
     told = f"arg_max({name}, piece_from) FILTER ({name} IS NOT NULL)"
     merged = f"arg_max({name}, started_at) FILTER ({name} IS NOT NULL)"
-    return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "the last that was told"),), name)
+    return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "the last that was told"),))
 
 
 def most(column: Column) -> Measure:
     """Keep the highest; of flags, whether it was ever set."""
     name = column.name
     highest = f"bool_or({name})" if column.type == "bool" else f"max({name})"
-    return Measure(column, (Kept(name, _TYPES[column.type], highest, highest, "most"),), name)
+    return Measure(column, (Kept(name, _TYPES[column.type], highest, highest, "most"),))
 
 
 def down(column: Column) -> Measure:
@@ -148,12 +145,12 @@ def down(column: Column) -> Measure:
         "sum(down_ms)::BIGINT",
         f"milliseconds in which {column.name} was 0",
     )
-    return Measure(column, (kept,), "down_ms * 2 <= measured_ms")
+    return Measure(column, (kept,))
 
 
 def folded(column: Column) -> Measure:
     """Keep nothing of its own: another column's extremes have taken it in, under this name."""
-    return Measure(column, (), column.name)
+    return Measure(column, ())
 
 
 def histogram(name: str) -> str:

@@ -11,7 +11,8 @@ from collector.backup.making import make
 from collector.backup.manifest import NAME, Manifest
 from collector.backup.restoring import restore
 from collector.backup.verifying import verify
-from collector.errors import BackupError
+from collector.errors import BackupError, StoreError
+from collector.store.database import Store
 from tests.operations.site import Site
 
 
@@ -70,3 +71,19 @@ def test_a_restore_overwrites_nothing(whole: Path, tmp_path: Path, name: str) ->
     with pytest.raises(BackupError, match="overwrites nothing"):
         restore(whole, target)
     assert there.read_text() == "mine"
+
+
+def test_a_restore_to_a_full_disk_says_how_much_room_there_is(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files fitted, and opening it did not: SQLite calls that a "disk I/O error", as if the disk were broken."""
+
+    def full(*_: object, **__: object) -> Store:
+        raise StoreError("the store refused a statement: disk I/O error")
+
+    monkeypatch.setattr(Store, "open", full)
+    with pytest.raises(
+        BackupError, match=r"cannot restore to .*new\.duckdb, where [0-9,]+ MB are free: the store refused"
+    ):
+        restore(whole, tmp_path / "new.duckdb")
+    assert list(tmp_path.iterdir()) == [], "nothing of it is left on the full disk"
