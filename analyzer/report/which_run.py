@@ -29,5 +29,6 @@ def find_run(session: "Session", text: str) -> str:
             return str(rows[0][0])
         if rows:
             names = ", ".join(str(run_id) for (run_id,) in rows[:CANDIDATES_SHOWN])
-            raise LedgerError(f"several runs answer to {text!r}: {names}; say more of the id")
+            more = " and more" if len(rows) > CANDIDATES_SHOWN else ""
+            raise LedgerError(f"several runs answer to {text!r}: {names}{more}; say more of the id")
     raise LedgerError(f"the ledger knows no run {text!r}; gpuledger findings names the runs that lost time")

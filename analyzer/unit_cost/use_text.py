@@ -8,7 +8,10 @@ from analyzer.unit_cost.report import UnitReport
 from analyzer.unit_cost.scaled import Scaled, ScalingReport
 
 WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
-NOTE = "useful: of the GPU time that was measured; active: of its SMs, where that is read, else with any kernel"
+NOTE = (
+    "useful: of the GPU time that was measured, where report week tells shares of the money; active: of its SMs, where "
+    "that is read, else with any kernel"
+)
 
 
 def compute_lines(report: UnitReport, paper: Paper, rows: int) -> list[str]:

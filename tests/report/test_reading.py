@@ -13,6 +13,7 @@ from analyzer.findings import Finding
 from analyzer.judges import Judges
 from analyzer.period import HOUR
 from analyzer.reading import Reader
+from analyzer.report import which_run
 from analyzer.report.cli import report
 from analyzer.report.finding_text import check_words, findings_text
 from analyzer.report.paper import Paper
@@ -153,9 +154,12 @@ def test_a_run_answers_to_any_unique_name(reader: Reader, text: str) -> None:
     assert reader.run(text).facts.run_id == "slurm/alpha/81234"
 
 
-def test_an_ambiguous_run_is_not_guessed(reader: Reader) -> None:
-    """The report of the wrong run is worse than none."""
-    with pytest.raises(LedgerError, match="several runs answer"):
+def test_an_ambiguous_run_is_not_guessed(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report of the wrong run is worse than none. A list that is cut says so."""
+    with pytest.raises(LedgerError, match=r"several runs answer to '00': ([^,;]+, ){2}[^,; ]+; say more"):
+        reader.run("00")
+    monkeypatch.setattr(which_run, "CANDIDATES_SHOWN", 2)
+    with pytest.raises(LedgerError, match=r"several runs answer to '00': [^,;]+, [^,; ]+ and more; say more"):
         reader.run("00")
     with pytest.raises(LedgerError, match="knows no run"):
         reader.run("99999")
