@@ -5,9 +5,11 @@ from datetime import date
 from analyzer.mail.content import Extras, Month, Section, Table
 from analyzer.mail.corrected import moved_words
 from analyzer.period import local
+from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.by_what_text import by_what_words
+from analyzer.report.charged import charge_lines
 from analyzer.report.group_table import team_lines
 from analyzer.report.record_text import record_words
 from analyzer.report.rounding import nearest
@@ -24,6 +26,8 @@ from analyzer.report.words import (
     counted,
     day,
     decimal,
+    money,
+    money_decimals,
     plain,
     symbol,
 )
@@ -40,6 +44,7 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
     every = (
         _checked(report),
         _teams(report, extras),
+        _charged(report),
         extras.anomalies,
         extras.requests,
         _corrections(report, extras),
@@ -86,6 +91,25 @@ def _teams(report: WeekReport, extras: Extras) -> Section | None:
     return Section("teams", extras.of_months, Table(head + more, tuple(_folded(table))))
 
 
+def _charged(report: WeekReport) -> Section | None:
+    """Return what teams are charged where that is not their cost, as the report has it; to a team its own alone."""
+    sign = symbol(report.currency).strip()
+    if not report.teams:
+        own = [one for one in report.charged if one.difference_micros]
+        return Section("charged", tuple(_own_charge(one, report.currency) for one in own))
+    rows: list[tuple[str, ...]] = [(line.name, line.cost, line.charged, line.left) for line in charge_lines(report)]
+    head = ("", f"cost {sign}", f"charged {sign}", f"platform bears {sign}")
+    return Section("charged", (), Table(head, tuple(_folded(rows)))) if rows else None
+
+
+def _own_charge(one: Charged, currency: str) -> str:
+    cost, charged, left = one.cost_micros, one.charged_micros, one.difference_micros or 0
+    decimals = money_decimals(cost)
+    told = f"{money(charged, currency, decimals)}, for GPUs that cost {money(cost, currency, decimals)}"
+    rest = money(abs(left), currency, decimals)
+    return f"{told}: the platform {'bears' if left > 0 else 'gets'} the other {rest}."
+
+
 def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:
     """Return the week's rows, and before what nobody held those that the month knows and this week does not."""
     absent = [key for key in extras.months if key not in keys]
@@ -126,7 +150,8 @@ def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _corrections(report: WeekReport, extras: Extras) -> Section:
     """Return what was learned of this week and of earlier ones after they had closed: lines, no figure is rewritten."""
-    own = moved_words(report.corrections, report.currency) if report.corrections else ""
+    total = None if report.breakdown.unpriced else report.breakdown.cost_micros
+    own = moved_words(report.corrections, report.currency, total) if report.corrections else ""
     words = [f"Since {report.period.label} closed, and not in the figures above: {own}."] if own else []
     return Section("corrections", (*words, *extras.corrections))
 

@@ -91,6 +91,7 @@ def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
         corrections=facts.corrections.get(team, ()),
         record=None,
         checked=tuple(one for one in report.checked if one.standing.prediction.team == team),
+        charged=tuple(one for one in report.charged if one.held and one.bearer == team),
     )
 
 

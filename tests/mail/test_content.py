@@ -13,6 +13,7 @@ from analyzer.mail.html import mail_html, whole_ids
 from analyzer.mail.joined import REQUESTS_SHOWN, request_lines
 from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.text import mail_text
+from analyzer.pricing.charging.sums import Charged
 from analyzer.report.coverage import Measured
 from analyzer.report.paper import Paper
 from analyzer.report.readings import Breakdown
@@ -28,6 +29,7 @@ FOOTER = Footer(
     "stop@example.com",
 )
 PRICED = date(2026, 11, 1)
+NLP = "team-nlp"
 HOSTILE = "<script>alert(1)</script>\r\nBcc: evil@example.com\x1b[31m"
 
 
@@ -55,6 +57,47 @@ def test_a_teams_mail_reads_as_drawn(week: WeekReport, session: Session, golden:
     """The same, of one team."""
     own = compose(nlp_of(week, session), team="team-nlp", oldest_price=PRICED, site_url="https://gpuledger.example")
     golden("mail/team.txt", mail_text(own, FOOTER))
+
+
+def charged_of(week: WeekReport) -> WeekReport:
+    """Return the week at which one team is charged nine tenths of what its GPUs cost."""
+    costs = [(row, row.breakdown.cost_micros or 0) for row in week.teams]
+    return replace(
+        week,
+        charged=tuple(
+            Charged(row.team, row.held, row.breakdown.milliseconds, cost, cost * 9 // 10 if row.team == NLP else cost)
+            for row, cost in costs
+        ),
+    )
+
+
+def test_what_is_charged_stands_in_the_mail_as_in_the_report(
+    week: WeekReport, golden: Callable[[str, str], None]
+) -> None:
+    """A team lead that reads the cost in his mail would be charged something else; every column adds up."""
+    report = charged_of(week)
+    content = content_of(report)
+    golden("mail/charged.txt", mail_text(content, FOOTER))
+    (table,) = [section.table for section in content.sections if section.title == "charged"]
+    assert table is not None
+    printed = [row.split() for row in week_text(report, Paper(80)).splitlines()]
+    for row in table.rows:
+        assert any(line[-3:] == list(row[1:]) for line in printed), row
+        assert all(cell in mail_html(content, FOOTER, "chart") for cell in row)
+    for column in (1, 2, 3):
+        assert sum(units(row[column]) for row in table.rows[:-1]) == units(table.rows[-1][column])
+    assert not any(section.title == "charged" for section in content_of(week).sections)
+
+
+def test_a_team_reads_what_it_is_charged_and_nobody_elses(week: WeekReport, session: Session) -> None:
+    """What others pay is theirs to know."""
+    report = charged_of(week)
+    facts = team_facts(session, example_week.W45, example_week.W46)
+    own = compose(of_team(report, NLP, facts), team=NLP)
+    (section,) = [section for section in own.sections if section.title == "charged"]
+    assert section.paragraphs == ("$30,139, for GPUs that cost $33,488: the platform bears the other $3,349.",)
+    other = compose(of_team(report, "team-vision", facts), team="team-vision")
+    assert not any(section.title == "charged" for section in other.sections)
 
 
 def test_the_subject_is_worth_reading_alone(week: WeekReport) -> None:

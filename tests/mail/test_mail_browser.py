@@ -11,6 +11,7 @@ from analyzer.mail.compose import compose
 from analyzer.mail.content import Extras, Footer, Month
 from analyzer.mail.html import mail_html
 from analyzer.placement.recommendation import Range
+from analyzer.pricing.charging.sums import Charged
 from analyzer.report.week import WeekReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -34,14 +35,19 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def html(week: WeekReport) -> str:
-    """The widest mail: a long name, a change that is not predicted, and a table with the columns of the month."""
+    """The widest mail: a long name, a change that is not predicted, the columns of the month, and charges."""
     teams = tuple(replace(row, team=row.team and f"{row.team}-{'x' * 60}") for row in week.teams)
     months = {(row.team, row.held): Month(145_152_000_000, 290_304_000_000, is_over=True) for row in teams}
+    costs = [(row, row.breakdown.cost_micros or 0) for row in teams]
+    charged = tuple(
+        Charged(row.team, row.held, row.breakdown.milliseconds, cost, cost * 9 // 10 if row.team else cost)
+        for row, cost in costs
+    )
     nothing = Range(0, 0, 0)
     tried = replace(week.recommendations[1], saves_milliseconds=nothing, saves_micros=nothing)
     advice = (week.recommendations[0], tried)
     content = compose(
-        replace(week, teams=teams, recommendations=advice),
+        replace(week, teams=teams, recommendations=advice, charged=charged),
         extras=Extras(months=months),
         site_url="https://gpuledger.example",
     )

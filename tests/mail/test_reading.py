@@ -15,6 +15,7 @@ from analyzer.mail.usual import Usual
 from analyzer.period import Calendar, Period
 from analyzer.reading import Reader
 from analyzer.report.week import week_report
+from analyzer.report.words import money
 from analyzer.unit_cost.report import unit_report
 from collector.store.session import Session
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
@@ -103,16 +104,34 @@ def test_the_figures_stand_against_the_week_before_and_the_median(session: Sessi
 def test_a_correction_is_told_in_one_mail(session: Session) -> None:
     """What was learned before the last mail was in that one; what is learned later will be in the next."""
     assert Corrections.read(session, UTC, week(4), "USD").lines(None) == (
-        "2025-W49: working -16.0 GPU-hours, -$32.00; work lost +16.0 GPU-hours, +$32.00; the total stays.",
+        "2025-W49: working -16.0 GPU-hours, -$32.00; work lost +16.0 GPU-hours, +$32.00; the total stays "
+        f"{money(_cost(session, week(3)), 'USD')}.",
     )
     (before,) = Corrections.read(session, UTC, week(3), "USD").lines(None)
     assert before.startswith("2025-W48: ")
 
 
+def _cost(session: Session, period: Period) -> int | None:
+    """Return what the report of a week says that it cost."""
+    return week_report(session, period, UTC, "USD", [], []).breakdown.cost_micros
+
+
+def test_a_total_that_moves_stands_beside_the_one_that_was_told() -> None:
+    """A closed week keeps its figure; who adds the lines up finds what it would be now."""
+    rows = (("2025-W29", "nlp", ("productive", "compute", 0, 5_000_000)),)
+    read = Corrections("USD", rows, {("2025-W29", "nlp"): 7_000_000, ("2025-W29", None): 3_000_000})
+    assert read.lines(None)[0].endswith("; in all 0.0 GPU-hours, +$5.00, beside a total of $10.00.")
+    assert read.lines("nlp")[0].endswith("beside a total of $7.00.")
+    unpriced = replace(read, totals={("2025-W29", "nlp"): 7_000_000, ("2025-W29", None): None})
+    assert unpriced.lines(None)[0].endswith("; in all 0.0 GPU-hours, +$5.00.")
+
+
 def test_a_team_reads_the_corrections_of_its_own_time(session: Session) -> None:
     """They were told of the fleet alone, and a team's closed week changed without a word to it."""
     read = Corrections.read(session, UTC, week(4), "USD")
-    assert read.lines("nlp") == read.lines(None)
+    (own,), fleet = read.lines("nlp"), read.lines(None)
+    assert own.partition(" stays ")[0] == fleet[0].partition(" stays ")[0]
+    assert own != fleet[0], "each has the total that it was told"
     assert read.lines("vision") == ()
     report = week_report(session, week(4), UTC, "USD", [], [])
     facts = team_facts(session, week(3), week(4))

@@ -5,3 +5,11 @@ FROM adjustments a LEFT JOIN runs r ON r.run_id = a.run_id
 ASOF JOIN (SELECT unnest($starts) AS week) w ON a.hour >= w.week
 WHERE a.hour < $end AND a.recorded_at >= $since AND a.recorded_at < $until
 GROUP BY ALL ORDER BY ALL;
+
+-- What the ledger says of weeks that closed, as their reports print it: by the week, and whose time it was.
+SELECT w.week, r.team, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
+       coalesce(bool_or(l.cost_micros IS NULL AND l.milliseconds > 0), false)
+FROM (SELECT unnest($weeks::BIGINT[]) AS week, unnest($ends::BIGINT[]) AS until) w
+JOIN ledger l ON l.hour >= w.week AND l.hour < w.until
+LEFT JOIN runs r ON r.run_id = l.run_id
+GROUP BY ALL ORDER BY ALL;
