@@ -41,6 +41,9 @@ def cheaper(rule: "Rule", look: "Looking") -> "Gate":
     label, bar = "cheaper GPU type", "tried if it fits"
     choices = [each for each in look.profile.alternatives if is_cheaper(each, look)]
     if tried := [each for each in choices if each.tried]:
+        if not look.is_whole:
+            why = f"{plain(tried[0].sku)} was tried, but perhaps by other work of the profile alone"
+            return gate(rule, label, "N/E", "of other work too", bar, why)
         return gate(rule, label, "PASS", f"{plain(tried[0].sku)} tried", bar)
     open_ones = [each for each in choices if each.fits is not False]
     if open_ones:

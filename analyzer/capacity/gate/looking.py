@@ -66,6 +66,17 @@ class Looking:
         return of is not None and not any(of == run.name for run in self.work.runs)
 
     @property
+    def is_beside_others(self) -> bool:
+        """Whether runs that are not of this work held the kind of GPU that is asked for: its figures may be theirs."""
+        own = {run.run_id for run in self.work.runs}
+        return any(run.sku in (self.request.sku, None) for run in self.profile.runs if run.run_id not in own)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every run of the profile is of this work."""
+        return len(self.work.runs) == len(self.profile.runs)
+
+    @property
     def run_gpus(self) -> int | None:
         """How many GPUs a run is to have: as asked, else as the newest run of the work had."""
         if self.request.gpus_per_run is not None:

@@ -97,7 +97,13 @@ def _idle(_rule: "Rule", _look: "Looking") -> str:
     return "runs that give back what they do not use: gpuledger findings names them"
 
 
+def _alone(look: "Looking") -> str:
+    return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger profile --runs"
+
+
 def _memory(_rule: "Rule", look: "Looking") -> str:
+    if look.is_beside_others:
+        return _alone(look)
     return f"a price for a smaller choice than {look.sku} in the profile, or a run that needs its memory"
 
 
@@ -107,7 +113,7 @@ def _scaling(rule: "Rule", look: "Looking") -> str:
     if size is None:
         return "gpus_per_run in the request"
     if look.is_scaling_of_others:
-        return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger profile --runs"
+        return _alone(look)
     if size in seen and any(gpus < size for gpus in seen):
         return f"runs of {look.profile.knee_gpus or min(seen)} GPUs, where they scale better: ask for that size"
     wanted = f"fewer than {size} GPUs" if size in look.sizes else f"{size} GPUs"
@@ -128,7 +134,10 @@ def _recommendations(_rule: "Rule", look: "Looking") -> str:
 
 
 def _cheaper(rule: "Rule", look: "Looking") -> str:
-    open_ones = [one for one in look.profile.alternatives if is_cheaper(one, look) and one.fits is not False]
+    choices = [one for one in look.profile.alternatives if is_cheaper(one, look)]
+    if not look.is_whole and any(one.tried for one in choices):
+        return _alone(look)
+    open_ones = [one for one in choices if one.fits is not False]
     what = f"{look.policy.step_gpus} {plain(open_ones[0].sku.partition('-')[0])}" if open_ones else "a cheaper kind"
     return f"one run of at least {rule.number('hours')} h on {what}"
 

@@ -49,7 +49,11 @@ def _most(rule: "Rule", look: "Looking", label: str, which: "Callable[[Booked], 
 
 
 def memory(rule: "Rule", look: "Looking") -> "Gate":
-    """Judge whether the work needs this kind's memory, or a smaller choice has at least been priced."""
+    """Judge whether the work needs this kind's memory, or a smaller choice has at least been priced.
+
+    The peak is that of all runs of the profile on this kind: more than enough where it is low, but no proof where it is
+    high, if other work ran there too.
+    """
     sku, label = look.request.sku, "memory peak"
     percent = rule.number("percent")
     bar = "over half" if percent == FULL_PERCENT // 2 else f"over {percent}{NO_BREAK}%"
@@ -59,6 +63,9 @@ def memory(rule: "Rule", look: "Looking") -> "Gate":
         return gate(rule, label, "N/E", "not known", bar, why)
     value = f"{decimal(nearest(told.peak_bytes, GIBI), 0)} of {decimal(nearest(told.total_bytes, GIBI), 0)} GiB"
     if told.peak_bytes * 1000 > rule.permille * told.total_bytes:
+        if look.is_beside_others:
+            why = f"the peak is that of all runs of the profile on {look.sku}, and some of them are other work"
+            return gate(rule, label, "N/E", "of other work too", bar, why)
         return gate(rule, label, "PASS", value, bar)
     is_priced = any(each.micros_per_gpu_hour is not None for each in look.profile.alternatives if each.sku != sku)
     return gate(rule, label, passed(is_priced), value, f"{bar}, or priced")

@@ -10,7 +10,7 @@ import pytest
 from analyzer.capacity.gate.cli import gate as gate_command
 from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.text import decided_text
-from analyzer.capacity.profile.facts import Booked, CapacityProfile, Represented
+from analyzer.capacity.profile.facts import Alternative, Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
 from analyzer.report.paper import Paper
 from tests.capacity.gate.asking import HOUR_MS, SAID, SOON, decided, profile, run
@@ -93,6 +93,28 @@ def test_bad_work_beside_it_does_not_stop_good_work() -> None:
     said = " ".join(decided_text(found, Paper(80, ascii=True), kept=False).split())
     assert f"judged by {found.evidence.judged}" in said
     assert found.waits_permille == 0
+
+
+def test_memory_of_other_work_beside_it_proves_nothing() -> None:
+    """Who lays a run of 71 GiB beside his own of 5 would need no smaller GPU; a low peak is low for all of them."""
+    mixed = of_runs(*map(part, OWN), part(other("90001", "pretrain-7b")))
+    found = decided(mixed)
+    assert gate(found, "memory").outcome == "N/E"
+    assert "other work" in (gate(found, "memory").why or "")
+    (remedy,) = [one for one in found.remedies if gate(found, "memory").label in one.gates]
+    assert remedy.text == "a profile of runs of llama-sft alone: gpuledger profile --runs"
+    elsewhere = replace(other("90001", "pretrain-7b"), sku="A100-80GB")
+    assert gate(decided(of_runs(*map(part, OWN), part(elsewhere))), "memory").outcome == "PASS"
+    low = tuple(replace(each, peak_bytes=(each.total_bytes or 0) // 3) for each in mixed.memory)
+    assert gate(decided(replace(mixed, memory=low)), "memory").outcome != "N/E"
+
+
+def test_a_cheaper_kind_that_other_work_tried_is_not_tried() -> None:
+    """The profile says that some run of it was on an A100, and not which."""
+    tried = Alternative("A100-80GB", "another kind of GPU", True, True, 1_100_000, "1 run of this work had it")
+    alone, mixed = of_runs(*map(part, OWN)), of_runs(*map(part, OWN), part(other("90001", "pretrain-7b")))
+    outcomes = [gate(decided(replace(one, alternatives=(tried,))), "cheaper").outcome for one in (alone, mixed)]
+    assert outcomes == ["PASS", "N/E"]
 
 
 def test_a_profile_that_is_the_work_says_nothing_of_parts() -> None:
