@@ -10,7 +10,10 @@ from collector.store.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TeamRow:
-    """One team. `team` None with `held` is "unmapped"; without it, GPU time that nobody held."""
+    """One team. `team` None with `held` is "unmapped"; without it, GPU time that nobody held.
+
+    It is a GroupRow under the name that `teams` of the JSON has always had (docs/json.md): what is stable keeps its word.
+    """
 
     team: str | None
     held: bool
