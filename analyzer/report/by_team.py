@@ -12,7 +12,7 @@ from collector.store.session import Session
 class TeamRow:
     """One team. `team` None with `held` is "unmapped"; without it, GPU time that nobody held.
 
-    It is a GroupRow under the name that `teams` of the JSON has always had (docs/json.md): what is stable keeps its word.
+    It is a GroupRow under the name that `teams` of the JSON has always had (docs/json.md): that is stable.
     """
 
     team: str | None

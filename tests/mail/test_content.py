@@ -77,7 +77,8 @@ def test_what_is_charged_stands_in_the_mail_as_in_the_report(
     """A team lead that reads the cost in his mail would be charged something else; every column adds up."""
     report = charged_of(week)
     content = content_of(report)
-    golden("mail/charged.txt", mail_text(content, FOOTER))
+    block = mail_text(content, FOOTER).partition("\nCHARGED")
+    golden("mail/charged.txt", f"CHARGED{block[2].partition(chr(10) * 2)[0]}\n")
     (table,) = [section.table for section in content.sections if section.title == "charged"]
     assert table is not None
     printed = [row.split() for row in week_text(report, Paper(80)).splitlines()]
