@@ -40,10 +40,12 @@ class Spanned(Asked):
     """Of a reading of a period."""
 
     since: When | Opt = Field(
-        None, description="Where the period begins; without `since` and `until`, the last complete week of the ledger."
+        None,
+        description="The period, or where it begins: without `until` a day, a week or a month is that one alone, and 7d, "
+        "monday or a time goes on until the ledger ends. Without both, the last complete week of the ledger.",
     )
     until: When | Opt = Field(
-        None, description="Where it ends: a day or a week is included, a time is not. By default with the ledger."
+        None, description="Where it ends instead: a day, a week or a month is included, a time is not."
     )
 
 

@@ -34,9 +34,14 @@ propose goes through validate_plan before anybody is told of it; its makespan, c
 
 Since = Annotated[
     When | None,
-    Field(description="Where the period begins: 7d, monday, 2026-W46, 2026-11-09. By default the last week."),
+    Field(
+        description="The period: 2026-W46, 2026-11 or 2026-11-09 is that week, month or day; 7d, monday or a time goes on "
+        "until the ledger ends. By default the last week."
+    ),
 ]
-Until = Annotated[When | None, Field(description="Where it ends; a day or a week is included.")]
+Until = Annotated[
+    When | None, Field(description="Where the period ends instead; a day, week or month is included, a time is not.")
+]
 Team = Annotated[Text | None, Field(description="Of this team alone.")]
 Rows = Annotated[int, Field(ge=1, le=ROWS_MOST, description="The most rows.")]
 Cursor = Annotated[
