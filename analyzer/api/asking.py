@@ -41,7 +41,7 @@ class Spanned(Asked):
 
     since: When | Opt = Field(
         None,
-        description="The period, or where it begins: without `until` a day, a week or a month is that one alone, and 7d, "
+        description="The period, or where it begins: without `until` a day, a week or a month is that one alone; 7d, "
         "monday or a time goes on until the ledger ends. Without both, the last complete week of the ledger.",
     )
     until: When | Opt = Field(

@@ -35,8 +35,8 @@ propose goes through validate_plan before anybody is told of it; its makespan, c
 Since = Annotated[
     When | None,
     Field(
-        description="The period: 2026-W46, 2026-11 or 2026-11-09 is that week, month or day; 7d, monday or a time goes on "
-        "until the ledger ends. By default the last week."
+        description="The period: 2026-W46, 2026-11 or 2026-11-09 is that week, month or day; 7d, monday or a time goes "
+        "on until the ledger ends. By default the last week."
     ),
 ]
 Until = Annotated[
