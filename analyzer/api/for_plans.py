@@ -13,8 +13,9 @@ from starlette.responses import Response
 
 from analyzer.api.asking import READS, Asked, Text
 from analyzer.api.desk import Desk, Reading
+from analyzer.api.faults import MeaninglessError
 from analyzer.api.model import Document, Iso, Micros, Model, iso, iso_or_none
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError
 from analyzer.planning.ledger import StoreLedger
 from analyzer.planning.stock import StockNode
 
@@ -110,12 +111,12 @@ def history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
     """Return what runs of a name took.
 
     Raises:
-        LedgerError: there are too few.
+        MeaninglessError: there are too few.
     """
     try:
         found = StoreLedger(reading.session).history(asked.name, asked.gpus)
     except ConfigError as error:  # the question can be read; the ledger has no answer to it
-        raise LedgerError(str(error)) from error
+        raise MeaninglessError(str(error)) from error
     return HistoryDocument(
         **reading.head(),
         name=found.name,
