@@ -7,7 +7,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from analyzer.api.generation import ByGeneration
-from analyzer.argument.argue import argue
+from analyzer.argument.argue import Argument, argue
 from analyzer.casebook.case import Case, read_case
 from analyzer.casebook.kept import lives
 from analyzer.config import Settings
@@ -19,9 +19,11 @@ from analyzer.judges import Judges
 from analyzer.live.reading import look as look_now
 from analyzer.live.text import look_text
 from analyzer.notices.book import Looked
+from analyzer.part import WHOLE, Part
 from analyzer.period import Calendar, Period
 from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.life.kept import rejections
+from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
 from analyzer.planning.answering import for_plans
@@ -75,6 +77,7 @@ class Reader:
     settings: Settings
     judges: Judges = field(default_factory=Judges.own)
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
+    part: Part = WHOLE  # what of the ledger the session sees; analyzer/part_reading.py reads what is less than all
     kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
@@ -92,9 +95,8 @@ class Reader:
             ConfigError: the period or the subject cannot be read.
             LedgerError: the ledger has no such thing.
         """
+        self._check(request)
         paper = Paper(request.width, request.ascii)
-        if request.what not in (having := OF_SOME.get(request.format, (request.what,))):
-            raise ConfigError(f"{request.format} is a form of {' and '.join(having)} alone, not of {request.what}")
         if request.what == "week":
             return self._week(request, paper)
         if request.what == "run":
@@ -114,6 +116,12 @@ class Reader:
         if request.what in ("recommend", "show", "charges") and request.format in FILES:
             return text
         return formatted(text, request.format, title)
+
+    def _check(self, request: Request) -> None:
+        if request.part != self.part.asked:
+            raise AssertionError("BUG: this reader is of another part of the ledger than is asked for")
+        if request.what not in (having := OF_SOME.get(request.format, (request.what,))):
+            raise ConfigError(f"{request.format} is a form of {' and '.join(having)} alone, not of {request.what}")
 
     def period(self, since: str | None, until: str | None = None) -> Period:
         """Return the period that is meant; without a word, the last complete week that the ledger knows.
@@ -139,9 +147,13 @@ class Reader:
         """Return the report of a period; `by` is what its second table is by, where not by team."""
         found = self.findings(period)
         advice = self.advice(found, period)
-        came = checked(self.session, period)
         figures = self.figures(period, by)
+        came = self.checked(period)
         return replace(figures, findings=tuple(found), recommendations=by_saving(advice), checked=came)
+
+    def checked(self, period: Period) -> tuple[Realised, ...]:
+        """Return what came of changes that were made in the weeks before a period's end."""
+        return checked(self.session, period)
 
     def figures(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of a period without findings and advice, which take ten times as long as all the rest."""
@@ -243,12 +255,16 @@ class Reader:
             finding,
             self.settings.currency,
             self.settings.timezone,
-            argue(self.session, finding, found, period),
+            self.argued(finding, found, period),
             case.lives.get(finding.id),
             case.word(finding.id, period),
             case.mutes.get(finding.id),
             tuple(one for one in self.advice(found, period) if finding.id in one.finding_ids),
         )
+
+    def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
+        """Return what argues for and against one finding of a period; `found` are all of them."""
+        return argue(self.session, finding, found, period)
 
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of a period and how they moved since the one before."""
@@ -333,7 +349,7 @@ class Reader:
             explained = self.explain(request.subject, period)
             return explained.finding.id, explain_text(explained, paper), explain_data(explained)
         advice, owned = self.all_advice(self.findings(period), period), fleet(self.session, period)
-        listed = Listed(period, tuple(advice), currency, owned, request.everything)
+        listed = Listed(period, tuple(advice), currency, owned, request.everything, self.part)
         if request.what == "recommend":
-            return list_answer(listed, request.subject, request.format, paper, request.top)
+            return list_answer(listed, request.format, paper, request.top)
         return one_answer(listed, request.subject, request.format, paper)

@@ -1,10 +1,11 @@
 """What can be asked of a ledger: one reading, of whom, of when, and in which form. /v1/read takes the same words."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, get_args
 
 from analyzer.errors import ConfigError
+from analyzer.part import FILTERS, Part
 from analyzer.states import Confidence
 
 What = Literal[
@@ -45,9 +46,7 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = (
-        None  # of run, explain and show; a team, of traffic and recommend; a host, of top; a name, of history
-    )
+    subject: str | None = None  # of run, explain and show; a team, of traffic; a host, of top; a name, of history
     since: str | None = None
     until: str | None = None
     format: Format = "text"
@@ -63,6 +62,25 @@ class Request:
     order: Order = "cost"  # of top: which lines come first
     by: By | None = None  # of charges: who bears them; of week and month: what the second table is by
     gpus: int | None = None  # of history: of runs with so many; none where it is left out
+    team: str | None = None  # these six: which part of the ledger, of the readings that can be of one
+    project: str | None = None
+    user: str | None = None
+    model: str | None = None
+    stage: str | None = None
+    queue: str | None = None
+
+    @property
+    def part(self) -> Part:
+        """Which part of the ledger is meant.
+
+        Raises:
+            ConfigError: a name is none.
+        """
+        return Part(**{name: getattr(self, name) for name in FILTERS})
+
+    def of_part(self, part: Part) -> "Request":
+        """Return the same of a part of the ledger."""
+        return replace(self, **part.given)  # type: ignore[arg-type]  # the names of a part are fields here, too
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
@@ -101,6 +119,7 @@ class Request:
             _order(query.get("order", "cost")),
             _by(query.get("by")),
             _count(query, "gpus"),
+            **{name: query.get(name) for name in FILTERS},
         )
 
 

@@ -9,10 +9,11 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.api.asking import Spanned, Text, refusals
-from analyzer.api.faults import MeaninglessError
+from analyzer.api.faults import MeaninglessError, WholeError
 from analyzer.api.model import iso
 from analyzer.api.scope import Scope
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.part_reading import READINGS, of_request
 from analyzer.reading import Reader
 from analyzer.request import By, Format, Order, What
 from analyzer.request import Request as Reading
@@ -47,7 +48,7 @@ class ReadAsked(Spanned):
     what: What
     subject: Text | SkipJsonSchema[None] = Field(
         None,
-        description="Of run, explain, show, compare; of traffic and recommend a team; of top a host; of history a job.",
+        description="Of run, explain, show, compare; of traffic a team; of top a host; of history a job.",
     )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)
@@ -63,6 +64,16 @@ class ReadAsked(Spanned):
     by: By | SkipJsonSchema[None] = Field(
         None, description="Of charges: who bears them; of week and month: what the second table is by. Else the team."
     )
+    team: Text | SkipJsonSchema[None] = Field(
+        None, description="Of week, findings, explain, recommend and show: of this team's runs alone."
+    )
+    project: Text | SkipJsonSchema[None] = Field(
+        None, description="The same, of a project. All that is given must fit."
+    )
+    user: Text | SkipJsonSchema[None] = Field(None, description="The same, of a person; for who may know who spent it.")
+    model: Text | SkipJsonSchema[None] = Field(None, description="The same, of a model.")
+    stage: Text | SkipJsonSchema[None] = Field(None, description="The same, of a kind of work.")
+    queue: Text | SkipJsonSchema[None] = Field(None, description="The same, of a queue.")
     gpus: Annotated[int, Field(ge=0, le=MOST)] | SkipJsonSchema[None] = Field(
         None, description="Of history: of runs with so many GPUs; of runs without any where it is left out."
     )
@@ -83,12 +94,13 @@ class Reports:
         def report(request: Request, asked: Annotated[ReadAsked, Query()]) -> Response:
             """A report as the command line prints it."""
             scope = Scope.of(request.scope)
-            scope.check((asked.by,) if asked.by else ())
+            _check_whole(scope, asked.what)
+            scope.check([name for name in (asked.by, "user" if asked.user else None) if name])
             if asked.format == "html" and is_opened(request):
                 return self._answering.answer(request, self._wanted(scope, asked), SECURITY)
             opened = self._read()
             with opened.session:
-                answer = _answer(opened, asked)
+                answer = _answer(opened, asked, scope)
             return Response(answer, media_type=_TYPES[asked.format], headers=SECURITY)
 
         return router
@@ -101,13 +113,24 @@ class Reports:
         def make() -> tuple[Hashable, str]:
             reader = self._read()
             with reader.session, reader.session.transaction():
-                return state_of(reader), self._answering.frame.with_time(_answer(reader, asked))
+                return state_of(reader), self._answering.frame.with_time(_answer(reader, asked, scope))
 
         return Wanted(scope, ("read", asked.model_dump_json()), make)
 
 
-def _answer(reader: Reader, asked: ReadAsked) -> str:
-    """Return the report.
+def _check_whole(scope: Scope, what: What) -> None:
+    """See that who may see some teams alone asks for what can be of them.
+
+    Raises:
+        WholeError: this reading is of the whole site.
+    """
+    if scope.teams is not None and what not in READINGS:
+        teams = ", ".join(scope.teams)
+        raise WholeError(f"{what} is of all teams, and this key is for {teams} alone: it reads {', '.join(READINGS)}")
+
+
+def _answer(reader: Reader, asked: ReadAsked, scope: Scope) -> str:
+    """Return the report, of what may be seen.
 
     Raises:
         LedgerError: the ledger has no such thing, or the calendar no such day.
@@ -117,7 +140,9 @@ def _answer(reader: Reader, asked: ReadAsked) -> str:
         (first,) = reader.session.row("SELECT min(hour) FROM ledger_hours")
         words["since"] = None if first is None else iso(first)
     try:
-        return reader.answer(Reading(**words))
+        request = Reading(**words)
+        with of_request(reader, request, scope.teams) as own:
+            return own.answer(request)
     except ConfigError as error:
         raise MeaninglessError(str(error)) from error
     except (OverflowError, ValueError) as error:

@@ -13,6 +13,7 @@ from analyzer.api.asking import READS, refusals
 from analyzer.api.capacity_body import Bodies, Posted, body_schema
 from analyzer.api.capacity_model import CapacityDocument, CapacityItem, CapacityListAsked, CapacityPage, WaiverAsked
 from analyzer.api.saying import Word, answered, documented
+from analyzer.asking import WRONG_USAGE
 from analyzer.capacity.gate.judge import judge
 from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, waive
 from analyzer.capacity.gate.policy import read_policy
@@ -76,7 +77,7 @@ def _asked(desk: "Desk", request: Request, body: Posted) -> Response:
     try:
         return desk.answer(request, lambda reading: _decided(reading, request, body), follows_ledger=False)
     except ConfigError as error:
-        return problem_response(409, str(error))
+        return problem_response(409, str(error), reason=WRONG_USAGE)
     except PermissionError as error:
         return problem_response(403, str(error))
 

@@ -14,13 +14,15 @@ from analyzer.api.cursor import Key, Place, read, written
 from analyzer.api.faults import BusyError
 from analyzer.api.generation import ByGeneration, Generations, Kept
 from analyzer.api.model import VERSION, Document
-from analyzer.api.scope import Scope, confine
+from analyzer.api.scope import Scope
 from analyzer.api.when import period_of
 from analyzer.config import Settings
+from analyzer.confining import confined
 from analyzer.errors import LedgerError
 from analyzer.findings import Finding
 from analyzer.judges import Judges
 from analyzer.notices.book import Looked
+from analyzer.part import Part
 from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
@@ -200,10 +202,8 @@ class Desk:
         if scope.teams is None:
             yield whole
             return
-        with self._open() as own:
-            confine(own, scope)
-            with own.transaction():
-                yield own
+        with confined(whole, Part(teams=scope.teams)) as own:
+            yield own
 
 
 def _tag(generation: str, request: Request, scope: Scope) -> str:

@@ -6,6 +6,7 @@ AnalyzerError
 │   ├── MeaninglessError  what was asked can be read, and is none that can be answered; 404, with the reason "usage"
 │   └── GoneError     a cursor or a period that is well written and means nothing here; 404
 ├── PeopleError   names of people are for owners and admins; 403
+├── WholeError    it is of the whole site, and who asks may see some teams alone; 403
 └── BusyError     too many read at once; 503
 """
 
@@ -22,6 +23,10 @@ class GoneError(LedgerError):
 
 class PeopleError(AnalyzerError):
     """Who asks may read money, and not who spent it."""
+
+
+class WholeError(AnalyzerError):
+    """What was asked is of the whole site, and who asks may see the runs of some teams alone."""
 
 
 class BusyError(AnalyzerError):

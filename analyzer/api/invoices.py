@@ -22,6 +22,7 @@ from analyzer.api.invoice_model import (
 )
 from analyzer.api.model import iso
 from analyzer.api.saying import audit, body_of, said_by
+from analyzer.asking import WRONG_USAGE
 from analyzer.errors import ConfigError
 from analyzer.reconcile.bill import Bill, Billed, Other
 from analyzer.reconcile.kept import KEPT_SHOWN, Told, keep, kept_matches
@@ -85,7 +86,7 @@ def _answered(desk: "Desk", request: Request, asked: InvoiceAsked) -> Response:
     try:
         return desk.answer(request, lambda reading: _held(reading, request, asked), follows_ledger=False)
     except ConfigError as error:
-        return problem_response(409, str(error))
+        return problem_response(409, str(error), reason=WRONG_USAGE)
 
 
 def _held(reading: "Reading", request: Request, asked: InvoiceAsked) -> InvoiceDocument:

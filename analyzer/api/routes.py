@@ -11,7 +11,7 @@ from analyzer.api.capacity import capacity_routes
 from analyzer.api.costs import cost_routes
 from analyzer.api.decisions import decision_routes
 from analyzer.api.desk import Desk
-from analyzer.api.faults import BusyError, MeaninglessError, PeopleError
+from analyzer.api.faults import BusyError, MeaninglessError, PeopleError, WholeError
 from analyzer.api.finding_words import finding_word_routes
 from analyzer.api.findings import finding_routes
 from analyzer.api.for_plans import plan_routes
@@ -69,6 +69,7 @@ def add_api(
     answer_with_problems(app)
     app.add_exception_handler(ConfigError, sentences(400))
     app.add_exception_handler(PeopleError, sentences(403))
+    app.add_exception_handler(WholeError, sentences(403))
     app.add_exception_handler(LedgerError, sentences(404))
     app.add_exception_handler(MeaninglessError, sentences(404, reason=WRONG_USAGE))
     app.add_exception_handler(StoreError, _unreadable)

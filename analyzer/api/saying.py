@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from analyzer.api.asking import Asked, refusals
 from analyzer.api.model import Document
+from analyzer.asking import WRONG_USAGE
 from analyzer.casebook.kept import Said
 from analyzer.errors import ConfigError
 from collector.problem import problem_response
@@ -51,7 +52,7 @@ async def answered(desk: "Desk", request: Request, word: Word[A], subject_id: st
         try:
             return desk.answer(request, lambda it: word.keep(it, request, subject_id, body), follows_ledger=False)
         except ConfigError as error:
-            return problem_response(409, str(error))
+            return problem_response(409, str(error), reason=WRONG_USAGE)
 
     return await run_in_threadpool(answer)
 

@@ -13,9 +13,10 @@ from analyzer.budgets.text import over_check
 from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.efficiency.steps import StepTime
 from analyzer.errors import ConfigError
+from analyzer.part_reading import of_request
 from analyzer.reading import Reader
 from analyzer.report.as_json import as_json
-from analyzer.report.command import add_ledger, add_paper, ask, is_ascii, opened, width_of, write
+from analyzer.report.command import add_ledger, add_paper, add_part, ask, is_ascii, opened, part_of, width_of, write
 from analyzer.report.compare import checked_kind
 from analyzer.report.economics import budgets_of
 from analyzer.report.finding_text import check_words
@@ -67,6 +68,7 @@ def report(argv: list[str]) -> int:
         kind.add_argument(
             "--by", choices=get_args(By), default=None, help="what the second table is by (default: team)"
         )
+    add_part(week)
     recording = _kind(kinds.add_parser, "recording", "a recording of one command, without any store")
     recording.add_argument("file", type=Path, metavar="FILE")
     recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
@@ -102,6 +104,7 @@ def findings(argv: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 where a finding is new, high and still open")
     parser.add_argument("--sure", choices=("high", "medium", "low"), help="list those of this confidence alone")
     parser.add_argument("--unjudged", action="store_true", help="list instead what could not be judged, and why")
+    add_part(parser)
     add_paper(parser)
     add_ledger(parser)
     return _read("findings", parser.parse_args(argv))
@@ -126,7 +129,7 @@ def recommend(argv: list[str]) -> int:
     """
     parser = _parser("recommend", recommend.__doc__)
     parser.add_argument("--all", action="store_true", dest="everything", help="list also what is held back, and why")
-    parser.add_argument("--team", dest="subject", metavar="NAME", help="what saves this team's GPU time alone")
+    add_part(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a recommendation, and no more")
     add_paper(parser, "csv")
     add_ledger(parser)
@@ -247,12 +250,12 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         getattr(options, "other", None),
         getattr(options, "at", None),
         by=getattr(options, "by", None),
-    )
+    ).of_part(part_of(options))
     check = getattr(options, "check", False)
     if options.server:
         write(ask(options.server, request), options)
         return _checked(what, _told(options.server, request)) if check else OK
-    with opened(options, step_log) as reader:
+    with opened(options, step_log) as whole, of_request(whole, request) as reader:
         write(reader.answer(request), options)
         return _checked(what, _alarms(reader, request)) if check else OK
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from analyzer.asking import asked
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
+from analyzer.part import FILTERS, Part
 from analyzer.report.paper import paint
 from analyzer.request import Request
 from collector.config import load
@@ -46,6 +47,22 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
         parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
     add_place(parser)
+
+
+def add_part(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say of which runs an answer is."""
+    part = parser.add_argument_group("of which runs", "all that are given must fit; without any it is the whole fleet")
+    for name in FILTERS:
+        part.add_argument(f"--{name}", metavar="NAME", help=f"of this {name} alone")
+
+
+def part_of(options: argparse.Namespace) -> Part:
+    """Return of which runs an answer is to be; of all where a command has no such arguments.
+
+    Raises:
+        ConfigError: a name is none.
+    """
+    return Part(**{name: getattr(options, name, None) for name in FILTERS})
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:

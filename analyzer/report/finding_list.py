@@ -11,6 +11,7 @@ from analyzer.casebook.life import Life, State
 from analyzer.casebook.record import Record, RuleTally
 from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
+from analyzer.part import Part
 from analyzer.period import Period
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.still_costs import StillCosts
@@ -61,6 +62,7 @@ class FindingsReport:
     sure: str | None = None
     alarming: tuple[str, ...] = ()  # the ids for which --check fails
     still: StillCosts | None = None  # what goes on costing most until somebody lets go
+    part: Part | None = None  # of which runs they are, where not of all
 
     @property
     def priced(self) -> bool:

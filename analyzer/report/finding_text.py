@@ -22,9 +22,9 @@ def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) 
     kind = "week" if "-W" in report.period.label else "period"
     column, total = at_stake_column(report.findings, report.currency)
     title = f"{_counts(report)}, {kind} {report.period.label}"
-    head = [f"{title}{f'{total} at stake':>{max(1, paper.width - 7 - len(title))}}", ""]
+    head = [f"{title}{f'{total} at stake':>{max(1, paper.width - 7 - len(title))}}", *_whose(report, paper), ""]
     if not report.findings:
-        head = [title, "", "  Nothing avoidable was found in this period."]
+        head = [title, *_whose(report, paper), "", "  Nothing avoidable was found in this period."]
     what = 25 + paper.extra
     stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
     table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if report.findings else []
@@ -33,6 +33,10 @@ def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) 
     table += [_row(report, finding, amounts[finding.id], paper, what) for finding in shown]
     table += _rest(report, shown, amounts, 27 + what)
     return paper.page([*head, *table, *_foot(report, paper)])
+
+
+def _whose(report: FindingsReport, paper: Paper) -> list[str]:
+    return paper.wrap(f"of {report.part.words}", "") if report.part else []
 
 
 def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, what: int) -> str:

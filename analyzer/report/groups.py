@@ -100,7 +100,7 @@ def groups(session: "Session", period: Period, by: By) -> Groups:
         counted.setdefault((name, is_held), []).append((state, cause, milliseconds, cost))
     found = [GroupRow(name, is_held, Breakdown(fold(counts))) for (name, is_held), counts in counted.items()]
     called = {name: row[-1] for name, *row in rows if by == "run" and name is not None and row[-1]}
-    return Groups(by, tuple(sorted(found, key=_place)), called)
+    return Groups(by, tuple(sorted(found, key=_place)), dict(sorted(called.items())))
 
 
 def _place(row: GroupRow) -> tuple[bool, bool, int, int, str]:

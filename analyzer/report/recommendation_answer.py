@@ -1,7 +1,5 @@
 """The answers of `recommend` and `show`, in every form that may be asked for."""
 
-from dataclasses import replace
-
 from analyzer.ids import by_id
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_files import LINES, lines_file, spreadsheet, table, ticket
@@ -10,10 +8,8 @@ from analyzer.report.recommendation_text import Listed, recommendation_text, rec
 FILES = ("csv", "markdown", *LINES)  # forms that are no picture of the screen
 
 
-def list_answer(listed: Listed, team: str | None, form: str, paper: Paper, top: int | None) -> tuple[str, str, object]:
-    """Return the title, the text (or the file) and the data of the list, or of one team's part of it."""
-    if team is not None:
-        listed = replace(listed, advice=tuple(one for one in listed.advice if one.team == team), team=team)
+def list_answer(listed: Listed, form: str, paper: Paper, top: int | None) -> tuple[str, str, object]:
+    """Return the title, the text (or the file) and the data of the list."""
     if form == "csv":
         text = spreadsheet(listed)
     elif form == "markdown":

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analyzer.part import WHOLE, Part
 from analyzer.period import Period
 from analyzer.placement.artefact import Artefact, Form
 from analyzer.placement.recommendation import Recommendation
@@ -47,7 +48,7 @@ WHERE: dict[Form, str] = {
 class Listed:
     """The recommendations of a period, those that save most first, with what they are read by.
 
-    `everything` lists also what is held back and what is instead of another; `team` is whose alone they are, or None.
+    `everything` lists also what is held back and what is instead of another; `part` is of which runs alone they are.
     """
 
     period: Period
@@ -55,7 +56,7 @@ class Listed:
     currency: str
     fleet: tuple[Sku, ...] = ()
     everything: bool = False
-    team: str | None = None
+    part: Part = WHOLE
 
     @property
     def standing(self) -> list[Recommendation]:
@@ -93,7 +94,7 @@ def _none(listed: Listed, kind: str, paper: Paper) -> list[str]:
 
 
 def _whose(listed: Listed) -> str:
-    return f" for {plain(listed.team)}" if listed.team is not None else ""
+    return f" for {listed.part.words}" if listed.part else ""
 
 
 def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> list[str]:

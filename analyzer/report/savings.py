@@ -77,12 +77,18 @@ def savings_report(
     )
 
 
-def checked(session: "Session", period: "Period") -> tuple[Realised, ...]:
-    """Return what came of changes that were made in the eight weeks before a period's end, as was known then."""
+def checked(
+    session: "Session", period: "Period", sees: "Callable[[Prediction], bool]" = lambda _: True
+) -> tuple[Realised, ...]:
+    """Return what came of changes that were made in the eight weeks before a period's end, as was known then.
+
+    Of those that `sees` says may be seen.
+    """
     recent = [
         one
         for one in book(session)
         if one.applied_at is not None and period.end - WEEKS_SHOWN_US <= one.applied_at < period.end
+        if sees(one.prediction)
     ]
     return all_realised(session, sorted(recent, key=lambda one: one.applied_at or 0)[-CHECKED_MOST:], period.end)
 

@@ -30,6 +30,8 @@ from analyzer.report.words import (
 def first_sentence(report: WeekReport) -> str:
     """Return the answer: what was avoidable, the change, and the best next step."""
     if not report.breakdown.entries:
+        if report.part and report.hours.known:
+            return f"No run of {report.part.words} held a GPU in this {kind_of(report.period)}."
         return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
     return f"{_avoidable(report)}.{next_step(report)}"
 

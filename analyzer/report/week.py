@@ -7,6 +7,7 @@ from analyzer.casebook.kept import judgements
 from analyzer.casebook.record import Record, record_of
 from analyzer.closing import closes_at, final_at
 from analyzer.findings import Finding
+from analyzer.part import Part
 from analyzer.period import HOUR, Calendar, Period, micros
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import WEEK_SECONDS, Recommendation
@@ -53,6 +54,7 @@ class WeekReport:
     grouped: Groups | None = None  # where the table of teams is to be one of models or the like
     repriced: Repriced | None = None  # hours that the present prices have not reached
     by_what: tuple[Judged, ...] = ()  # by which signal the measured time was judged
+    part: Part | None = None  # of which runs it is, where not of all; then nothing in it is what nobody held
 
     @property
     def avoidable(self) -> Breakdown:

@@ -73,11 +73,17 @@ def _period(report: WeekReport, paper: Paper) -> list[str]:
 
 def _head(report: WeekReport, paper: Paper) -> list[str]:
     head = _period(report, paper)
-    name = f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
-    owned = f"{gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds))} GPU-hours owned"
+    name = "runs of" if report.part else f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
     paid = f", {cost_words(report.breakdown, report.currency)}" if report.breakdown.cost_micros is not None else ""
-    head += paper.wrap(f"{fleet_words(report.fleet)}, {owned}{paid}", name.ljust(15) + " ", " " * 16)
+    head += paper.wrap(f"{gpus_words(report)}{paid}", name.ljust(15) + " ", " " * 16)
     return head + paper.wrap(prices_words(report), "prices".ljust(16), " " * 16)
+
+
+def gpus_words(report: WeekReport) -> str:
+    """Return which GPUs for how long: "64 H100 = 64 GPUs, 10,752 GPU-hours owned", or whose runs held which."""
+    time = gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds))
+    gpus = fleet_words(report.fleet) if report.fleet else "no GPU"
+    return f"{report.part.words}: {time} GPU-hours held on {gpus}" if report.part else f"{gpus}, {time} GPU-hours owned"
 
 
 def status_words(report: WeekReport) -> str:
@@ -215,6 +221,6 @@ def silent_words(node: Silent, timezone: str) -> str:
 def _next(report: WeekReport) -> str:
     runs: Iterator[str] = (run_id for finding in report.findings for run_id in finding.run_ids)
     run_id = next(runs, None)
-    return "next: gpuledger findings" + (
+    return f"next: gpuledger findings{report.part.options if report.part else ''}" + (
         f"       gpuledger report run {plain(run_id).split('/')[-1]}" if run_id else ""
     )

@@ -78,6 +78,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/capacity-requests", Right.ASK, by_team=True),
     Endpoint("GET", "/v1/capacity-requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
+    # Those that can be of a team; the others are refused to its key (analyzer/part_reading.py).
+    Endpoint("GET", "/v1/read", Right.READ, by_team=True),
     # These pages are read through the API's door, and show a team's key what is that team's.
     Endpoint("GET", "/money", Right.READ, by_team=True),
     Endpoint("GET", "/money/{sheet}", Right.READ, by_team=True),
@@ -87,7 +89,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/requests", Right.READ, by_team=True),
     Endpoint("GET", "/requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/requests/{request_id}/waivers", Right.APPROVE, by_team=True),
-    # These pages and reports show the whole site.
+    # These pages show the whole site.
     Endpoint("GET", "/health", Right.READ),
     Endpoint("GET", "/health/rules", Right.READ),
     Endpoint("GET", "/health/{sheet}", Right.READ),
@@ -97,7 +99,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/runs/{run_id:path}/parts/{name}", Right.READ),
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),
     Endpoint("GET", "/findings/{finding_id}", Right.READ),
-    Endpoint("GET", "/v1/read", Right.READ),
 )
 UNKNOWN: Final = Endpoint("*", "(unknown)", Right.CHANGE)
 
