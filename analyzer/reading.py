@@ -27,6 +27,7 @@ from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
 from analyzer.planning.answering import for_plans
+from analyzer.pricing.answering import PRICES
 from analyzer.pricing.charging.reading import read_held
 from analyzer.pricing.charging.sums import Charged, charges
 from analyzer.pricing.repriced import repriced
@@ -66,7 +67,7 @@ from collector.store.session import Session
 
 T = TypeVar("T")
 # Readings with modules of their own, which need no more than the reader.
-APART = {**ECONOMICS, "history": for_plans, "nodes": for_plans}
+APART = {**ECONOMICS, **PRICES, "history": for_plans, "nodes": for_plans}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ What = Literal[
     "portfolio",
     "charges",
     "costs",
+    "prices",
+    "prices-check",
     "top",
     "history",
     "nodes",
@@ -46,7 +48,9 @@ class Request:
     """One reading: what, of whom, of when, and how it is written."""
 
     what: What
-    subject: str | None = None  # of run, explain and show; a team, of traffic; a host, of top; a name, of history
+    subject: str | None = (
+        None  # of run, explain and show; a team, of traffic; a host, of top; a name, of history; a SKU, of prices
+    )
     since: str | None = None
     until: str | None = None
     format: Format = "text"

@@ -48,7 +48,7 @@ class ReadAsked(Spanned):
     what: What
     subject: Text | SkipJsonSchema[None] = Field(
         None,
-        description="Of run, explain, show, compare; of traffic a team; of top a host; of history a job.",
+        description="Of run, explain, show, compare; the team of traffic, host of top, job of history, SKU of prices.",
     )
     format: Format = "text"
     width: int = Field(80, ge=1, le=MOST)

@@ -4,17 +4,19 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict
-from datetime import UTC, datetime
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analyzer.config import BESIDE, Settings
+from analyzer.errors import ConfigError
+from analyzer.pricing.answering import NO_FILE, book_text, check_text, checked
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.checking.check import complaints
-from analyzer.pricing.checking.complaint import Complaint
-from analyzer.pricing.checking.fleet import Booked, Owned, booked_kinds, owned_kinds
-from analyzer.pricing.listing import PAPER, beside_lines, book_lines, hint_lines, list_lines, price_json
-from analyzer.report.words import counted
+from analyzer.pricing.listing import price_json
+from analyzer.report.as_json import plain_data
+from analyzer.report.command import ask
+from analyzer.request import Request
 from analyzer.teams import TeamBook
 from analyzer.unmapped import unmapped_runs
 from collector.config import load
@@ -33,24 +35,24 @@ def prices(argv: list[str]) -> int:
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
-    parser.add_argument("--store", type=Path, help="check: the store (default: from the settings)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, help="check: the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="those of a running server (its token: GPULEDGER_TOKEN)")
     parser.add_argument("--sku", help="only SKUs that begin so: H100")
     parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
     options = parser.parse_args(argv)
+    if options.server:
+        return _from_server(options)
     settings = _settings(options)
-    path, now = options.prices or settings.prices, datetime.now(UTC)
+    path, now_us = options.prices or settings.prices, time.time_ns() // 1000
     book = PriceBook.read(path) if path else PriceBook()
     if options.action == "check":
-        return _check(book, options, settings, now)
+        return _check(book, options, settings, now_us)
     if options.json:
-        print(json.dumps(price_json(book, options.sku, _micros(now)), indent=1))
-        return 0
-    where = str(path) if path else "no price file: costs are not shown"
-    lines = [*book_lines(book, where, options.sku, _micros(now)), "", *beside_lines(book), *hint_lines(options.sku)]
-    if options.all:
-        lines += ["", *list_lines(options.sku)]
-    print("\n".join(lines))
+        print(json.dumps(price_json(book, options.sku, now_us), indent=1))
+    else:
+        print(book_text(book, str(path) if path else NO_FILE, options.sku, now_us, everything=options.all), end="")
     return 0
 
 
@@ -73,21 +75,15 @@ def teams(argv: list[str]) -> int:
     return CHECK_FAILED if groups else 0
 
 
-def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now: datetime) -> int:
-    fleet, booked = list[Owned](), list[Booked]()
+def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now_us: int) -> int:
     path = _store(options)
     held = options.store is not None or path.exists()
     if held:
         with Store.open(path, read_only=True) as store, store.session() as session:
-            fleet, booked = owned_kinds(session, _micros(now)), booked_kinds(session)
-    teams = {rule.team.name for rule in settings.team_book().rules} if settings.teams and book.charges else None
-    found = complaints(book, fleet, now.date(), teams, booked)
-    if options.json:
-        print(json.dumps({"version": 1, "complaints": [asdict(one) for one in found]}, indent=1))
-    elif found:
-        print("\n".join(line for one in found for line in _lines(one)))
+            found = checked(book, settings, now_us, session)
     else:
-        print(f"{counted(len(book.rows) + len(book.derived), 'price')}: none stale, missing or suspicious")
+        found = checked(book, settings, now_us)
+    print(_as_json(found) if options.json else check_text(book, found), end="")
     if not held:
         words = f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)"
         print(words, file=sys.stderr)
@@ -99,12 +95,30 @@ def _store(options: argparse.Namespace) -> Path:
     return Path(options.store or load(options.config, os.environ).store)
 
 
-def _micros(moment: datetime) -> int:
-    return int(moment.timestamp() * 1e6)
+def _as_json(complaints: Sequence[object]) -> str:
+    return json.dumps({"version": 1, "complaints": plain_data(list(complaints))}, indent=1) + "\n"
 
 
-def _lines(complaint: Complaint) -> list[str]:
-    return PAPER.wrap(complaint.sentence, f"{complaint.kind:<10} ", " " * 11)
+def _from_server(options: argparse.Namespace) -> int:
+    """Print what a server says by its own price file, fleet and ledger.
+
+    Raises:
+        ConfigError: something of this machine was named beside it.
+        LedgerError: the server does not answer, or refuses.
+    """
+    if options.prices or options.config:
+        raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
+    is_check = options.action == "check"
+    request = Request("prices-check" if is_check else "prices", options.sku, everything=options.all)
+    if not is_check and not options.json:
+        print(ask(options.server, request), end="")
+        return 0
+    told = json.loads(ask(options.server, replace(request, format="json")))["report"]
+    if not is_check:
+        print(json.dumps(told, indent=1))
+        return 0
+    print(_as_json(told["complaints"]) if options.json else ask(options.server, request), end="")
+    return CHECK_FAILED if told["complaints"] else 0
 
 
 def _settings(options: argparse.Namespace) -> Settings:

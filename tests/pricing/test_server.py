@@ -9,6 +9,7 @@ import pytest
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.pricing.beside.cli import costs
 from analyzer.pricing.charging.cli import charges
+from analyzer.pricing.cli import prices
 from tests.access.conftest import bearer
 from tests.api.sites import TOKEN, Site, site
 
@@ -81,3 +82,26 @@ def test_a_teams_key_sees_no_charges_of_others(running: Site) -> None:
         assert answer.status_code == 403
     assert running.get("/v1/read?what=week&format=csv").status_code == 404
     assert running.get("/v1/read?what=charges&by=rack").status_code == 422
+
+
+def test_the_book_and_its_check_come_from_a_server(running: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """What prices the ledger is the server's file, and not one that happens to lie here."""
+    server = ["--server", str(running.client.base_url)]
+    assert prices(server) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("prices of this site  prices.toml\n")
+    assert prices(["--json", "--sku", "h100", *server]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["book_version"] == running.get("/v1/prices").headers["X-Price-Version"]
+    assert {row["sku"] for row in told["prices"]} == {"H100-80GB"}
+    assert prices(["check", "--json", *server]) == 1  # its prices were looked at long ago
+    found = json.loads(capsys.readouterr().out)["complaints"]
+    assert "stale" in {one["kind"] for one in found}
+    assert prices(["check", *server]) == 1
+    checked = " ".join(capsys.readouterr().out.split())
+    assert all(" ".join(one["sentence"].split()) in checked for one in found)
+    with pytest.raises(ConfigError, match="a server answers by its own files"):
+        prices(["--prices", "other.toml", *server])
+    for what in ("prices", "prices-check"):
+        answer = running.client.get(f"/v1/read?what={what}", headers=bearer(running.keys["holders"]))
+        assert answer.status_code == 403
