@@ -12,7 +12,6 @@ from analyzer.casebook.case import Case, read_case
 from analyzer.casebook.kept import lives
 from analyzer.config import Settings
 from analyzer.efficiency.steps import StepTime
-from analyzer.errors import ConfigError
 from analyzer.findings import Finding
 from analyzer.ids import by_id
 from analyzer.judges import Judges
@@ -57,7 +56,7 @@ from analyzer.report.unjudged_text import unjudged_text
 from analyzer.report.week import WeekReport, by_saving, week_report
 from analyzer.report.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.report.which_run import find_run
-from analyzer.request import OF_SOME, Request
+from analyzer.request import Request
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
@@ -96,7 +95,9 @@ class Reader:
             ConfigError: the period or the subject cannot be read.
             LedgerError: the ledger has no such thing.
         """
-        self._check(request)
+        if request.part != self.part.asked:
+            raise AssertionError("BUG: this reader is of another part of the ledger than is asked for")
+        request.check_form()
         paper = Paper(request.width, request.ascii)
         if request.what == "week":
             return self._week(request, paper)
@@ -117,12 +118,6 @@ class Reader:
         if request.what in ("recommend", "show", "charges") and request.format in FILES:
             return text
         return formatted(text, request.format, title)
-
-    def _check(self, request: Request) -> None:
-        if request.part != self.part.asked:
-            raise AssertionError("BUG: this reader is of another part of the ledger than is asked for")
-        if request.what not in (having := OF_SOME.get(request.format, (request.what,))):
-            raise ConfigError(f"{request.format} is a form of {' and '.join(having)} alone, not of {request.what}")
 
     def period(self, since: str | None, until: str | None = None) -> Period:
         """Return the period that is meant; without a word, the last complete week that the ledger knows.

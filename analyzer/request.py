@@ -82,6 +82,15 @@ class Request:
         """
         return Part(**{name: getattr(self, name) for name in FILTERS})
 
+    def check_form(self) -> None:
+        """See that this reading has the form that is asked for.
+
+        Raises:
+            ConfigError: only others have.
+        """
+        if self.what not in (having := OF_SOME.get(self.format, (self.what,))):
+            raise ConfigError(f"{self.format} is a form of {' and '.join(having)} alone, not of {self.what}")
+
     def of_part(self, part: Part) -> "Request":
         """Return the same of a part of the ledger."""
         return replace(self, **part.given)  # type: ignore[arg-type]  # the names of a part are fields here, too

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.api.scope import Scope, confine
+from analyzer.confining import confine
 from analyzer.mail.compose import compose
 from analyzer.mail.team_week import of_team, team_facts
+from analyzer.part import Part
 from analyzer.period import Calendar, Period
 from analyzer.report.as_json import as_json
 from analyzer.report.by_what import Judged, by_what, by_what_of_teams
@@ -162,7 +163,7 @@ def test_a_team_is_told_of_its_own_hours_alone(week: WeekReport, session: Sessio
     """In its e-mail, and to a key that is confined to it: what others' GPUs tell is nothing to it."""
     facts = team_facts(session, example_week.W45, example_week.W46)
     assert _plain(by_what_words(of_team(week, team, facts).by_what)) == said
-    confine(session, Scope((team,)))
+    confine(session, Part(team=team))
     confined = by_what(session, example_week.W46)
     assert _plain(by_what_words(confined)) == said
     assert by_what_of_teams(session, example_week.W46) == {team: confined}
