@@ -8,7 +8,7 @@ ARGS ?=
 export PYTHON
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz sizes scale placement savings finops bills pages plans plan_scale)
-.PHONY: help demo test soak services wheel lock docs site grafana picture clean $(BENCHES)
+.PHONY: help demo test types tests soak services wheel lock docs site grafana picture clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -28,7 +28,13 @@ demo: $(MADE)
 test: $(MADE)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j2 types tests
+
+# Beside the first tests, which wait for processes of their own: it needs half a minute of one core.
+types: $(MADE)
 	$(BIN)/mypy
+
+tests: $(MADE)
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(ARGS)
 
 # What takes minutes: real processes that are killed, cut off and restored, over and over.

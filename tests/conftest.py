@@ -1,11 +1,15 @@
 """What every test may use: golden files, a calm Hypothesis, and in CI no skips."""
 
+import gc
 import os
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from collector.store import database
 
 GOLDEN = Path(__file__).parent / "golden"
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
@@ -31,10 +35,25 @@ settings.load_profile("house")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nothing_outside_the_test() -> None:
-    """Agents of tests leave no file and no socket where an installed one has them; a test sets its own."""
+def _nothing_outside_the_test(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Agents of tests leave no file and no socket where an installed one has them; a test sets its own.
+
+    What is temporary, that of commands and browsers too, lies in pytest's folder, and goes with it when one is killed.
+    """
+    os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("temporary"))
+    tempfile.tempdir = None
     for setting in ("STATE", "KEY_FILE", "PROGRESS", "CONTROL"):
         os.environ.setdefault(f"GPULEDGER_AGENT_{setting}", "")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stores_of_one_thread() -> None:
+    """Stores open with one thread, as a server's does: over small tables a second one waits for work by spinning.
+
+    That took half of the processor time of a pass over a lake. Commands that tests start have their own threads, and so
+    have the fleets of tests/ledger: whatever order theirs come in, the ledger is the same.
+    """
+    database.THREADS = 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +64,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Return for `-n auto` one worker more than there are cores: many tests wait for processes of their own."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: the modules come and stay, and each worker collects them all."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

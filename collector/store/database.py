@@ -21,6 +21,7 @@ from collector.store.there import absent
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
 HOT = "hot"  # the name of the hot file within
+THREADS = 2  # for one statement, where who opens the store does not say
 # A checkpoint writes every group of rows anew that it finds changed: with DuckDB's 122,880 rows that is all arrivals
 # since the last sealing, some ten times as many bytes as came. Scans of the ledger do not mind (bench/README.md).
 ARRIVING_GROUP_ROWS = 8_192
@@ -59,7 +60,7 @@ class Store:
         lake: LakeSettings | None = None,
         read_only: bool = False,
         memory_limit: str = "1GB",
-        threads: int = 2,
+        threads: int | None = None,
     ) -> "Store":
         """Open the store, bring its schema up to date, and return it.
 
@@ -71,7 +72,7 @@ class Store:
         """
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
-            "threads": str(threads),
+            "threads": str(threads or THREADS),
             "wal_autocheckpoint": WAL_AUTOCHECKPOINT,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",

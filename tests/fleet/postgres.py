@@ -19,6 +19,7 @@ import psycopg
 from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
 
 USER = "gpuledger"
+OPEN_TO_ALL = "/tmp"
 QUICK = ("-c", "fsync=off")  # what a killed process has written stays; only a power cut needs more
 
 
@@ -28,7 +29,8 @@ class Postgres:
     def __init__(self, *, quick: bool = True) -> None:
         self._bin = binaries()
         self._as = _unprivileged()
-        self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-postgres-"))
+        # Another user cannot enter the folder that pytest has made for us alone.
+        self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-postgres-", dir=OPEN_TO_ALL if self._as else None))
         (self.port,) = free_ports(1)
         self._quick = quick
         self._server: subprocess.Popen[bytes] | None = None

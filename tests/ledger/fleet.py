@@ -22,7 +22,7 @@ Row = dict[str, object]
 class Fleet:
     """A store, and a way to say what happened in it."""
 
-    store: Store = field(default_factory=lambda: Store.open(None, memory_limit="500MB"))
+    store: Store = field(default_factory=lambda: Store.open(None, memory_limit="500MB", threads=2))
     batches: int = 0
 
     def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:

@@ -75,7 +75,10 @@ def judged(home: Path, base: str) -> subprocess.CompletedProcess[str]:
     command = bin_ / "gpuledger"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuledger "$@"\n')
     command.chmod(0o755)
-    environment = {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(home), "BASE": base}
+    temporary = home.parent / "temporary"  # where the script's mktemp makes what the forge's machine takes with it
+    temporary.mkdir(exist_ok=True)
+    environment = {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(home)}
+    environment |= {"TMPDIR": str(temporary), "BASE": base}
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", scripts()["github"]],
         cwd=home,
@@ -174,7 +177,7 @@ def test_only_what_this_change_asks_is_judged_by_todays_policy(tmp_path: Path, h
     git(own, "merge", "-q", "-X", "ours", "-m", "as the forge merges it", "origin/main")
     git(home, "commit", "-q", "--allow-empty", "-m", "and the branch has gone on")
     env_file = tmp_path / "env"
-    environment = {"PATH": os.environ["PATH"], "HOME": str(own), "GITHUB_ENV": str(env_file)}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(own), "TMPDIR": str(tmp_path), "GITHUB_ENV": str(env_file)}
     branch = {"GITHUB_BASE_REF": "main", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "BASE": begun}
     script = f'{fetching(name)}\nprintf %s "$BASE"'
     done = subprocess.run(
