@@ -40,7 +40,7 @@ def _nothing_outside_the_test(tmp_path_factory: pytest.TempPathFactory) -> None:
 
     What is temporary, that of commands and browsers too, lies in pytest's folder, and goes with it when one is killed.
     """
-    os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("temporary"))
+    os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
     tempfile.tempdir = None
     for setting in ("STATE", "KEY_FILE", "PROGRESS", "CONTROL"):
         os.environ.setdefault(f"GPULEDGER_AGENT_{setting}", "")

@@ -199,7 +199,7 @@ def test_a_store_in_use_is_left_alone(tmp_path: Path) -> None:
     """The sentence says whom to stop; nothing was done."""
     config = CollectorConfig(store=tmp_path / "s.duckdb", lake="none")
     open_store(config).close()
-    code = f"import duckdb, time; c = duckdb.connect({str(config.store)!r}); print('held', flush=True); time.sleep(60)"
+    code = f"import duckdb, time; c = duckdb.connect({str(config.store)!r}); print('held', flush=True); time.sleep(600)"
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None

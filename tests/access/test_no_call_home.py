@@ -14,14 +14,9 @@ from tests.access.conftest import TOKEN, bearer
 from tests.access.tracing import PATIENCE_SECONDS, Asked, Traced, asked
 from tests.collector.batches import body
 from tests.collector.serving import Client
+from tests.fleet.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def until(true: Callable[[], bool], traced: Traced) -> None:

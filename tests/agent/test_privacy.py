@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 from agent.wire.envelope import open_envelope
 from tests.agent.batches import rows_of
 from tests.agent.receiver import Receiver
+from tests.fleet.ports import free_port
 from tests.nvml.fake.build import build, compiler, healthy
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +32,6 @@ for step in range(100000):
         pass
     time.sleep(0.02)
 """
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Host:

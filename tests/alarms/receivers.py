@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fleet.ports import free_port
 
 PATIENCE_SECONDS = 30
 
@@ -59,13 +60,6 @@ class Hook:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @contextmanager

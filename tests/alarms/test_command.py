@@ -10,8 +10,9 @@ from analyzer.errors import ConfigError
 from collector.errors import StoreError
 from collector.registry import AlarmChange, AlarmPost, KeptAlarm, beside, open_registry
 from collector.store.database import Store
-from tests.alarms.receivers import Hook, free_port
+from tests.alarms.receivers import Hook
 from tests.alarms.test_alarm import an_alarm
+from tests.fleet.ports import free_port
 
 NOW = time.time_ns() // 1000
 

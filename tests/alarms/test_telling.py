@@ -18,7 +18,8 @@ from analyzer.alarms.telling import LASTS_US, Teller
 from analyzer.reading import Reader
 from collector.registry import Registry, open_registry
 from collector.store.database import Store
-from tests.alarms.receivers import Hook, alertmanager, free_port, until
+from tests.alarms.receivers import Hook, alertmanager, until
+from tests.fleet.ports import free_port
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from collector.store.database import Store
 with Store.open(Path(sys.argv[1])):
     print("open", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 PLAIN = ["--since", "2025-W46"]
 

@@ -9,6 +9,7 @@ PATIENCE_SECONDS = 120.0  # a bound, never waited out: the machine is shared
 # Below those that the kernel gives to whoever connects: a server that is dead for a moment finds its port free again.
 PORTS = range(20_000, 32_000)
 TRIES = 1000
+_DRAWN = random.SystemRandom()  # not by a seed: workers whose tests set the same would draw the same ports
 
 
 def free_ports(count: int) -> list[int]:
@@ -17,10 +18,15 @@ def free_ports(count: int) -> list[int]:
     for _ in range(TRIES):
         if len(found) == count:
             return sorted(found)
-        port = random.choice(PORTS)
+        port = _DRAWN.choice(PORTS)
         if port not in found and _is_free(port):
             found.add(port)
     raise OSError(f"no {count} free ports from {PORTS.start} to {PORTS.stop}")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    return free_ports(1)[0]
 
 
 def _is_free(port: int) -> bool:

@@ -82,6 +82,13 @@ class Racks:
         else:
             self._ip("-n", self._name("n1"), "neigh", "del", address, "dev", link)
 
+    def lost(self) -> int:
+        """Return how many segments n1's kernel has sent again."""
+        words = ["nsenter", f"--net=/run/netns/{self._name('n1')}", "cat", "/proc/net/snmp"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        names, values = (line.split() for line in said if line.startswith("Tcp:"))
+        return int(values[names.index("RetransSegs")])
+
     def close(self) -> None:
         """End what was started, and take cgroups and namespaces down; links go with their namespaces."""
         self._children.close()

@@ -2,11 +2,12 @@
 
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fleet.ports import until
 
 MEGABYTE = 1_000_000
 TABLE = "address,node\n10.213.2.2,rack2-n2\nfd00:213::/64,rack2-n3\n"
@@ -88,7 +89,7 @@ def test_what_was_lost_on_the_way_is_counted(racks: Any, agent: subprocess.Popen
     client = talk(racks, "n2", MEGABYTE, 1, racks.job())
     racks.lose("n2", lost=True)
     begin(client)
-    time.sleep(0.2)  # until the first packets have gone astray
+    until(lambda: racks.lost() > 0, "something has gone astray")
     racks.lose("n2", lost=False)
     assert line(client) == "done"
     (row,) = reading(agent)["rows"]

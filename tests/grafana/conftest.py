@@ -15,9 +15,10 @@ from agent.simulated.fleet import Fleet
 from agent.simulated.site import small_site
 from dashboards.demo import DemoConfig, demo
 from tests.api.sites import TOKEN
+from tests.fleet.ports import free_port
 from tests.grafana.hosts import SimulatedHost
 from tests.grafana.older import older_site
-from tests.prometheus.servers import free_port, prometheus, until
+from tests.prometheus.servers import prometheus, until
 
 BUDGETS = """
 [[budget]]

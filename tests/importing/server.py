@@ -1,13 +1,14 @@
 """A real Prometheus on this machine that serves a directory of blocks, on a free port of loopback."""
 
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.fleet.ports import free_port
 
 PATIENCE_SECONDS = 60.0
 
@@ -26,9 +27,7 @@ def promtool(*arguments: str) -> None:
 @contextmanager
 def prometheus(data: Path) -> Iterator[str]:
     """Serve a directory's blocks, and yield the address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     config = data.parent / "prometheus.yml"
     config.write_text("global: {scrape_interval: 1m}\n")
     words = [

@@ -98,9 +98,9 @@ def test_nobody_there_is_told(served: Served) -> None:
     """A closed port, and a server that says nothing at all."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with Post(replace(served.settings, port=port)) as post, pytest.raises(UnreachableError, match="cannot be reached"):
-        post.deliver("a@example.com", BODY)
+        closed = replace(served.settings, port=free.getsockname()[1])
+        with Post(closed) as post, pytest.raises(UnreachableError, match="cannot be reached"):
+            post.deliver("a@example.com", BODY)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

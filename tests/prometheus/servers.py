@@ -3,7 +3,6 @@
 import http.client
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fleet.ports import free_port
 
 PATIENCE_SECONDS = 60  # a bound, never waited out: the machine is shared
 
@@ -52,12 +53,6 @@ class Exporter:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-
-def free_port() -> int:
-    """Return a port of loopback that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def need(program: str, package: str) -> str:

@@ -9,11 +9,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from tests.fleet.ports import free_ports
 
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "sacct", "mariadbd", "mariadb-install-db")
 PACKAGES = "slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server"
@@ -121,7 +122,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start everything; return when jobs can run."""
-        controller, accounting, database, *nodes = _free_ports(3 + len(NODES))
+        controller, accounting, database, *nodes = free_ports(3 + len(NODES))
         self._first_job = controller * 1000  # clusters side by side share the cgroups of hosts of the same names
         facts = {
             "here": self.here,
@@ -270,14 +271,3 @@ class Cluster:
 
 def _program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *SBIN]))
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return free ports, all held until each is known, so that none is told twice."""
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in held]
-    for one in held:
-        one.close()
-    return ports
