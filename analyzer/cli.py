@@ -1,4 +1,4 @@
-"""The analyzer's commands: those that make and check the ledger here; those that read it live beside the reports."""
+"""The command that makes the ledger; those that read it, judge it and act on it live in rooms of their own."""
 
 import argparse
 import time
@@ -7,31 +7,9 @@ from pathlib import Path
 from analyzer.analysis import Analysis
 from analyzer.analysis import analyze as bring_up_to_date
 from analyzer.casebook.by_command import where
-from analyzer.casebook.cli import judge, mute
-from analyzer.doctor.cli import doctor
-from analyzer.placement.life.cli import accept, reject
 from analyzer.placement.life.keep import keep_recommendations
-from analyzer.report.cli import budgets, compare, explain, findings, findings_explain, recommend, report, savings, show
 from collector.store.database import Store
 from collector.store.there import check_there
-
-__all__ = [
-    "accept",
-    "analyze",
-    "budgets",
-    "compare",
-    "doctor",
-    "explain",
-    "findings",
-    "findings_explain",
-    "judge",
-    "mute",
-    "recommend",
-    "reject",
-    "report",
-    "savings",
-    "show",
-]
 
 OK = 0
 BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.cli import accept, analyze, judge, mute, reject
+from analyzer.casebook.cli import judge, mute
+from analyzer.cli import analyze
 from analyzer.errors import ConfigError
+from analyzer.placement.life.cli import accept, reject
 from collector.store.database import Store
 
 

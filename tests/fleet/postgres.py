@@ -16,10 +16,10 @@ from typing import Any
 
 import psycopg
 
+from tests.fleet.left import SHARED, clear_left
 from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
 
 USER = "gpuledger"
-OPEN_TO_ALL = "/tmp"
 QUICK = ("-c", "fsync=off")  # what a killed process has written stays; only a power cut needs more
 
 
@@ -29,8 +29,9 @@ class Postgres:
     def __init__(self, *, quick: bool = True) -> None:
         self._bin = binaries()
         self._as = _unprivileged()
+        clear_left("gpuledger-postgres-*")
         # Another user cannot enter the folder that pytest has made for us alone.
-        self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-postgres-", dir=OPEN_TO_ALL if self._as else None))
+        self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-postgres-", dir=SHARED if self._as else None))
         (self.port,) = free_ports(1)
         self._quick = quick
         self._server: subprocess.Popen[bytes] | None = None

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
+from tests.fleet.left import SHARED, clear_left
 from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
 
 KEY_ID = "gpuledger"
@@ -23,6 +24,7 @@ class S3Server:
     """One server. Buckets are made when something is put there; ports stay the same over restarts."""
 
     def __init__(self) -> None:
+        clear_left("seaweedfs-*.sock")
         self._weed = binary()
         self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-s3-"))
         self._ports = free_ports(2 * len(PARTS))
@@ -42,7 +44,7 @@ class S3Server:
     ) -> None:
         self.kill()
         for port in self._ports:  # it lays its sockets there whatever it is told
-            for left in Path("/tmp").glob(f"seaweedfs-*{port}.sock"):
+            for left in SHARED.glob(f"seaweedfs-*{port}.sock"):
                 left.unlink(missing_ok=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 

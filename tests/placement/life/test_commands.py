@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.cli import accept, compare, reject, savings
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.placement.life.cli import accept, reject
 from analyzer.reading import Reader
+from analyzer.report.cli import compare, savings
 from collector.store.database import Store
 from tests.access.conftest import add_key
 from tests.analyzer.small_site import small_site
