@@ -11,7 +11,7 @@ from analyzer.planning.answer import Answer, Change, Verdict
 from analyzer.planning.history import History
 from analyzer.planning.offered import LeftOut
 from analyzer.planning.plan import Binding, Plan, Solver, Transfer
-from analyzer.planning.problem import MEDIA, Medium, Node, Problem, Task
+from analyzer.planning.problem import MEDIA, Medium, Node, Planned, Problem, Task
 
 if TYPE_CHECKING:
     from analyzer.planning.simulation.outlook import Outlook
@@ -110,6 +110,7 @@ class Compared:
 class PlanFacts:
     """One answered question. No plan ends before `earliest_at` (see `bound`); `changes` are against what was planned.
 
+    `is_planned` says whether the file says of any task where or when it would run as things stand.
     `histories` are what durations came from; `left_out` are nodes of the inventory that no task could have, with why.
     `links_cost_seconds` is how much later it ends where transfers that share a link slow each other down.
     """
@@ -131,6 +132,7 @@ class PlanFacts:
     compared: tuple[Compared, ...]
     cost_micros: int | None
     nodes: int
+    is_planned: bool
     ssd_nodes: tuple[str, ...]
     links_cost_seconds: int | None
     histories: tuple[History, ...]
@@ -178,6 +180,7 @@ def plan_facts(answer: Answer, outlook: "Outlook | None", told: Told) -> PlanFac
         _all_compared(answer),
         plan.cost_micros,
         len(problem.nodes),
+        any(task.planned != Planned() for task in problem.tasks),
         tuple(node.name for node in problem.nodes if node.ssd_bytes),
         told.links_cost_seconds,
         told.histories,

@@ -56,10 +56,10 @@ def _too_few(name: str, gpus: int, completed: dict[int, int]) -> str:
         return f"duration: history: {called}: the ledger has no completed run of this name; say how long the task takes"
     seen = ", ".join(f"{counted(runs, 'run')} with {_gpus(size)}" for size, runs in completed.items() if runs)
     enough = [size for size, runs in completed.items() if runs >= LEAST_RUNS]
-    way_out = f"say gpu: {enough[0]}, or" if len(enough) == 1 else "else"
+    way_out = f"say gpu: {enough[0]}, or " if len(enough) == 1 else ""
     return (
         f"duration: history: {called}: {counted(completed.get(gpus, 0), 'run')} with {_gpus(gpus)} completed, and a "
-        f"spread needs {LEAST_RUNS} (the ledger has {seen}); {way_out} say how long the task takes"
+        f"spread needs {LEAST_RUNS} (the ledger has {seen}); {way_out}say how long the task takes"
     )
 
 

@@ -51,14 +51,17 @@ class StoreLedger:
 
 @dataclass(frozen=True, slots=True)
 class ServerLedger:
-    """A running server, asked by /v1/read."""
+    """A running server. A key of a team reads the history of its own runs there, and no nodes."""
 
     address: str
 
     def history(self, name: str, gpus: int) -> History:
         """Return what runs of a name with so many GPUs took."""
-        said = self._report({"what": "history", "subject": name, "gpus": gpus})
-        made: History = self._made(History, said, seconds=tuple, peaks=lambda part: self._made(Peaks, part))
+        from urllib.parse import urlencode
+
+        said = asked_json(self.address, f"/v1/plan/history?{urlencode({'name': name, 'gpus': gpus})}")
+        told = {**said, "first_us": said.get("first_at"), "last_us": said.get("last_at")}
+        made: History = self._made(History, told, seconds=tuple, peaks=lambda part: self._made(Peaks, part))
         return made
 
     def nodes(self) -> tuple[StockNode, ...]:

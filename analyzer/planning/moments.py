@@ -1,7 +1,7 @@
 """Moments as people write them: Friday 18:00, tomorrow 08:00, in 20 h, 2026-11-23T08:00; on the site's clock."""
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from analyzer.period import WEEKDAYS
@@ -22,7 +22,7 @@ def moment(where: str, said: object, base: int, timezone: str) -> int:
     """
     zone = ZoneInfo(timezone)
     if isinstance(said, datetime):
-        return _micros(said if said.tzinfo else said.replace(tzinfo=zone))
+        return _micros(said) if said.tzinfo else _on_clock(where, said, zone)
     if isinstance(said, str):
         text = said.strip()
         if text.lower().startswith("in "):
@@ -34,10 +34,20 @@ def moment(where: str, said: object, base: int, timezone: str) -> int:
         except ValueError:
             at = None
         if at is not None and len(text) > len("2026-11-23"):
-            return _micros(at if at.tzinfo else at.replace(tzinfo=zone))
+            return _micros(at) if at.tzinfo else _on_clock(where, at, zone)
     if isinstance(said, date) or (isinstance(said, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", said)):
         raise TaskFileError(f"{where} is a whole day; say the hour as well, as in 2026-11-23T18:00")
     raise TaskFileError(f"{where} must be {HINT}")
+
+
+def _on_clock(where: str, said: datetime, zone: ZoneInfo) -> int:
+    """Return a time of the site's clock. Of the hour that it shows twice it is the first."""
+    at = said.replace(tzinfo=zone)
+    if at.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != said:
+        raise TaskFileError(
+            f"{where}: clocks of {zone.key} go forward over {said:%Y-%m-%d %H:%M}, which never comes; say another time"
+        )
+    return _micros(at)
 
 
 def _of_day(found: re.Match[str], base: int, zone: ZoneInfo) -> int:

@@ -13,10 +13,12 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from analyzer.planning.errors import ProblemError
+from analyzer.report.words import bytes_words, counted
 
 Medium = Literal["local", "rack", "cross_rack", "storage"]
 Path = Literal["direct", "storage"]
 MEDIA: tuple[Medium, ...] = ("local", "rack", "cross_rack", "storage")
+GROUPS_NAMED = 8  # in a refusal
 RESOURCES = ("cpus", "memory_bytes", "gpus", "ssd_bytes")  # of a node, and what a task takes of it while it runs
 
 
@@ -210,16 +212,20 @@ class Problem:
                 raise ProblemError(f"{about} comes after {name!r}, which is no task of this problem")
         if len(set(before)) < len(before):
             raise ProblemError(f"{about} comes twice after the same task: say it once, with all of its bytes")
-        for tied in (task.node, task.planned.node):
-            if tied is not None and tied not in self.node_by_name:
-                raise ProblemError(f"{about} is tied to node {tied!r}, which is no node of this problem")
-        if task.group is not None and task.group not in {node.group for node in self.nodes}:
-            raise ProblemError(f"{about} is tied to group {task.group!r}, which no node is in")
+        for how, node in (("is tied to", task.node), ("is planned on", task.planned.node)):
+            if node is not None and node not in self.node_by_name:
+                raise ProblemError(f"{about} {how} node {node!r}, which is no node of this problem")
+        groups = sorted({each.group for each in self.nodes if each.group is not None})
+        if task.group is not None and task.group not in groups:
+            known = ", ".join(groups[:GROUPS_NAMED]) + (", …" if len(groups) > GROUPS_NAMED else "")
+            raise ProblemError(
+                f"{about} is tied to group {task.group!r}, which no node is in; groups are {known or 'said of none'}"
+            )
 
     def _why_not(self, task: Task) -> str:
         """Return what each of a few nodes lacks for the task."""
         told = [f"{node.name} {lacks(node, task)}" for node in self.nodes[:3]]
-        rest = f", and {len(self.nodes) - 3} more nodes will not do either" if len(self.nodes) > 3 else ""
+        rest = f"; nor will {counted(len(self.nodes) - 3, 'more node')} do" if len(self.nodes) > 3 else ""
         return "; ".join(told) + rest + ". Ask for less, or add a node"
 
     @cached_property
@@ -268,13 +274,21 @@ def lacks(node: Node, task: Task) -> str | None:
         return "has GPUs, which the task is to stay off"
     if task.needs_ssd and not node.ssd_bytes:
         return "has no local SSD"
-    words = ("CPUs", "bytes of memory", "GPUs", "bytes of SSD")
-    for word, has, needs in zip(words, _figures(node), _figures(task), strict=True):
+    for what, has, needs in zip(("CPU", "memory", "GPU", "local SSD"), _figures(node), _figures(task), strict=True):
         if needs > has:
-            return f"has {has:,} {word}, not {needs:,}"
+            return _too_little(what, has, needs)
     if task.gpus and task.hbm_bytes > node.hbm_bytes:
-        return f"has {node.hbm_bytes:,} bytes of memory on each GPU, not {task.hbm_bytes:,}"
+        return _too_little("memory on each GPU", node.hbm_bytes, task.hbm_bytes)
     return None
+
+
+def _too_little(what: str, has: int, needs: int) -> str:
+    if what in ("CPU", "GPU"):
+        return f"has {counted(has, what)}, not {needs:,}"
+    told, wanted = bytes_words(has), bytes_words(needs)
+    if told == wanted:
+        told, wanted = f"{has:,} B", f"{needs:,} B"
+    return f"has {told} of {what}, not {wanted}"
 
 
 def _figures(about: Task | Node) -> tuple[int, int, int, int]:

@@ -24,7 +24,8 @@ def sentence(facts: PlanFacts) -> str:
         return " ".join([_impossible(facts), *_odds(facts)])
     if facts.verdict == "not_found":
         return " ".join([_not_found(facts), *_odds(facts)])
-    said = [*_moves(facts), *_delays(facts), f"{_finish(facts)}{_deadline(facts)}"]
+    said = [*_moves(facts), *_delays(facts)] or _as_planned(facts)
+    said.append(f"{_finish(facts)}{_deadline(facts)}")
     return " ".join([*said, *_against_olb(facts)])
 
 
@@ -79,6 +80,10 @@ def _delays(facts: PlanFacts) -> list[str]:
         has = f" (it has {about(slack)} of slack)" if slack is not None else ""
         said.append(f"Delay {plain(one.task)} {about(one.delay_seconds)}{has}.")
     return [*said, *_more(len(late) - CHANGES_NAMED, "delay")]
+
+
+def _as_planned(facts: PlanFacts) -> list[str]:
+    return ["Nothing has to move or to be delayed."] if facts.is_planned else []
 
 
 def _more(count: int, noun: str) -> list[str]:
@@ -150,8 +155,8 @@ def _odds(facts: PlanFacts) -> list[str]:
 
 def _against_olb(facts: PlanFacts) -> list[str]:
     """Return what the plan gains on the plainest one, where nobody had planned anything to gain on."""
-    if facts.changes:
+    if facts.changes or facts.is_planned:
         return []
     olb = next((one.makespan_seconds for one in facts.compared if one.solver == "olb"), None)
     saved = 0 if olb is None else olb - (facts.end_at - facts.start_at) // SECOND_US
-    return [f"That is {about(saved)} sooner than each task on the next free node (OLB)."] if saved > 0 else []
+    return [f"That is {about(saved)} sooner than each task on the next free node (OLB)."] if saved >= MINUTE else []

@@ -25,6 +25,7 @@ from analyzer.report.words import (
 
 OPTIMAL = "shortest"
 NAMES_SHOWN = 4
+WHOLE_FROM_MICROS = 1_000_000_000  # one that costs a thousand is told, as all beside it, without cents
 MEDIUM_HEADS: dict[Medium, str] = {"local": "local", "rack": "rack", "cross_rack": "cross", "storage": "storage"}
 
 
@@ -117,14 +118,15 @@ def moved_rows(facts: PlanFacts) -> list[MovedRow]:
 
 def compared_rows(facts: PlanFacts) -> list[ComparedRow]:
     """Return the solvers in the order of what they are given, and below them what no plan is shorter than."""
-    rows = [_compared(one, facts) for one in facts.compared]
+    dearest = max((one.cost_micros or 0 for one in facts.compared), default=0)
+    rows = [_compared(one, facts, 0 if dearest >= WHOLE_FROM_MICROS else None) for one in facts.compared]
     if [one.solver for one in facts.compared[:-1]].count(facts.compared[-1].solver):
-        rows[-1] = replace(rows[-1], name="least changed")
+        rows[-1] = replace(rows[-1], name="least changed" if facts.is_planned else "cheapest on time")
     bound = exact((facts.earliest_at - facts.start_at) // SECOND_US)
     return [*rows, ComparedRow("no plan is shorter", bound, "", "", "", "", "", is_answer=False)]
 
 
-def _compared(one: Compared, facts: PlanFacts) -> ComparedRow:
+def _compared(one: Compared, facts: PlanFacts, decimals: int | None) -> ComparedRow:
     return ComparedRow(
         SOLVER_WORDS[one.solver],
         exact(one.makespan_seconds),
@@ -132,7 +134,7 @@ def _compared(one: Compared, facts: PlanFacts) -> ComparedRow:
         f"{one.moves:,}",
         bytes_words(one.moved_bytes),
         brief(one.moving_seconds),
-        money(one.cost_micros, facts.currency, money_decimals(one.cost_micros)),
+        money(one.cost_micros, facts.currency, money_decimals(one.cost_micros) if decimals is None else decimals),
         one.is_answer,
     )
 

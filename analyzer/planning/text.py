@@ -186,4 +186,4 @@ def _compared(facts: PlanFacts, paper: Paper) -> list[str]:
 def _compared_line(name: str, cells: Sequence[str], width: int, *, wide: bool) -> str:
     makespan, above, moves, size, takes, cost = cells
     between = f"{moves:>6}{size:>8}{takes:>8}" if wide else ""
-    return f"{name:<{width}}{makespan:>18}{above:>10}{between}{cost:>8}"
+    return f"{name:<{width}}{makespan:>18}{above:>10}{between} {cost:>7}"

@@ -136,3 +136,10 @@ def test_the_example_is_the_one_of_the_reference() -> None:
     """9 h 00 m 11 s by HEFT and 14 h 00 m 20 s by OLB."""
     answer = answered(asked())
     assert [plan.makespan_seconds for plan in answer.compared] == [50_420, 32_411]
+
+
+def test_a_plan_that_may_stay_as_it_is_says_so() -> None:
+    """Whoever asks whether it can be done wants to know first that nothing has to be touched."""
+    told = said(sentence(on_time(changes=(), is_planned=True)))
+    assert told.startswith("Nothing has to move or to be delayed. Finish ")
+    assert "OLB" not in told

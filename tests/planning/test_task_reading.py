@@ -1,8 +1,11 @@
 """A task file says what its format describes, in exact figures; whatever else it says is refused by its place."""
 
+import re
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from analyzer.planning import task_file
 from analyzer.planning.errors import ProblemError, TaskFileError
 from analyzer.planning.moments import moment
-from analyzer.planning.problem import Duration, Input, Network, Planned, Rate
+from analyzer.planning.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
 from analyzer.planning.task_reading import read_tasks
 from analyzer.planning.units import rate, size_bytes, span_seconds
 
@@ -215,3 +218,32 @@ def test_any_text_is_a_span_or_refused(text: str) -> None:
     for read in (span_seconds, size_bytes, rate):
         with suppress(TaskFileError):
             assert read("it", text) is not None
+
+
+def test_an_hour_that_never_comes_is_refused_and_one_that_comes_twice_is_the_first() -> None:
+    """Where clocks go forward nobody knows what was meant; a plan must not guess."""
+    with pytest.raises(TaskFileError, match="clocks of Europe/Berlin go forward over 2026-03-29 02:30"):
+        moment("it", "2026-03-29T02:30", NOW, "Europe/Berlin")
+    twice = moment("it", "2026-10-25T02:30", NOW, "Europe/Berlin")
+    assert twice == moment("it", "2026-10-25T00:30+00:00", NOW, "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"group": "Z"}, "task t is tied to group 'Z', which no node is in; groups are A"),
+        ({"node": "m"}, "task t is tied to node 'm', which is no node of this problem"),
+        ({"planned": Planned("m", 0)}, "task t is planned on node 'm', which is no node of this problem"),
+        (
+            {"gpus": 1, "hbm_bytes": 141 * GB},
+            "task t fits no node: n has 80.0 GB of memory on each GPU, not 141 GB. Ask for less, or add a node",
+        ),
+        ({"memory_bytes": GB + 1}, "n has 1,000,000,000 B of memory, not 1,000,000,001 B. Ask for less"),
+        ({"cpus": 9}, "task t fits no node: n has 8 CPUs, not 9. Ask for less, or add a node"),
+    ],
+)
+def test_why_a_task_can_run_nowhere_is_told_in_words(changed: dict[str, Any], says: str) -> None:
+    """Figures as people write them, and what there is instead."""
+    task = replace(Task("t", 1, 0, Duration.of(1)), **changed)
+    with pytest.raises(ProblemError, match=re.escape(says)):
+        Problem((task,), (Node("n", 8, GB, gpus=1, hbm_bytes=80 * GB, group="A"),))
