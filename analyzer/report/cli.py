@@ -94,6 +94,10 @@ def _mail(options: argparse.Namespace) -> int:
 
     if not options.mail:
         raise ConfigError("--dry-run is of --mail: gpuledger report week --mail --dry-run --out DIR")
+    if part := part_of(options):
+        raise ConfigError(
+            f"--mail sends what [mail] of the settings says, and not{part.options}: teams have addresses there"
+        )
     return mail_week(options)
 
 

@@ -16,6 +16,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.part import FILTERS, Part
 from analyzer.part_reading import READINGS, of_part
 from analyzer.reading import Reader
+from analyzer.report.cli import report
 from analyzer.report.groups import By, groups
 from analyzer.request import Request, What
 from collector.store.session import Session
@@ -233,6 +234,12 @@ def test_a_name_that_is_not_there_is_told(shared: Reader) -> None:
         Part(team="")
     with pytest.raises(AssertionError, match="another part"):
         shared.answer(Request("week", team="ours"))
+
+
+def test_a_mail_is_to_whom_the_settings_say() -> None:
+    """A filter that were dropped in silence would send the whole fleet's week."""
+    with pytest.raises(ConfigError, match="and not --team ours"):
+        report(["week", "--mail", "--team", "ours"])
 
 
 def test_a_team_that_held_nothing_is_told_so(shared: Reader) -> None:
