@@ -115,9 +115,9 @@ class Frame:
         return document.replace("<main>", f"<main>\n{_OLDER}", 1)
 
     def part_of_before(self, part: str, read_at: int) -> str:
-        """Return a part whose figures are older than the ledger, with when they were read, microseconds UTC."""
+        """Return a part whose figures are older than the ledger, under it when they were read, microseconds UTC."""
         told = moment(read_at, self.settings.timezone)
-        return self._environment.get_template("older_part.html").render(read_at=told) + part
+        return part + self._environment.get_template("older_part.html").render(read_at=told)
 
     def tells_time(self, draft: str) -> bool:
         """Whether a page has a place to say that its figures are older than the ledger."""
