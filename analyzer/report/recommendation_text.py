@@ -72,7 +72,10 @@ def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -
         return paper.page([*_none(listed, kind, paper)])
     title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
     over = saved_over(standing)
-    found = [f"{title}{f'saves {over} (P50)':>{paper.width - 2 - len(title)}}", ""]
+    unit, room = f"saves {over} (P50)", paper.width - 2
+    is_short = len(title) + len(unit) < room
+    found = [f"{title}{unit:>{room - len(title)}}"] if is_short else [*paper.wrap(title, ""), f"{unit:>{room}}"]
+    found.append("")
     shown = [one for one in standing if top is not None or not _is_small(one)][:top]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     for one, amount in zip(shown, amounts, strict=True):
