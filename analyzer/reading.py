@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from time import time_ns
 from typing import TypeVar
-from urllib.parse import quote
 
 from analyzer.api.generation import ByGeneration
 from analyzer.argument.argue import Argument, argue
@@ -45,7 +44,7 @@ from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.report.recommendation_text import Listed
-from analyzer.report.run import RunReport, run_facts, run_names, run_report, run_span
+from analyzer.report.run import RunReport, page_of, run_facts, run_names, run_report, run_span
 from analyzer.report.run_energy import run_energy
 from analyzer.report.run_text import SPARK_POINTS, run_text, worth_showing
 from analyzer.report.running import known, like_before
@@ -178,12 +177,9 @@ class Reader:
         facts = run_facts(self.session, run_id)
         advice, currency = self.run_advice(found, span), self.settings.currency
         report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
-        site = self.settings.site_url
-        page = f"{site}/runs/{quote(run_id)}" if site else None
         energy = run_energy(self.session, run_id, span, self.settings.price_book().beside.energy)
-        shown = worth_showing(report)
-        out = {one.id: argue(self.session, one, report.findings, span).ruled_out for one in shown}
-        return replace(report, energy=energy, page=page, ruled_out=out)
+        out = {one.id: argue(self.session, one, report.findings, span).ruled_out for one in worth_showing(report)}
+        return replace(report, energy=energy, page=page_of(self.settings.site_url, run_id), ruled_out=out)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what a run moved between hosts and beyond, or None where it held no host that is known."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+from urllib.parse import quote
 
 from analyzer.argument.ruled_out import RuledOut
 from analyzer.efficiency.of_run import Efficiency, Subject, efficiency
@@ -122,6 +123,11 @@ def run_names(session: Session, run_ids: Iterable[str]) -> dict[str, str]:
         "SELECT run_id, name FROM runs WHERE name IS NOT NULL AND run_id IN (SELECT unnest(?))", [sorted(run_ids)]
     )
     return dict(rows)
+
+
+def page_of(site_url: str, run_id: str) -> str | None:
+    """Return where a run's page is; None of a site that has not said where its pages are."""
+    return f"{site_url}/runs/{quote(run_id)}" if site_url else None
 
 
 def run_span(session: Session, run_id: str, timezone: str) -> Period:
