@@ -11,6 +11,7 @@ import pytest
 
 from analyzer.api.advice import Advice
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.part_reading import of_request
 from analyzer.placement.artefact import Artefact, python, slurm
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.latency import Latency
@@ -136,11 +137,14 @@ def test_what_does_not_stand_is_neither_listed_nor_added_up_and_can_be_asked_for
 
 
 def test_a_team_lead_asks_for_what_is_hers(reader: Reader) -> None:
-    """Her list has its own sum; a team without any is told so."""
-    text = reader.answer(Request("recommend", "team-nlp", ascii=True))
-    assert text.startswith("2 recommendations for team-nlp, week 2026-W46")
+    """Her list has its own sum; a team that the ledger has not is told so."""
+    request = Request("recommend", team="team-nlp", ascii=True)
+    with of_request(reader, request) as own:
+        text = own.answer(request)
+    assert text.startswith("2 recommendations for team team-nlp, week 2026-W46")
     assert "Together $1,412 a week" in text
-    assert reader.answer(Request("recommend", "team-x")).startswith("no recommendation for team-x, week 2026-W46")
+    with pytest.raises(LedgerError, match="no run of team team-x"), of_request(reader, replace(request, team="team-x")):
+        pass
 
 
 def test_the_columns_and_the_parts_of_the_sum_add_up_on_the_page() -> None:
