@@ -141,10 +141,8 @@ class Reader:
     def week(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of a period; `by` is what its second table is by, where not by team."""
         found = self.findings(period)
-        advice = self.advice(found, period)
-        figures = self.figures(period, by)
-        came = self.checked(period)
-        return replace(figures, findings=tuple(found), recommendations=by_saving(advice), checked=came)
+        advice, came = by_saving(self.advice(found, period)), self.checked(period)
+        return replace(self.figures(period, by), findings=tuple(found), recommendations=advice, checked=came)
 
     def checked(self, period: Period) -> tuple[Realised, ...]:
         """Return what came of changes that were made in the weeks before a period's end."""
