@@ -68,6 +68,7 @@ class ServerConfig:
     collects: bool = True
     alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
     mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
+    is_simulated: bool = False  # a demo's week, to which nobody sends any more
 
 
 def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
@@ -106,7 +107,13 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
     doctor = Doctor(
-        app.state.access, collector, config.settings, store, lambda: _live(app, job, booker.lease), config.mail
+        app.state.access,
+        collector,
+        config.settings,
+        store,
+        lambda: _live(app, job, booker.lease),
+        config.mail,
+        is_simulated=config.is_simulated,
     )
     add_doctor(app, doctor)
     own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)

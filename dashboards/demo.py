@@ -72,7 +72,7 @@ def demo(config: DemoConfig) -> Iterator[Shown]:
         collector = CollectorConfig(
             store=path, listen=f"127.0.0.1:{config.port}", raw_days=AGES, minute_days=AGES, hour_days=AGES
         )
-        app = create_server(ServerConfig(collector, settings, analyze_seconds=None), store)
+        app = create_server(ServerConfig(collector, settings, analyze_seconds=None, is_simulated=True), store)
         url = stack.enter_context(_served(app, collector))
         seconds: dict[str, float] = {}
         with _timed("telemetry", seconds) as stage:

@@ -35,6 +35,8 @@ class Doctor:
         store: "Store",
         live: "Callable[[], Live]",
         mail: "MailSettings",
+        *,
+        is_simulated: bool = False,
     ) -> None:
         self._access = access
         self._config = config
@@ -42,6 +44,7 @@ class Doctor:
         self._store = store
         self._live = live
         self._mail = mail
+        self._is_simulated = is_simulated
         self.last: Examination | None = None  # with the ledger: that is read whole, and not for every reader of a page
 
     def examined(self) -> Examination:
@@ -62,7 +65,8 @@ class Doctor:
     def _sight(self, session: "Session") -> Sight:
         keys, sends = _registered(self._access)
         now, mail = time.time_ns() // 1000, MailSight(self._mail, sends)
-        return Sight(self._store, session, self._settings, self._config, now, keys, self._live(), mail)
+        store, settings, config = self._store, self._settings, self._config
+        return Sight(store, session, settings, config, now, keys, self._live(), mail, self._is_simulated)
 
 
 def add_doctor(app: "FastAPI", examiner: Doctor) -> None:

@@ -31,9 +31,17 @@ def agents(sight: Sight) -> Section:
     heard = sight.session.rows(_HEARD.format(receipts=sight.receipts), [sight.now_us - DAY * SECOND_US, _IMPORTS])
     if not heard:
         return Section("AGENTS", (Line("note", "nobody has sent anything within a day"),))
+    if sight.is_simulated:
+        return Section("AGENTS", (_simulated(sight, heard), *_versions(sight, heard)))
     return Section(
         "AGENTS", (_lag(sight, heard[-1][1]), _silent(sight, heard), *_clocks(sight), *_versions(sight, heard))
     )
+
+
+def _simulated(sight: Sight, heard: list[tuple[str, int, int]]) -> Line:
+    ago = span((sight.now_us - heard[-1][1]) / SECOND_US)
+    words = f"{count(len(heard), 'agent')} sent a simulated week, the newest batch {ago} ago; none is expected to go on"
+    return Line("note", words)
 
 
 def _lag(sight: Sight, newest_us: int) -> Line:

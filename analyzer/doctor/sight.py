@@ -40,7 +40,10 @@ class MailSight:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One look. `keys` is None where the registry was not reached, `live` where no server was asked."""
+    """One look. `keys` is None where the registry was not reached, `live` where no server was asked.
+
+    `is_simulated`: a demo's week, whose agents have ended and told its time, not ours.
+    """
 
     store: "Store"
     session: "Session"
@@ -50,6 +53,7 @@ class Sight:
     keys: "tuple[Key, ...] | None" = None
     live: Live | None = None
     mail: MailSight | None = None
+    is_simulated: bool = False
 
     @property
     def receipts(self) -> str:

@@ -50,6 +50,8 @@ def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFi
         page = httpx.get(shown.url)
         assert page.status_code == 200
         assert "The fleet" in page.text
+        doctor = httpx.get(f"{shown.url}/v1/doctor", timeout=60).json()
+        assert [line for section in doctor["sections"] for line in section["lines"] if line["answer"] == "bad"] == []
     assert report(["week", "--store", str(store), "--json"]) == 0
     week = json.loads(capsys.readouterr().out)["report"]
     entries = week["breakdown"]["entries"]

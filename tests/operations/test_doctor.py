@@ -115,6 +115,16 @@ def test_agents_of_a_store_that_nobody_serves_are_not_called_silent(site: Site, 
     assert of_server[1].startswith("2 of 2 agents of today are silent"), "to a server they do not send"
 
 
+def test_agents_of_a_simulated_week_are_not_waited_for(site: Site, sight: Sight) -> None:
+    """A demo's first look at its health said that every host was silent and every clock a week behind."""
+    heard(site, "n1", 3600, late=600_000.0)
+    heard(site, "n2", 3660, late=600_000.0)
+    simulated = agents(replace(sight, live=Live(), is_simulated=True))
+    assert told(simulated, "bad") == []
+    (words,) = told(simulated, "note")
+    assert words == "2 agents sent a simulated week, the newest batch 60 min ago; none is expected to go on"
+
+
 def test_a_store_that_gets_nothing_lags(site: Site, sight: Sight) -> None:
     """All silent at once: it is not they."""
     heard(site, "n1", 3600)
