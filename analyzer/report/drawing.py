@@ -11,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 40, 8, 8, 24
 TICKS, LABELS = 4, 4
 FULL = 100.0
 THOUSANDS_FROM = 10_000
-STEPS = (1, 2, 2.5, 5, 10)
+STEPS = (1, 2, 4, 8, 10)  # whose quarters are told in two digits: longer figures do not fit beside the scale
 
 
 @dataclass(frozen=True, slots=True)

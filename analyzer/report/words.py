@@ -143,8 +143,16 @@ def days(period: Period) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name without control, format or private characters, which could rewrite a terminal, and bounded."""
-    return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
+    """Return a name bounded, and without what could rewrite a terminal or break a line.
+
+    That is control, format and private characters, and the two separators of lines and paragraphs.
+    """
+    return "".join("?" if _is_unsafe(c) else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
+
+
+def _is_unsafe(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category[0] == "C" or category in ("Zl", "Zp")
 
 
 def plain_sentence(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from collector.access.cli import access
 from collector.config import CollectorConfig
-from collector.errors import ConfigError
+from collector.errors import ConfigError, StoreError
 from collector.opening import open_store
 from collector.registry import beside, open_registry
 
@@ -98,7 +98,7 @@ def test_wrong_usage_is_one_sentence(run: Callable[..., tuple[int, str, str]], w
 def test_a_wrong_folder_makes_no_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key in a registry that no server reads would open nothing, and nobody would know why."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="name the server's settings with --config"):
+    with pytest.raises(StoreError, match="name the server's settings with --config"):
         access(["list"])
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from io import BytesIO
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 from PIL import Image
@@ -191,6 +191,7 @@ HEADERS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
 @tried(max_examples=60)
+@example(cluster="", team="\u2029", subject="\u20280")
 @given(cluster=HEADERS, team=HEADERS, subject=HEADERS)
 def test_no_name_writes_a_header(cluster: str, team: str, subject: str) -> None:
     """A line end in a name would begin a header of its writer's choice: a Bcc, another From."""
