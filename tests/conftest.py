@@ -62,8 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return for `-n auto` one worker more than there are cores: many tests wait for processes of their own."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Return for `-n auto` two workers more than there are cores: many tests wait for processes of their own."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 @pytest.hookimpl(wrapper=True)
