@@ -21,6 +21,7 @@ from collector.store.there import absent
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 WAL_AUTOCHECKPOINT = "64MB"
 HOT = "hot"  # the name of the hot file within
+_WRITTEN = "there are other write transactions active"  # DuckDB's words where a checkpoint has to wait
 THREADS = 2  # for one statement, where who opens the store does not say
 # A checkpoint writes every group of rows anew that it finds changed: with DuckDB's 122,880 rows that is all arrivals
 # since the last sealing, some ten times as many bytes as came. Scans of the ledger do not mind (bench/README.md).
@@ -160,11 +161,21 @@ class Store:
         files = [self.path, self.path.with_name(self.path.name + ".wal")] if self.path else []
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def checkpoint(self) -> None:
-        """Fold the log into the file."""
+    def checkpoint(self) -> bool:
+        """Fold the log into the file; return False where somebody writes just now, and it has to be later.
+
+        Raises:
+            StoreError: another process has the hot file, or the disk refuses.
+        """
         with self.hot_session() as session:
-            session.execute(f"CHECKPOINT {self.hot.removesuffix('.main')}" if self.hot else "CHECKPOINT")
+            try:
+                session.execute(f"CHECKPOINT {self.hot.removesuffix('.main')}" if self.hot else "CHECKPOINT")
+            except StoreError as error:
+                if _WRITTEN in str(error):
+                    return False
+                raise
             self._settle(session)
+        return True
 
     def close(self) -> None:
         """Close the store; its log is folded in."""

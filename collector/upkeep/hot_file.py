@@ -31,7 +31,9 @@ def forget_receipts(store: "Store", receipts_before_us: int) -> Outcome:
     if store.hot is not None:
         unsealed = f" AND batch NOT IN (SELECT batch FROM {store.hot}.arrivals)"
         forgotten += _forget(store, f"{store.hot}.receipts", receipts_before_us, unsealed)
-        store.checkpoint()
+        if not store.checkpoint():
+            said = f"{forgotten} receipts forgotten; the log is folded in another time: batches were being written"
+            return Outcome(said, forgotten)
     return Outcome(f"{forgotten} receipts forgotten", forgotten)
 
 
