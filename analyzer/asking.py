@@ -6,7 +6,9 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from http import HTTPStatus
 from typing import Any
 
@@ -94,6 +96,29 @@ def _why(error: OSError) -> str:
     if isinstance(why, ssl.SSLError) and why.reason == "WRONG_VERSION_NUMBER":
         return "it speaks no TLS there; is it http://?"
     return str(getattr(why, "strerror", None) or why)
+
+
+@contextmanager
+def of_this_version(server: str) -> Iterator[None]:
+    """Say of an answer that lacks what made() or its reader looks for who gave it.
+
+    Raises:
+        LedgerError: something was not there, or of another shape.
+    """
+    try:
+        yield
+    except (KeyError, TypeError) as error:
+        raise LedgerError(f"{server} does not answer as gpuledger does: is it of another version?") from error
+
+
+def made(kind: Any, said: Mapping[str, Any], **of: Callable[[Any], object]) -> Any:  # noqa: ANN401 - the kind decides
+    """Return a dataclass of what a server said, each field through its `of`; what this version does not know is left.
+
+    Raises:
+        KeyError, TypeError: a field is not there, or of another shape: read it within of_this_version().
+    """
+    known = {field.name: said[field.name] for field in fields(kind)}
+    return kind(**{name: of[name](value) if name in of else value for name, value in known.items()})
 
 
 def zone_of(document: Mapping[str, Any]) -> str:

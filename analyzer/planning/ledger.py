@@ -1,11 +1,10 @@
 """The ledger as a plan asks it: how long a job takes, and what nodes there are. A store or a server answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from analyzer.asking import asked_json
-from analyzer.errors import LedgerError
+from analyzer.asking import asked_json, made, of_this_version
 from analyzer.planning.history import History, Peaks
 from analyzer.planning.stock import Holder, StockNode
 
@@ -61,26 +60,16 @@ class ServerLedger:
 
         said = asked_json(self.address, f"/v1/plan/history?{urlencode({'name': name, 'gpus': gpus})}")
         told = {**said, "first_us": said.get("first_at"), "last_us": said.get("last_at")}
-        made: History = self._made(History, told, seconds=tuple, peaks=lambda part: self._made(Peaks, part))
-        return made
+        with of_this_version(self.address):
+            found: History = made(History, told, seconds=tuple, peaks=lambda part: made(Peaks, part))
+            return found
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
-        nodes = self._report({"what": "nodes"})
-        return tuple(self._made(StockNode, one, holders=self._holders) for one in nodes)
+        said = asked_json(self.address, "/v1/plan/nodes")
+        with of_this_version(self.address):
+            return tuple(made(StockNode, one, holders=_holders) for one in said["nodes"])
 
-    def _holders(self, said: list[Mapping[str, Any]]) -> tuple[Holder, ...]:
-        return tuple(self._made(Holder, one) for one in said)
 
-    def _report(self, asked: Mapping[str, object]) -> Any:  # noqa: ANN401 - what JSON says is known once it is made
-        from urllib.parse import urlencode
-
-        return asked_json(self.address, f"/v1/read?{urlencode({**asked, 'format': 'json'})}").get("report")
-
-    def _made(self, kind: Any, said: Any, **of: Any) -> Any:  # noqa: ANN401 - the kind decides
-        """Return a dataclass of what a server said; what this version does not know is left."""
-        try:
-            known = {field.name: said[field.name] for field in fields(kind)}
-            return kind(**{name: of[name](value) if name in of else value for name, value in known.items()})
-        except (KeyError, TypeError) as error:
-            raise LedgerError(f"{self.address} does not answer as gpuledger does: is it of another version?") from error
+def _holders(said: list[Mapping[str, Any]]) -> tuple[Holder, ...]:
+    return tuple(made(Holder, {**one, "until_us": one["until"]}) for one in said)

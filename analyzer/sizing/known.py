@@ -1,13 +1,11 @@
 """What a ledger knows that sizes a model: kinds of GPU with prices, and past runs. A store or a server tells it."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from analyzer.asking import asked_json
-from analyzer.errors import LedgerError
+from analyzer.asking import asked_json, made, of_this_version
 from analyzer.sizing.kinds import Kind, Rate, kinds, read_owned
 from analyzer.sizing.similar import DAY_US, LOOK_BACK_DAYS, PastRun, read_past
 
@@ -51,13 +49,6 @@ def ask_known(server: str) -> Known:
         LedgerError: the server does not answer, refuses, or speaks otherwise.
     """
     said = asked_json(server, "/v1/sizing")
-    try:
-        told = [_made(Kind, {**one, "rate": one["rate"] and _made(Rate, one["rate"])}) for one in said["kinds"]]
-        return Known(tuple(told), tuple(_made(PastRun, one) for one in said["runs"]), str(said["currency"]))
-    except (KeyError, TypeError) as error:
-        raise LedgerError(f"{server} does not answer as gpuledger does: is it of another version?") from error
-
-
-def _made(kind: Any, said: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the kind decides
-    """Return a dataclass of what a server said; what this version does not know is left."""
-    return kind(**{field.name: said[field.name] for field in fields(kind)})
+    with of_this_version(server):
+        chosen = tuple(made(Kind, one, rate=lambda rate: rate and made(Rate, rate)) for one in said["kinds"])
+        return Known(chosen, tuple(made(PastRun, one) for one in said["runs"]), str(said["currency"]))
