@@ -12,8 +12,8 @@ from analyzer.placement.grounds import Grounds
 from analyzer.placement.latency import Latency
 from analyzer.placement.moving import gpu_milliseconds, moving, moving_words
 from analyzer.placement.proposal import SETTING, Proposal
-from analyzer.placement.recommendation import Moving, Recommendation, Saved, Takes
-from analyzer.placement.saving import SECOND_US, Share, calibrated, recovered, sureness, told_over_us
+from analyzer.placement.recommendation import SECOND_US, Moving, Recommendation, Saved, Takes
+from analyzer.placement.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.placement.site import read_site
 from analyzer.placement.standing import SERVING, Life, read_life
 from analyzer.placement.wanted import OF_FLEET, Wanted

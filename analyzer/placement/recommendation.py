@@ -11,7 +11,7 @@ from analyzer.states import Confidence
 
 # How far the tails lie from the median where nobody says: z(0.95) / z(0.80) = 1.645 / 0.842 of a normal distribution.
 TAIL_PERMILLE = 1954
-WEEK_SECONDS = 604_800
+SECOND_US, WEEK_SECONDS = 1_000_000, 604_800
 UNTOLD = -1  # a tail that follows from P20, P50 and P80
 
 Takes = Literal["now", "next_start"]
@@ -146,9 +146,9 @@ class Recommendation:
     alternatives: tuple[Alternative, ...] = ()
     saves_over_seconds: int = WEEK_SECONDS
 
-    def at_pace(self, saved: Range, seconds: int) -> Range:
+    def in_span(self, saved: Range, span_us: int) -> Range:
         """Return what it saves comes to in another span, if it goes on so: to judge by, or of the span of one run."""
-        return saved.part(seconds, self.saves_over_seconds)
+        return saved.part(span_us, self.saves_over_seconds * SECOND_US)
 
     @property
     def artefact(self) -> str:

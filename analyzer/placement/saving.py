@@ -7,10 +7,9 @@ was lost in it.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from analyzer.placement.recommendation import TAIL_PERMILLE, UNTOLD, WEEK_SECONDS, Range
+from analyzer.placement.recommendation import SECOND_US, TAIL_PERMILLE, UNTOLD, WEEK_SECONDS, Range
 from analyzer.states import Confidence
 
-SECOND_US = 1_000_000
 WEEK_US = WEEK_SECONDS * SECOND_US
 # Less than this says nothing of a week (ours): two hours would be told 84 times, and may be the only two of their kind.
 SPEAKS_FOR_A_WEEK_US = 86_400 * SECOND_US

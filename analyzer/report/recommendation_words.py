@@ -2,11 +2,10 @@
 
 from analyzer.placement.latency import Latency
 from analyzer.placement.move import Move, Place
-from analyzer.placement.recommendation import Alternative, Range, Recommendation
+from analyzer.placement.recommendation import SECOND_US, Alternative, Range, Recommendation
 from analyzer.placement.saving import over_words
 from analyzer.report.words import CENTS_UNDER, counted, gpu_hours, moment, money, plain, plain_sentence
 
-SECOND_US = 1_000_000
 NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
 NODES_SHOWN = 4
 FREE, NOT_PRICED = "no cost of moving", "cost of moving not priced"
@@ -36,20 +35,15 @@ def saves_in_run(advice: Recommendation, span_us: int, currency: str, *, running
     if not is_predicted(advice):
         return NOT_PREDICTED
     if advice.saves_micros:
-        words = money_range(in_span(advice, advice.saves_micros, span_us), currency)
+        words = money_range(advice.in_span(advice.saves_micros, span_us), currency)
     else:
-        words = f"{time_range(in_span(advice, advice.saves_milliseconds, span_us))} GPU-hours"
+        words = f"{time_range(advice.in_span(advice.saves_milliseconds, span_us))} GPU-hours"
     return f"{words} {'of what it has lost' if running else 'each run'} (P20/P50/P80)"
 
 
 def is_predicted(advice: Recommendation) -> bool:
     """Return whether anything is said of how much it saves: some changes can only be tried."""
     return advice.saves_milliseconds.p95 > 0
-
-
-def in_span(advice: Recommendation, saved: Range, span_us: int) -> Range:
-    """Return the part of what it saves that falls to a span."""
-    return saved.part(span_us, advice.saves_over_seconds * SECOND_US)
 
 
 def money_range(saves: Range, currency: str) -> str:

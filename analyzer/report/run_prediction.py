@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.report.recommendation_words import in_span
 from analyzer.report.words import clock, duration, plain
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted:
     """Return how long the command of a recording would have taken with this change."""
     if report.run is None:
         raise AssertionError("BUG: nothing is recommended where no GPU was seen")
-    saved = in_span(advice, advice.saves_milliseconds, report.run.span.end - report.run.span.start)
+    saved = advice.in_span(advice.saves_milliseconds, report.run.span.end - report.run.span.start)
     wall, gpus = report.microseconds // 1000, max(1, report.header.gpus)
     p20, p50, p80 = (max(0, wall - part // gpus) // 1000 for part in (saved.p20, saved.p50, saved.p80))
     return Predicted(advice.title, p20, p50, p80)
@@ -51,7 +50,7 @@ def sooner(advice: "Recommendation", against: "Finding", report: "RunReport") ->
     if against.state not in WAITS or not advice.saves_milliseconds.p50 or not facts.gpus:
         return None
     wall = facts.ended_at - facts.started_at
-    saved_ms = in_span(advice, advice.saves_milliseconds, report.span.end - report.span.start).p50 // facts.gpus
+    saved_ms = advice.in_span(advice.saves_milliseconds, report.span.end - report.span.start).p50 // facts.gpus
     left = max(0, wall // 1_000_000 - saved_ms // 1000)
     return f"{duration(wall // 1_000_000)} -> about {duration(left)} (P50)"
 

@@ -10,7 +10,8 @@ from analyzer.findings import Finding
 from analyzer.part import Part
 from analyzer.period import HOUR, Calendar, Period, micros
 from analyzer.placement.life.realised import Realised
-from analyzer.placement.recommendation import WEEK_SECONDS, Recommendation
+from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.saving import WEEK_US
 from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
@@ -129,11 +130,11 @@ def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation 
     priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:
-        time = recommendation.at_pace(recommendation.saves_milliseconds, WEEK_SECONDS).p50
+        time = recommendation.in_span(recommendation.saves_milliseconds, WEEK_US).p50
         if not priced or recommendation.saves_micros is None:
             return True, time - recommendation.cost_to_move_milliseconds, 0
         cost = recommendation.cost_to_move_micros
-        saved = recommendation.at_pace(recommendation.saves_micros, WEEK_SECONDS).p50
+        saved = recommendation.in_span(recommendation.saves_micros, WEEK_US).p50
         return cost is not None, saved - (cost or 0), time
 
     return max(recommendations, key=net, default=None)

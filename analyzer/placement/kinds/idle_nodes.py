@@ -15,7 +15,8 @@ from analyzer.placement.kinds.amounts import NOTHING
 from analyzer.placement.move import Move
 from analyzer.placement.places import Host
 from analyzer.placement.proposal import Proposal, Saved
-from analyzer.placement.saving import SECOND_US, Share, over_words, recovered, told_over_us
+from analyzer.placement.recommendation import SECOND_US
+from analyzer.placement.saving import Share, over_words, recovered, told_over_us
 from analyzer.placement.site import Site
 from analyzer.placement.waking import Waking, waking
 from analyzer.report.words import duration

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Finding
-from analyzer.placement.recommendation import WEEK_SECONDS, Range, Recommendation
+from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.placement.saving import ASSUMED, WEEK_US, Share
 
 QUANTILES = ("p5", "p20", "p50", "p80", "p95")
@@ -87,7 +87,7 @@ def name_of(subject: str, run_ids: Sequence[str]) -> str:
 
 def weekly_quantiles(advice: Recommendation, saves: Range) -> dict[str, int]:
     """Return what a recommendation saves a week, by quantile: what comes of it is held against it by the week."""
-    week = advice.at_pace(saves, WEEK_SECONDS)
+    week = advice.in_span(saves, WEEK_US)
     return {name: getattr(week, name) for name in QUANTILES}
 
 
