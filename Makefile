@@ -6,6 +6,10 @@ BIN := .venv/bin
 MADE := .venv/.made
 ARGS ?=
 export PYTHON
+# Some images forbid Python to keep what it has compiled. Every process of a test would compile all of ours anew.
+export PYTHONDONTWRITEBYTECODE :=
+# Up to 3.11.7 a thread that looks for carets for a traceback, while another parses, ends in a SystemError (gh-106905).
+export PYTHONNODEBUGRANGES := 1
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz sizes scale placement savings finops bills pages plans plan_scale)
 .PHONY: help demo test types tests soak services wheel lock docs site grafana picture clean $(BENCHES)
@@ -35,7 +39,7 @@ types: $(MADE)
 	$(BIN)/mypy
 
 tests: $(MADE)
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=8 $(ARGS)
 
 # What takes minutes: real processes that are killed, cut off and restored, over and over.
 soak: $(MADE)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -10,8 +11,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from collector.store import database
+from collector.upkeep import keeper
+from tests.watchdog import Watchdog
 
 GOLDEN = Path(__file__).parent / "golden"
+_WATCHDOG = pytest.StashKey[Watchdog]()
+_FAILED = pytest.StashKey[bool]()
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
 LONG = (
     "slurm",
@@ -38,7 +43,7 @@ settings.load_profile("house")
 def _nothing_outside_the_test(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Agents of tests leave no file and no socket where an installed one has them; a test sets its own.
 
-    What is temporary, that of commands and browsers too, lies in pytest's folder, and goes with it when one is killed.
+    What is temporary, that of commands and browsers too, lies in the run's folder, and goes with it.
     """
     os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
     tempfile.tempdir = None
@@ -56,9 +61,42 @@ def _stores_of_one_thread() -> None:
     database.THREADS = 1
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _upkeep_when_it_is_called() -> None:
+    """A server of a test does not roll up and clean its store by itself; a test of upkeep calls it.
+
+    It begins 30 s after the start, so which servers of tests did it depended on how fast the machine was.
+    """
+    keeper.LOOK_SECONDS = 86_400.0
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --update-golden: write what came out over what was expected, to be read as a diff."""
+    """Add our two options."""
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what comes out")
+    parser.addoption("--order", type=int, metavar="SEED", help="run the files in the random order of this seed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run a folder of its own, and a watchdog that ends all of it when pytest is gone.
+
+    Carets in tracebacks are off in the workers and in what they start: up to 3.11.7 a thread that formats a traceback
+    while another parses raises a SystemError (CPython gh-106905).
+    """
+    if hasattr(config, "workerinput"):
+        return
+    os.environ.setdefault("PYTHONNODEBUGRANGES", "1")
+    watchdog = Watchdog()
+    config.stash[_WATCHDOG] = watchdog
+    if config.option.basetemp is None:
+        config.option.basetemp = watchdog.folder / "t"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let the watchdog end what is left; the folder of a run that failed stays until the next run."""
+    if watchdog := config.stash.get(_WATCHDOG, None):
+        watchdog.close(keep=config.stash.get(_FAILED, False))
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -77,8 +115,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; within a file nothing changes its place."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes long, or with what the seed says; within a file nothing changes its place."""
+    seed: int | None = config.getoption("--order")
+    if seed is not None:
+        places = {path: random.Random(f"{seed} {path}").random() for path in {item.path for item in items}}
+        items.sort(key=lambda item: places[item.path])
+        return
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate(LONG)}
     items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
@@ -106,6 +149,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if _skipped(reporter) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    session.config.stash[_FAILED] = session.exitstatus == pytest.ExitCode.TESTS_FAILED
     yield
 
 

@@ -85,7 +85,7 @@ def running(path: Path) -> Iterator[Running]:
         config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), BERLIN, None, collects=False)
         app = create_server(config, store, judges)
         try:
-            with served(app) as client:
+            with served(app, makes_ahead=True) as client:
                 yield Running(app, store, client, lets)
         finally:
             lets.set()
@@ -139,7 +139,7 @@ def test_a_store_that_was_analysed_by_another_shows_nothing_of_before(path: Path
     with Store.open(path) as store:
         server_settings = replace(BERLIN, currency="EUR")
         config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), server_settings, None, collects=False)
-        with served(create_server(config, store, EXAMPLE)) as client:
+        with served(create_server(config, store, EXAMPLE), makes_ahead=True) as client:
             assert client.get("/parts/chart", headers={"Prefer": "wait=0"}).status_code == 202
 
 

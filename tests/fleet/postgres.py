@@ -16,8 +16,8 @@ from typing import Any
 
 import psycopg
 
-from tests.fleet.left import SHARED, clear_left
 from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
+from tests.watchdog import run_folder
 
 USER = "gpuledger"
 QUICK = ("-c", "fsync=off")  # what a killed process has written stays; only a power cut needs more
@@ -29,9 +29,8 @@ class Postgres:
     def __init__(self, *, quick: bool = True) -> None:
         self._bin = binaries()
         self._as = _unprivileged()
-        clear_left("gpuledger-postgres-*")
-        # Another user cannot enter the folder that pytest has made for us alone.
-        self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-postgres-", dir=SHARED if self._as else None))
+        # Not in pytest's own folder within, which another user cannot enter.
+        self.directory = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
         (self.port,) = free_ports(1)
         self._quick = quick
         self._server: subprocess.Popen[bytes] | None = None
@@ -54,6 +53,10 @@ class Postgres:
         """Start it, and return when it answers; after a kill it first repeats its log."""
         flags = ["-D", str(self.directory / "data"), "-p", str(self.port), *(QUICK if self._quick else ())]
         only_loopback = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+        only_loopback += [
+            "-c",
+            "dynamic_shared_memory_type=mmap",
+        ]  # in its folder; one that is killed leaves the others
         with (self.directory / "log").open("ab") as log:
             self._server = subprocess.Popen(
                 [self._bin / "postgres", *flags, *only_loopback],

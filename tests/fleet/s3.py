@@ -11,8 +11,8 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
-from tests.fleet.left import SHARED, clear_left
 from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
+from tests.watchdog import remove_at_end
 
 KEY_ID = "gpuledger"
 SECRET = "a-secret-of-tests"
@@ -24,12 +24,13 @@ class S3Server:
     """One server. Buckets are made when something is put there; ports stay the same over restarts."""
 
     def __init__(self) -> None:
-        clear_left("seaweedfs-*.sock")
         self._weed = binary()
         self.directory = Path(tempfile.mkdtemp(prefix="gpuledger-s3-"))
         self._ports = free_ports(2 * len(PARTS))
         self._server: subprocess.Popen[bytes] | None = None
         self._names = 0
+        for path in self._sockets():
+            remove_at_end(path)
 
     def __enter__(self) -> "S3Server":
         credentials = [{"accessKey": KEY_ID, "secretKey": SECRET}]
@@ -43,9 +44,8 @@ class S3Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        for port in self._ports:  # it lays its sockets there whatever it is told
-            for left in SHARED.glob(f"seaweedfs-*{port}.sock"):
-                left.unlink(missing_ok=True)
+        for path in self._sockets():
+            path.unlink(missing_ok=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
@@ -76,6 +76,11 @@ class S3Server:
         """Return an address that nobody else writes to."""
         self._names += 1
         return f"s3://lake/{os.getpid()}-{self._names}"
+
+    def _sockets(self) -> list[Path]:
+        """Return where it lays its sockets, whatever it is told."""
+        names = [f"{part}{kind}-{port}" for part in PARTS for kind in ("", "-grpc") for port in self._ports]
+        return [Path(f"/tmp/seaweedfs-{name}.sock") for name in names]
 
     def _flags(self) -> list[str]:
         flags = {
