@@ -22,7 +22,8 @@ RUN python3 -m venv --without-pip /opt/gpuledger \
 
 FROM ${BASE} AS role
 RUN mkdir -p /etc/gpuledger /var/lib/gpuledger /run/gpuledger && chown 10001:10001 /var/lib/gpuledger /run/gpuledger
-ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# No positions within lines: up to Python 3.11.7 tracebacks that show them disturb other threads (agent/log_format.py).
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONNODEBUGRANGES=1
 USER 10001:10001
 WORKDIR /var/lib/gpuledger
 VOLUME /var/lib/gpuledger

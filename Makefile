@@ -54,6 +54,7 @@ services:
 	  prometheus-alertmanager postgresql victoria-metrics \
 	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
+# Figures go to bench/results, which documents and tests read, with ARGS=--record alone.
 $(BENCHES): bench-%: $(MADE)
 	@$(BIN)/python bench/bench_$*.py $(ARGS)
 

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from agent.errors import AgentError
 from agent.errors import ConfigError as AgentConfigError
+from agent.log_format import install as log_without_carets
 from agent.version import installed_version
 from analyzer.errors import AnalyzerError
 from analyzer.errors import ConfigError as AnalyzerConfigError
@@ -152,6 +153,7 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
 
 
 def _call(command: Command, arguments: list[str]) -> int:
+    log_without_carets()
     try:
         return command.load()(arguments)
     except (AgentConfigError, CollectorConfigError, AnalyzerConfigError) as error:

@@ -1,1 +1,1 @@
-"""Measurements: scripts, and their raw numbers in results/."""
+"""Measurements: scripts, and their raw numbers in results/ (written with --record alone)."""

@@ -6,7 +6,6 @@ as the others do, and every ten, as it comes. Pages are scraped every 15 s. What
 """
 
 import argparse
-import json
 import math
 import os
 import platform
@@ -22,9 +21,9 @@ import psutil
 from bench.agent_contestants import others, ours
 from bench.agent_host import CONNECTIONS, GPUS, PROCESSES, Host
 from bench.agent_trial import Cost, measure
+from bench.machine import add_record, keep
 from tests.agent.receiver import Receiver
 
-RESULTS = Path(__file__).parent / "results" / "agent.json"
 LEFT_OUT = {
     "nvidia_gpu_exporter": "a Go program whose modules could not be had here, and which asks an nvidia-smi",
     "dcgm-exporter": "needs DCGM and a GPU",
@@ -84,7 +83,7 @@ def main() -> int:
     """Measure, print and keep the figures; 1 where a promise is not kept."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="how long they are measured")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures are kept")
+    add_record(parser)
     asked = parser.parse_args()
     left_out = dict(LEFT_OUT)
     with tempfile.TemporaryDirectory() as temporary, Receiver() as receiver, Host(Path(temporary)) as host:
@@ -101,8 +100,7 @@ def main() -> int:
         costs = measure(contestants, host, directory, asked.seconds)
     kept = bars(costs)
     found = {"machine": about, "costs": [asdict(cost) for cost in costs], "bars": kept, "left_out": left_out}
-    asked.results.parent.mkdir(exist_ok=True)
-    asked.results.write_text(json.dumps(found, indent=1) + "\n")
+    keep("agent", found, record=asked.record)
     print(table(costs))
     print(*(f"{'kept' if held else 'NOT KEPT'}: {bar}" for bar, held in kept.items()), sep="\n")
     print(*(f"not measured: {name}: {why}" for name, why in left_out.items()), sep="\n")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.bodies import SECOND, Window
 from bench.crowd import Crowd, speak
-from bench.machine import keep, machine, quantile, told
+from bench.machine import add_record, keep, machine, quantile, told
 from bench.magazine import Order, make
 from bench.sealed import wait_until_sealed
 from bench.serving import Spent, Watch, collector
@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--step", type=int, default=1000, help="agents more in each trial of the search; 0 for none")
     parser.add_argument("--search-seconds", type=float, default=120.0, help="how long each trial of the search takes")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the collector")
-    parser.add_argument("--results", type=Path, help="where the figures are kept")
+    add_record(parser)
     asked = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES, hard) if hard > 0 else FILES, hard))
@@ -187,7 +187,7 @@ def main() -> int:
         "largest_that_holds": max(holding, default=0),
         "bars": kept,
     }
-    keep("agents", found, asked.results)
+    keep("agents", found, record=asked.record)
     print(table([first, *search]))
     print(f"the largest number that held: {max(holding, default=0):,}")
     return told(kept)

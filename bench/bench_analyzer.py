@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 
 from bench.demo_store import demo_fleet, fill, prices_beside
+from bench.machine import add_record, keep
 from collector.store.database import Store
-
-RESULTS = Path(__file__).parent / "results" / "analyzer.json"
 
 # What is measured, from the opened store to the last commit; printed as JSON.
 _ANALYSE = """
@@ -58,12 +57,13 @@ def main() -> None:
     """Fill, analyse several times, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=3)
+    add_record(parser)
     asked = parser.parse_args()
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     kept: dict[str, object] = {"machine": machine}
     for every in (60, 10):
         kept[f"every {every} s"] = _measure(every, asked.times)
-    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    keep("analyzer", kept, record=asked.record)
 
 
 def _measure(every: int, times: int) -> dict[str, object]:

@@ -33,7 +33,7 @@ from analyzer.report.by_team import teams
 from analyzer.report.groups import By, groups
 from analyzer.report.readings import breakdown
 from analyzer.states import BOOKINGS
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from collector.store.session import Session
 from tests.focus.books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
 from tests.focus.checker import rows_of
@@ -67,6 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bills", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    add_record(parser)
     options = parser.parse_args()
     random, tally, began = Random(options.seed), Tally(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +76,8 @@ def main() -> int:
             print(f"{tally.bills:,} bills, {tally.rows:,} rows, {len(tally.wrong)} that do not sum", flush=True)
     print(*tally.wrong[:10], sep="\n")
     found = {"bills": tally.bills, "rows": tally.rows, "asked": dict(tally.asked), "wrong": tally.wrong[:10]}
-    keep("bills", {"machine": machine(), "seed": options.seed, "seconds": round(time.monotonic() - began)} | found)
+    about = {"machine": machine(), "seed": options.seed, "seconds": round(time.monotonic() - began)}
+    keep("bills", about | found, record=options.record)
     return told({f"{tally.bills:,} bills sum in every reading": not tally.wrong})
 
 

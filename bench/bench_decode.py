@@ -22,7 +22,7 @@ from typing import Any
 
 from agent.wire.envelope import CONTENT_TYPE, encode
 from agent.wire.tables import TABLES
-from bench.machine import ROOT, keep, machine
+from bench.machine import ROOT, add_record, keep, machine
 
 ROUNDS, CALLS = 30, 40
 STEP = 10_000_000  # microseconds
@@ -40,6 +40,7 @@ def main() -> None:
     """Measure each shape, print a line of each and keep them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", metavar="REV", help="measure a commit beside ours, by turns")
+    add_record(parser)
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": machine(), "against": options.against, "shapes": {}}
     with _earlier(options.against) as earlier:
@@ -53,7 +54,7 @@ def main() -> None:
             found["shapes"][name] = {"bytes": len(body)} | {key: round(value, 1) for key, value in took.items()}
             ratio = f", {took['before'] / took['now']:.1f} times as fast as before" if "before" in took else ""
             print(f"{name:<46} {took['now']:7.1f} µs a body{ratio}; {took['request']:7.1f} µs a request")
-    keep("decode", found)
+    keep("decode", found, record=options.record)
 
 
 def _body(shape: dict[str, int]) -> tuple[bytes, int]:

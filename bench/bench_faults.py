@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.faults import Fault, Faults, small_disk
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from collector.errors import CollectorError
 from tests.fleet.fleet import Fleet, half_batches
 from tests.fleet.postgres import Postgres
@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--agents", type=int, default=AGENTS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--results", type=Path, help="where the figures are kept")
+    add_record(parser)
     asked = parser.parse_args()
     logging.getLogger("agent").setLevel(logging.ERROR)  # that a collector is away is no news here
     about = machine()
@@ -152,7 +152,7 @@ def main() -> int:
         "the fleet recovered from every fault": all(fault["seconds_to_sealed"] is not None for fault in happened),
         "a disk was filled": bool(found["disk_filled"]),
     }
-    keep("faults", {"machine": about, **found, "bars": kept}, asked.results)
+    keep("faults", {"machine": about, **found, "bars": kept}, record=asked.record)
     print(table(happened))
     print(f"{found['batches_said']} batches said, {found['batches_acknowledged']} acknowledged, {found['wrong']} wrong")
     return told(kept)

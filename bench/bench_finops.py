@@ -24,7 +24,7 @@ from analyzer.report.week import week_report
 from analyzer.report.week_text import week_text
 from analyzer.unit_cost.report import unit_report
 from bench.ledger_fleet import Size, write
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from collector.store.database import Store
 from collector.store.session import Session
 
@@ -71,6 +71,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--weeks", type=int, default=5)
+    add_record(parser)
     options = parser.parse_args()
     sizes: dict[int, object] = {}
     bars = {}
@@ -88,7 +89,7 @@ def main() -> int:
         )
         if gpus == AT_GPUS:
             bars[f"the week of {AT_GPUS:,} GPUs in {WEEK_SECONDS} s"] = times["week"]["first_seconds"] <= WEEK_SECONDS
-    keep("finops", {"machine": machine(), "weeks": options.weeks, "sizes": sizes})
+    keep("finops", {"machine": machine(), "weeks": options.weeks, "sizes": sizes}, record=options.record)
     return told(bars)
 
 

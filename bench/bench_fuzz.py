@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from bench.machine import ROOT, keep, machine, told
+from bench.machine import ROOT, add_record, keep, machine, told
 
 SHARES = {"ingest": 0.6, "remote_write": 0.3, "files": 0.1}
 SLICE = {"ingest": 20_000, "remote_write": 10_000, "files": 2_500}  # cases; about a minute each
@@ -109,7 +108,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--kinds", default=",".join(SHARES), help="which, by commas")
-    parser.add_argument("--results", type=Path, help="where the figures are kept")
+    add_record(parser)
     asked = parser.parse_args()
     about = machine()
     wanted = [one for one in slices(asked.cases, asked.seed) if one.kind in asked.kinds.split(",")]
@@ -126,7 +125,7 @@ def main() -> int:
         f"no case took {SLOW_SECONDS:g} s": all(one["slowest_seconds"] < SLOW_SECONDS for one in all_of),
         "memory bounded (2 GB)": all(one["rss_bytes_max"] < MOST_RSS_BYTES for one in all_of),
     }
-    keep("fuzz", {"machine": about, "seed": asked.seed, "kinds": kinds, "bars": kept}, asked.results)
+    keep("fuzz", {"machine": about, "seed": asked.seed, "kinds": kinds, "bars": kept}, record=asked.record)
     print(table(kinds))
     for one in all_of:
         for seed, what in [*one["crashed"], *one["faults"][:5], *one["rubbish"][:10]]:

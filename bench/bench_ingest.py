@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.bodies import Window
 from bench.ingest_result import SHAPES, Result, Shape, bars, bound_of, result_of, table
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.magazine import Order, make
 from bench.sealed import sealed_batches, wait_until_sealed
 from bench.serving import Spent, Watch, collector
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--shapes", default=",".join(shape.key for shape in SHAPES), help="which, by commas")
     parser.add_argument("--pace", type=float, help="GPU samples a second that are due")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the collector")
-    parser.add_argument("--results", type=Path, help="where the figures are kept")
+    add_record(parser)
     asked = parser.parse_args()
     settings = dict(pair.split("=", 1) for pair in asked.set)
     shapes = [shape for shape in SHAPES if shape.key in asked.shapes.split(",")]
@@ -123,7 +123,7 @@ def main() -> int:
         print(table(results[-1:]).splitlines()[-1], flush=True)
     kept = bars(results, shapes)
     found = {"machine": about, "settings": settings, "results": [asdict(one) for one in results], "bars": kept}
-    keep("ingest", found, asked.results)
+    keep("ingest", found, record=asked.record)
     print(table(results))
     return told(kept)
 

@@ -24,7 +24,7 @@ import httpx
 import psutil
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.page_site import RUN, write
 from collector.backup.layout import Layout
 from collector.store.database import Store
@@ -237,6 +237,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=AT_GPUS)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--store", type=Path, help="use this store; it is written where it is not there")
+    add_record(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = options.store or Path(folder) / "store.duckdb"
@@ -247,7 +248,8 @@ def main() -> int:
             (windows,) = session.row("SELECT count(*) FROM run_windows")
         on = machine()
         found = measured(store, max(2, options.times))
-    keep("pages", {"machine": on, "gpus": options.gpus, "ledger_rows": rows, "run_windows": windows, "pages": found})
+    of = {"machine": on, "gpus": options.gpus, "ledger_rows": rows, "run_windows": windows}
+    keep("pages", of | {"pages": found}, record=options.record)
     return told(_bars(found))
 
 

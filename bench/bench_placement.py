@@ -10,7 +10,6 @@ import argparse
 import sys
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from analyzer.placement.gang.bound import each_alone
 from analyzer.placement.gang.index import index_of
@@ -19,7 +18,7 @@ from analyzer.placement.gang.solve import Budget, bounded, solve
 from analyzer.placement.gang.split import parts_of
 from analyzer.placement.gang.state import State, plan_of
 from analyzer.placement.gang.validate import broken
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.placement_fleet import fleet, tiny
 
 # By GPUs. The search may take so much of the bar's seconds; the rest is for the step in hand and the plan itself.
@@ -121,7 +120,7 @@ def main() -> int:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the two smaller sizes, 1,000 problems, 10 s of proof")
-    parser.add_argument("--results", type=Path)
+    add_record(parser)
     asked = parser.parse_args()
     about = machine()
     check = generated(1_000 if asked.quick else GENERATED)
@@ -135,7 +134,8 @@ def main() -> int:
             measured = measure(family, gpus, 1, share, proof)
             found.append(measured)
             print(_line(measured), flush=True)
-    keep("placement", {"machine": about, "generated": check, "plans": [asdict(one) for one in found]}, asked.results)
+    plans = [asdict(one) for one in found]
+    keep("placement", {"machine": about, "generated": check, "plans": plans}, record=asked.record)
     return told(_bars(found, check))
 
 

@@ -7,10 +7,9 @@ them. The clock counts, so the machine must be quiet; the processor's seconds, o
 import argparse
 import sys
 import time
-from pathlib import Path
 
 from analyzer.planning.solve import solve
-from bench.machine import RESULTS, cpu_seconds, keep, machine, told
+from bench.machine import add_record, cpu_seconds, keep, machine, told
 from bench.plans.scarce import scarce
 
 # Tasks, nodes, seconds that the search may take; by wall clock, so a machine that is shared searches less.
@@ -25,11 +24,11 @@ def main() -> int:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5, help="problems of each size")
-    parser.add_argument("--results", type=Path, default=RESULTS / "plan_scale.json")
+    add_record(parser)
     asked = parser.parse_args()
     before = machine()
     rows = [_row(seed, *size) for size in SIZES for seed in range(1, asked.seeds + 1)]
-    keep("plan_scale", {"machine": before, "rows": rows}, asked.results)
+    keep("plan_scale", {"machine": before, "rows": rows}, record=asked.record)
     small = [row for row in rows if int(str(row["tasks"])) <= SMALL_TASKS]
     large = [float(str(row["gap_ratio"])) for row in rows if (row["tasks"], row["nodes"]) == LARGE]
     return told(

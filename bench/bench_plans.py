@@ -26,7 +26,7 @@ from analyzer.planning.problem import Problem
 from analyzer.planning.solve import solve
 from analyzer.planning.validator import Broken, Placed, Proposal, validate
 from analyzer.planning.validator.proposal import proposal_of
-from bench.machine import RESULTS, cpu_seconds, keep, machine, told
+from bench.machine import add_record, cpu_seconds, keep, kept, machine, told
 from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible
 
@@ -62,10 +62,10 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=10_000, help="how many there are to be in all")
     parser.add_argument("--seed", type=int, default=1, help="the first one's seed; another starts anew")
     parser.add_argument("--seconds", type=float, default=SOLVE_SECONDS, help="the solvers' time for each problem")
-    parser.add_argument("--results", type=Path, default=RESULTS / "plans.json")
+    add_record(parser)
     asked = parser.parse_args()
     made_by = {"code": _code(), "first_seed": asked.seed, "seconds": asked.seconds}
-    tally = _kept(asked.results, made_by) or Tally(asked.seed)
+    tally = _so_far(made_by, record=asked.record) or Tally(asked.seed)
     began = cpu_seconds()
     while tally.counts["problems"] < asked.problems:
         _one(tally, tally.next_seed, asked.seconds)
@@ -73,7 +73,7 @@ def main() -> int:
         if tally.counts["problems"] % KEEP_EVERY == 0 or tally.counts["problems"] >= asked.problems:
             tally.cpu_seconds += cpu_seconds() - began
             began = cpu_seconds()
-            _keep(asked.results, made_by, tally)
+            _keep(made_by, tally, record=asked.record)
             print(f"{tally.counts['problems']:,} problems, {tally.cpu_seconds:,.0f} s of processor", flush=True)
     print(json.dumps(dict(sorted(tally.counts.items())), indent=1), *tally.wrong, sep="\n")
     return told({f"{what}, {times:,} times": not tally.failed[what] for what, times in sorted(tally.held.items())})
@@ -179,17 +179,15 @@ def _code() -> str:
     return sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:12]
 
 
-def _kept(path: Path, made_by: dict[str, Any]) -> Tally | None:
-    if not path.exists():
-        return None
-    found = json.loads(path.read_text())
-    if found["made_by"] != made_by:
+def _so_far(made_by: dict[str, Any], *, record: bool) -> Tally | None:
+    found = kept("plans", record=record)
+    if found is None or found["made_by"] != made_by:
         return None
     counts, held, failed = (Counter[str](found[name]) for name in ("counts", "held", "failed"))
     return Tally(found["next_seed"], found["cpu_seconds"], counts, held, failed, found["wrong"])
 
 
-def _keep(path: Path, made_by: dict[str, Any], tally: Tally) -> None:
+def _keep(made_by: dict[str, Any], tally: Tally, *, record: bool) -> None:
     figures = {
         "next_seed": tally.next_seed,
         "cpu_seconds": round(tally.cpu_seconds, 1),
@@ -198,7 +196,7 @@ def _keep(path: Path, made_by: dict[str, Any], tally: Tally) -> None:
         "failed": dict(tally.failed),
         "wrong": tally.wrong,
     }
-    keep("plans", {"machine": machine(), "made_by": made_by} | figures, path)
+    keep("plans", {"machine": machine(), "made_by": made_by} | figures, record=record)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from statistics import median
 from urllib.parse import quote
 
 from analyzer.states import BOOKINGS
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.query_fleet import COLUMNS, LEDGER, MONDAY_US, PER_HOST, Week, asked, book, export, fill
 from bench.tsdb_servers import VictoriaMetrics
 from collector.store.database import Store
@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=10, help="seconds between samples")
     parser.add_argument("--keep", type=Path, help="a folder to fill once and ask again")
     parser.add_argument("--alone", action="store_true", help="leave VictoriaMetrics out")
+    add_record(parser)
     options = parser.parse_args()
     week = Week(options.gpus, options.days, options.every)
     with tempfile.TemporaryDirectory() as temporary:
@@ -53,7 +54,8 @@ def main() -> int:
             with VictoriaMetrics(folder / "victoria") as server:
                 found |= _other(folder, week, server)
     print(*(f"{name}: {value}" for name, value in found.items()), sep="\n")
-    keep("query", {"machine": machine(), "week": vars(options) | {"keep": None}} | found)
+    asked = {name: value for name, value in vars(options).items() if name not in ("keep", "record")}
+    keep("query", {"machine": machine(), "week": asked} | found, record=options.record)
     return told(
         {
             f"one run's week in {SERIES_MS:.0f} ms": _median(found, "series") <= SERIES_MS,

@@ -9,21 +9,21 @@ import tempfile
 from pathlib import Path
 
 from bench.demo_store import demo_fleet, fill
-from bench.machine import RESULTS, keep, machine
+from bench.machine import ROOT, add_record, keep, machine
 from bench.truth.real import files, hpe, kineto, seren, submitters
 from bench.truth.real.checks import Check, missed
 from bench.truth.real.table import put, table
 from collector.store.database import Store
 
-README = Path(__file__).parent / "README.md"
+README = ROOT / "bench" / "README.md"
 
 
 def main() -> int:
-    """Score, print, keep, and write the table of the README."""
+    """Score, print and keep; what is recorded is written into the README too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demo", type=Path, help="a store that holds the demo's week already; else it is simulated")
     parser.add_argument("--seed", type=int, default=1, help="of the week that is simulated")
-    parser.add_argument("--results", type=Path, default=RESULTS / "real.json")
+    add_record(parser)
     asked = parser.parse_args()
     before = machine()
     found = {
@@ -35,8 +35,8 @@ def main() -> int:
     checks = [check for _, its_own in found.values() for check in its_own]
     kept: dict[str, object] = {"machine": before, **{name: figures for name, (figures, _) in found.items()}}
     kept["checks"] = [check.as_json() for check in checks]
-    keep("real", kept, asked.results)
-    if asked.results == RESULTS / "real.json":
+    keep("real", kept, record=asked.record)
+    if asked.record:
         README.write_text(put(README.read_text(), table(kept)))
     print(table(kept), *(check.line() for check in checks), sep="\n")
     return 1 if missed(checks) else 0

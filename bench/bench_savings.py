@@ -8,7 +8,6 @@ kept as it comes: cut off and started again with the same code, it goes on with 
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.savings.kept import ROOT, Kept, code_digest
 from bench.savings.seed import as_row, run_seed
 from bench.savings.tables import by_change, by_kind, share_inside, summary, table
@@ -36,13 +35,10 @@ def main() -> int:
         seconds.append(round(took, 1))
         seed = trials[0]["seed"] if trials else "?"
         print(f"seed {seed}: {len(trials)} recommendations, {took:.0f} s", flush=True)
-        if asked.out:
-            asked.out.write_text(json.dumps(_found(before, rows, seconds, asked.every), indent=1) + "\n")
     found = _found(before, rows, seconds, asked.every)
     print("\n" + "\n".join(table(by_change(rows))) + "\n")
     print("\n".join(table(by_kind(rows))) + "\n")
-    if asked.first == 1 and asked.seeds >= SEEDS:
-        keep("savings", found)
+    keep("savings", found, record=asked.record)
     return told(bars(rows))
 
 
@@ -66,8 +62,11 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="seeds at a time; each takes a core and some 2 GB")
     parser.add_argument("--kept", type=Path, default=KEPT, help="where each seed's trials are kept to go on from")
     parser.add_argument("--anew", action="store_true", help="make every seed anew, whatever is kept")
-    parser.add_argument("--out", type=Path, help="keep what is known after every seed here")
-    return parser.parse_args()
+    add_record(parser)
+    asked = parser.parse_args()
+    if asked.record and (asked.first != 1 or asked.seeds < SEEDS):
+        parser.error(f"--record takes seeds 1 to {SEEDS}, on which the bars are judged")
+    return asked
 
 
 def _seeds(asked: argparse.Namespace) -> Iterator[tuple[list[dict[str, Any]], float]]:

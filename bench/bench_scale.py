@@ -15,11 +15,12 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.scale_fleet import Size, found, hour
 from collector.store.database import Store
 from collector.store.lake import beside
 
+GPUS = [1_000, 10_000, 100_000]
 BAR_GPUS, BAR_SECONDS, BAR_MEGABYTES = 10_000, 6.0, 1_000
 LATE_HOST = 5
 
@@ -49,9 +50,9 @@ print(json.dumps({"seconds": round(ended - began, 2), "booking_seconds": round(b
 def main() -> int:
     """Make, time, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gpus", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--gpus", type=int, nargs="+", default=GPUS)
     parser.add_argument("--times", type=int, default=3, help="new hours of each size; of the largest one alone")
-    parser.add_argument("--results", type=Path)
+    add_record(parser)
     asked = parser.parse_args()
     sizes = {}
     for gpus in asked.gpus:
@@ -60,7 +61,8 @@ def main() -> int:
     grown = _exponents({gpus: min(run["seconds"] for run in size["hours"]) for gpus, size in sizes.items()})
     for between, exponent in grown.items():
         print(f"{between} GPUs: grows with the power {exponent:.2f}")
-    keep("scale", {"machine": machine(), "sizes": sizes, "exponents": grown}, asked.results)
+    name = "_".join(["scale", *([] if asked.gpus == GPUS else map(str, asked.gpus))])
+    keep(name, {"machine": machine(), "sizes": sizes, "exponents": grown}, record=asked.record)
     return told(_bars(sizes))
 
 

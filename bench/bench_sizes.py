@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent.simulated.site import Host
 from bench.bodies import SECOND, Window, speaker, window
-from bench.machine import keep, machine
+from bench.machine import add_record, keep, machine
 from bench.telemetry import BEATEN, SLOW, Simulation
 from collector.decoding.batch import decode
 from collector.landing import Landing
@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    add_record(parser)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="gpuledger-bench-") as folder:
         path = Path(folder) / "store.duckdb"
@@ -105,7 +105,8 @@ def main(argv: list[str]) -> int:
     for size in found:
         print(f"{size.table:32} {size.rows:>10,} rows {size.bytes_per_row:>8.1f} bytes a row")
     raw = {"hosts": HOSTS, "hours": options.hours, "body_bytes_of_a_minute": round(body, 1)}
-    keep("sizes", {"machine": machine(), **raw, "tables": [asdict(size) for size in found]}, options.out)
+    tables = [asdict(size) for size in found]
+    keep("sizes", {"machine": machine(), **raw, "tables": tables}, record=options.record)
     return 0
 
 

@@ -5,7 +5,6 @@ simulator plays for it, which the analyzer never sees.
 """
 
 import argparse
-import json
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -19,10 +18,10 @@ from analyzer.stages.book import doings
 from analyzer.stages.telemetry import looks_like
 from analyzer.statements import run as run_sql
 from bench.demo_store import demo_fleet, fill
+from bench.machine import add_record, keep
 from collector.store.database import Store
 from collector.store.session import Session
 
-RESULTS = Path(__file__).parent / "results" / "stages.json"
 ABSTAINS = "says nothing"
 # What an archetype truly is, by its function or else its module; all others are training of no further kind.
 TRUE_STAGES = {
@@ -44,6 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", type=Path, help="a store of `gpuledger demo`, already analysed")
     parser.add_argument("--seed", type=int, default=1)
+    add_record(parser)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         path = asked.store or Path(directory) / "demo.duckdb"
@@ -56,7 +56,7 @@ def main() -> None:
                 seen = _seen(session)
     confusion = Counter((truth, seen.get(run, ABSTAINS)) for run, truth in _truths(asked.seed).items())
     _show(confusion)
-    RESULTS.write_text(json.dumps([[*pair, runs] for pair, runs in sorted(confusion.items())], indent=1) + "\n")
+    keep("stages", [[*pair, runs] for pair, runs in sorted(confusion.items())], record=asked.record)
 
 
 def _seen(session: Session) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """How right the ledger is: runs made step by step, whose labels the analyzer never sees. python -m bench.bench_truth.
 
 Twenty seeds of 892 runs of two hours, of 51 kinds: see bench/README.md. `--seeds 2` shortens, `--archetype NAME` picks
-kinds; neither touches the kept numbers unless `--keep` is given. `python -m bench.truth.demo` compares the demo's week.
+kinds; the README's table is written with `--record` alone. `python -m bench.truth.demo` compares the demo's week.
 """
 
 import argparse
@@ -11,11 +11,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context
 
-from bench.machine import machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.truth.archetypes.registry import ARCHETYPES
 from bench.truth.campaign import Seed, added, run_seed
 from bench.truth.controls import controls
-from bench.truth.kept import Campaign
+from bench.truth.kept import NAME, Campaign
 from bench.truth.scores import UNCOUNTED, is_sub_second
 from bench.truth.tables import archetype_table, cause_table, confusion_table, printed, score_table
 
@@ -23,7 +23,7 @@ SEEDS = 20
 
 
 def main() -> int:
-    """Make, book, score, print, and keep what a whole campaign found."""
+    """Make, book, score, print and keep; what is recorded is written into the README too."""
     asked = _asked()
     before = machine()
     seeds = []
@@ -34,8 +34,8 @@ def main() -> int:
     held = {} if asked.archetype or asked.seed else controls()
     found = Campaign(before, seeds[0].rules, about, held, added(seeds))
     _show(found)
-    if asked.keep or (asked.seeds >= SEEDS and not asked.archetype and not asked.seed):
-        found.write()
+    keep(NAME, found.text(), record=asked.record)
+    if asked.record:
         found.write_section()
     return told({bar: held for bar, held in found.held().items() if not (asked.archetype and UNCOUNTED in bar)})
 
@@ -49,7 +49,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--archetype", action="append", default=[], choices=sorted(ARCHETYPES))
     parser.add_argument("--both", action="store_true", help="each cell clean and dirty in every seed: twice the runs")
     parser.add_argument("--jobs", type=int, default=1, help="seeds at a time; each takes a core and some 3 GB")
-    parser.add_argument("--keep", action="store_true", help="write bench/results/truth.json and the README's table")
+    add_record(parser)
     return parser.parse_args()
 
 

@@ -22,7 +22,7 @@ import uvloop
 from agent.simulated.site import DAY, HOUR
 from bench.bodies import SECOND, Speaker, speaker, window
 from bench.line import Line
-from bench.machine import keep, machine, told
+from bench.machine import add_record, keep, machine, told
 from bench.serving import Watch, collector
 from bench.telemetry import Rows, Simulation
 from bench.tsdb_bodies import VALUES, json_lines, remote_write
@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=int, default=60, help="of telemetry, a reading a second")
     parser.add_argument("--hosts", type=int, default=HOSTS)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of our collector")
-    parser.add_argument("--results", type=Path, help="where the figures are kept")
+    add_record(parser)
     asked = parser.parse_args()
     settings = dict(pair.split("=", 1) for pair in asked.set)
     about, recordings = machine(), recorded(asked.hosts, asked.minutes)
@@ -198,7 +198,7 @@ def main() -> int:
         "results": [asdict(one) for one in (mine, *others)],
         "bars": kept,
     }
-    keep("tsdb", found, asked.results)
+    keep("tsdb", found, record=asked.record)
     print(table([mine, *others]))
     return told(kept)
 

@@ -4,17 +4,15 @@ Nothing here is measured. Each function takes what was measured and returns one 
 is a constant with its reason.
 """
 
-import json
 import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agent.wire.tables import TABLES
-from bench.machine import RESULTS, ROOT
+from bench.machine import ROOT, kept
 from collector.config import CollectorConfig
 
 DOCUMENT = ROOT / "docs" / "sizing.md"
@@ -50,10 +48,9 @@ class Measured:
     agents_held: int | None
 
     @classmethod
-    def read(cls, results: Path = RESULTS) -> "Measured":
+    def read(cls) -> "Measured":
         """Read them."""
-        ingest, analyzer, sizes = (_read(results / f"{name}.json") for name in ("ingest", "analyzer", "sizes"))
-        agents = _read(results / "agents.json") if (results / "agents.json").exists() else {}
+        ingest, analyzer, sizes, agents = (kept(name) or {} for name in ("ingest", "analyzer", "sizes", "agents"))
         everything = _of_all_tables(ingest["results"])
         runs = analyzer["every 10 s"]["runs"]
         seconds = sorted(run["seconds"] for run in runs)[len(runs) // 2]
@@ -70,11 +67,6 @@ class Measured:
             runs[0]["rows"] / DEMO_GPU_DAYS,
             agents.get("largest_that_holds"),
         )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
 
 
 def _of_all_tables(results: Iterable[dict[str, Any]]) -> dict[str, Any]:

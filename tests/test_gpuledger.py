@@ -1,5 +1,6 @@
 """The command itself: what it lists, what it refuses, and how failures end."""
 
+import logging
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 import gpuledger
 from agent.errors import SpoolError
+from agent.log_format import Record
 from collector.errors import ConfigError
 
 
@@ -35,9 +37,14 @@ def interrupted(_: list[str]) -> int:
     raise KeyboardInterrupt
 
 
+def logs(_: list[str]) -> int:
+    """Say with the exit code whether what it logs is formatted as ours is."""
+    return int(logging.getLogRecordFactory() is not Record)
+
+
 FAILING = {
     name: gpuledger.Command(name, f"tests.test_gpuledger:{name}", "")
-    for name in ("world", "settings", "extra", "ours", "interrupted", "report")
+    for name in ("world", "settings", "extra", "ours", "interrupted", "report", "logs")
 }
 
 
@@ -66,6 +73,12 @@ def test_our_own_mistake_is_not_dressed_up() -> None:
     """A missing module of ours is a fault of the release: its traceback is what helps."""
     with pytest.raises(ModuleNotFoundError):
         gpuledger.main(["ours"], FAILING)
+
+
+def test_every_command_logs_without_carets() -> None:
+    """Who adds one need not think of it; nor is anything left as it was by an earlier test."""
+    logging.setLogRecordFactory(logging.LogRecord)
+    assert gpuledger.main(["logs"], FAILING) == 0
 
 
 def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,9 @@ of it differs by some per cent (`bench_savings` measures against what is booked)
 """
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from agent.simulated.changes.pace import lengths_of
 from agent.simulated.fleet import Fleet
 from agent.simulated.plan import Run
 from agent.simulated.site import alpha_site
-from bench.machine import quantile
+from bench.machine import add_record, keep, quantile
 from bench.savings.measured import held_ms
 
 JUDGED = range(1, 51)
@@ -53,7 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=101)
     parser.add_argument("--seeds", type=int, default=50)
-    parser.add_argument("--out", type=Path)
+    add_record(parser)
     asked = parser.parse_args()
     wanted = range(asked.first, asked.first + asked.seeds)
     if set(wanted) & set(JUDGED):
@@ -66,8 +64,7 @@ def main() -> int:
     for name, came in found.items():
         told = " | ".join(f"{quantile(sorted(came), at):.3f}" for at in SHARES)
         print(f"| {name} | {len(came)} | {told} |")
-    if asked.out:
-        asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    keep("savings_shares", found, record=asked.record)
     return 0
 
 

@@ -4,7 +4,6 @@ The labels stay in the simulator until the ledger is finished; only this script 
 """
 
 import argparse
-import json
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ from analyzer.analysis import analyze
 from analyzer.config import Settings
 from analyzer.states import STATES
 from bench.demo_store import demo_fleet, fill, prices_beside
+from bench.machine import add_record, keep
 from collector.store.database import Store
 from collector.store.session import Session
 
-RESULTS = Path(__file__).parent.parent / "results" / "truth_demo.json"
 HOUR_MS = 3_600_000
 POSITIVE = 0.05  # a run has a loss where it takes this share of its GPU time (TF Profiler: input-bound from 5 %)
 JUDGED = {
@@ -60,6 +59,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=60)
     parser.add_argument("--last-day-every", type=int, default=10)
     parser.add_argument("--keep", type=Path, help="keep the store of the last seed here, with the truth in `truth`")
+    add_record(parser)
     asked = parser.parse_args()
     kept = {}
     for seed in asked.seed or [1, 2, 3]:
@@ -67,7 +67,7 @@ def main() -> None:
             states, runs = _one(seed, asked.every, asked.last_day_every, Path(directory), asked.keep)
         _show(seed, states, runs)
         kept[seed] = {"states": [asdict(score) for score in states], "runs": [asdict(score) for score in runs]}
-    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    keep("truth_demo", kept, record=asked.record)
 
 
 def _one(

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from bench.machine import RESULTS
+from bench.machine import ROOT, kept
 from bench.truth.scores import Scores, bars, is_sub_second
 from bench.truth.tables import archetype_table, cause_table, confusion_table, score_table
 from bench.truth.tally import Key, Tally
 
-RAW = RESULTS / "truth.json"
-README = RESULTS.parent / "README.md"
+NAME = "truth"  # of its file among the results
+README = ROOT / "bench" / "README.md"
 BEGIN, END = "<!-- truth: made by bench/truth/kept.py -->", "<!-- truth: end -->"
 
 
@@ -26,19 +26,19 @@ class Campaign:
     controls: Mapping[str, bool]
     tallies: dict[Key, Tally]
 
-    def write(self, path: Path = RAW) -> None:
-        """Keep the numbers, a line a cell: diffs stay readable."""
+    def text(self) -> str:
+        """Return the numbers as JSON, a line a cell: diffs stay readable."""
         head = {"machine": self.machine, "rules": self.rules, "seeds": self.seeds, "controls": self.controls}
         cells = ",\n".join(
             json.dumps([*key, _bare(tally)], separators=(",", ":"))
             for key, tally in sorted(self.tallies.items(), key=str)
         )
-        path.write_text(json.dumps(head, indent=1)[:-2] + ',\n "cells": [\n' + cells + "\n]}\n")
+        return json.dumps(head, indent=1)[:-2] + ',\n "cells": [\n' + cells + "\n]}\n"
 
     @classmethod
-    def read(cls, path: Path = RAW) -> "Campaign":
-        """Return what was kept."""
-        raw = json.loads(path.read_text())
+    def read(cls, text: str | None = None) -> "Campaign":
+        """Return what is in such a text, or else in the file that was recorded."""
+        raw = kept(NAME) if text is None else json.loads(text)
         tallies = {}
         for *key, values in raw["cells"]:
             for name in ("findings", "causes", "confusion"):
@@ -56,14 +56,14 @@ class Campaign:
         """Return the README's section of figures."""
         slow = [tally for key, tally in self.tallies.items() if not is_sub_second(key)]
         runs = sum(tally.runs for tally in self.tallies.values())
-        kept = [f"- {'kept' if held else '**missed**'}: {bar}" for bar, held in self.held().items()]
+        lines = [f"- {'kept' if held else '**missed**'}: {bar}" for bar, held in self.held().items()]
         parts = (
             BEGIN,
             f"{runs:,} runs of {len({key[0] for key in self.tallies})} kinds, {len(self.seeds)} seeds, rules "
             f"{self.rules}, {self.machine['date']}:",
             score_table(self.tallies),
             "Bars, for steps of 1 s and more and runs without steps:",
-            "\n".join(kept),
+            "\n".join(lines),
             "GPU-hours by what they truly were and what they are booked as (the same runs):",
             confusion_table(slow),
             "The causes of runs that are starved and were found so (all steps):",

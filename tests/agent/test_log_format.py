@@ -1,0 +1,174 @@
+"""A thread that logs an exception builds no syntax tree, or another thread that does may fail (gh-106905)."""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.log_format import Record, tell_of_failure, without_carets
+
+ROOT = Path(__file__).parents[2]
+CARETS = re.compile(r"[ |+]*[~^]+\n?")
+
+# In the middle of a tree the collector stops one thread; another then logs an exception from first to last.
+RACE = """
+import ast, gc, json, logging, sys, threading
+if sys.argv[1] == "ours":
+    from agent.log_format import install
+    install()
+RECORDS, PARSES = 100, 500
+turn, done, records, errors, parses = threading.Semaphore(0), threading.Semaphore(0), [], [], []
+
+class Kept(logging.Handler):
+    def emit(self, record):
+        records.append(self.format(record))
+
+def counted(*arguments, parse=ast.parse, **more):
+    parses.append(threading.current_thread().name)
+    return parse(*arguments, **more)
+
+def give_turn(phase, _):
+    if phase == "start" and threading.current_thread() is parsing and len(records) < RECORDS:
+        turn.release()
+        done.acquire(timeout=5)
+
+def parse():
+    for _ in range(PARSES):
+        try:
+            ast.parse("a = [b + c * d(e)[f], g]")
+        except SystemError as error:
+            errors.append(str(error))
+
+def log():
+    for _ in range(RECORDS // 2):
+        turn.acquire()
+        try:
+            ({}["x" + ("y" * 2)] + 1) * 2
+        except KeyError:
+            logging.getLogger("race").exception("lost")
+        finally:
+            done.release()
+
+logging.getLogger().addHandler(Kept())
+ast.parse = counted
+parsing = threading.Thread(target=parse, name="parsing")
+threads = [*(threading.Thread(target=log, name="logging", daemon=True) for _ in range(2)), parsing]
+gc.callbacks.append(give_turn)
+gc.set_threshold(5)
+for thread in threads:
+    thread.start()
+parsing.join()
+gc.callbacks.clear()
+whole = sum("Traceback" in each and each.endswith("KeyError: 'xyy'") for each in records)
+carets = sum("^^" in each for each in records)
+print(json.dumps([len(errors), len(records), whole, carets, parses.count("logging")]))
+"""
+
+# Each way in which a command's records come to stderr: nothing configured, the agent's, and uvicorn's own.
+WAYS = """
+import logging, sys, uvicorn
+if sys.argv[1] == "ours":
+    from agent.log_format import install
+    install()
+
+def failing(logger):
+    try:
+        try:
+            len([][0] + 1)
+        except IndexError as error:
+            raise ValueError("no first") from error
+    except ValueError:
+        logging.getLogger(logger).exception("lost")
+
+failing("collector.server")
+uvicorn.Config(None, log_level="warning")
+failing("uvicorn.error")
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+failing("agent")
+"""
+
+
+def child(folder: Path, script: str, whose: str) -> subprocess.CompletedProcess[str]:
+    """Run a script where positions within lines are known; `whose` says how exceptions are logged there."""
+    file = folder / "script.py"  # only of a file does a traceback show lines
+    file.write_text(script)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONNODEBUGRANGES"}
+    words = [sys.executable, str(file), whose]
+    environment["PYTHONPATH"] = str(ROOT)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+
+
+def test_who_logs_disturbs_nobody_who_parses(tmp_path: Path) -> None:
+    """Two threads log, one parses, a collection in each tree: no error, and every record whole."""
+    errors, records, whole, carets, parses_of_loggers = json.loads(child(tmp_path, RACE, "ours").stdout)
+    assert (errors, records, whole, carets, parses_of_loggers) == (0, 100, 100, 0, 0)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 11, 8), reason="optional: this Python builds trees in several threads")
+def test_with_the_formatter_of_the_library_it_fails(tmp_path: Path) -> None:
+    """The race above must be able to fail: a formatter that parses makes the other thread's trees fail."""
+    errors, records, whole, carets, _ = json.loads(child(tmp_path, RACE, "the library's").stdout)
+    assert errors > 0
+    assert (records, whole, carets) == (100, 100, 100)
+
+
+def test_all_who_write_records_leave_the_carets_out(tmp_path: Path) -> None:
+    """Nothing but the carets is gone: of the last resort, of uvicorn, and of a command that configures logging."""
+    ours, before = (child(tmp_path, WAYS, whose).stderr.splitlines() for whose in ("ours", "the library's"))
+    assert ours == [line for line in before if not CARETS.fullmatch(line)]
+    assert len(ours) < len(before)
+    assert [line for line in ours if "lost" in line] == ["lost", "ERROR:    lost", "ERROR agent: lost"]
+
+
+def grouped() -> BaseException:
+    """Return an exception group with causes and contexts of each kind."""
+    try:
+        try:
+            os.environ["NO SUCH KEY"] + "1"
+        except KeyError:
+            int("x") + 1
+    except ValueError as error:
+        inner = error
+    try:
+        raise ExceptionGroup("several", [inner, ExceptionGroup("more", [OSError("disk")])]) from inner
+    except ExceptionGroup as error:
+        return error
+
+
+def test_causes_contexts_and_groups_are_told_whole() -> None:
+    """What led to an exception is most of what its reader looks for."""
+    error = grouped()
+    caught = (type(error), error, error.__traceback__)
+    before = logging.Formatter().formatException(caught).splitlines()
+    assert without_carets(caught).splitlines() == [line for line in before if not CARETS.fullmatch(line)]
+    assert without_carets((None, None, None)) == "NoneType: None"
+
+
+def test_a_record_that_cannot_be_written_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake in a call of ours must not look for carets either."""
+    monkeypatch.setattr(logging.Handler, "handleError", tell_of_failure)
+    logging.StreamHandler().handle(Record("agent", logging.INFO, "/agent/spool.py", 7, "%d batches", ("few",), None))
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "--- Logging error ---"
+    assert not [line for line in told if CARETS.fullmatch(line)]
+    assert told[-4:] == [
+        "TypeError: %d format: a real number is required, not str",
+        "Logged from file spool.py, line 7",
+        "Message: '%d batches'",
+        "Arguments: ('few',)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "file", [*sorted((ROOT / "systemd").glob("*.service")), ROOT / "Dockerfile"], ids=lambda f: f.name
+)
+def test_what_we_start_knows_no_positions(file: Path) -> None:
+    """The traceback of a library that is printed past the log shows no carets then either."""
+    assert re.search(r"^(Environment=|ENV .*)PYTHONNODEBUGRANGES=1$", file.read_text(), re.MULTILINE)
