@@ -1,7 +1,6 @@
 """Small fleets for the ledger's tests: rows of the contract put straight into a store in memory."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.wire.tables import TABLES
@@ -18,37 +17,54 @@ MONDAY = 1_762_732_800 * SECOND  # 2025-11-10 00:00 UTC
 Row = dict[str, object]
 
 
-@dataclass
 class Fleet:
-    """A store, and a way to say what happened in it."""
+    """A store, and a way to say what happened in it.
 
-    store: Store = field(default_factory=lambda: Store.open(None, memory_limit="500MB", threads=2))
-    batches: int = 0
+    What is said is put into a store of the fleet's own when somebody next asks for that store, a table at a time, or
+    each word would cost two statements; into a store of others at once.
+    """
+
+    def __init__(self, store: Store | None = None, batches: int = 0, threads: int | None = None) -> None:
+        self._store = store or Store.open(None, memory_limit="500MB", threads=threads)
+        self._is_own = store is None
+        self.batches = batches
+        self._waiting: dict[str, list[Row]] = {}
+        self._sizes: dict[int, int] = {}  # rows by batch
+
+    @property
+    def store(self) -> Store:
+        """The store, with all that was said in it."""
+        if self._sizes:
+            self._put()
+        return self._store
 
     def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows as one batch."""
-        batch = [*rows]
-        self._add(table, batch, [len(batch)])
+        self.batches += 1
+        batch: list[Row] = [dict(row, batch=self.batches) for row in rows]
+        self._sizes[self.batches] = len(batch)
+        self._waiting.setdefault(table, []).extend(batch)
+        if not self._is_own:
+            self._put()
 
     def add_each(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
-        """Add each row as a batch of its own, all at once: row by row a store takes minutes for what is generated."""
-        batches = [*rows]
-        self._add(table, batches, [1] * len(batches))
+        """Add each row as a batch of its own."""
+        for row in rows:
+            self.add(table, [row])
 
-    def _add(self, table: str, rows: Sequence[Mapping[str, object]], sizes: Sequence[int]) -> None:
-        numbers = range(self.batches + 1, self.batches + 1 + len(sizes))
-        self.batches += len(sizes)
-        of_rows = (number for number, size in zip(numbers, sizes, strict=True) for _ in range(size))
-        rows = [dict(row, batch=number) for row, number in zip(rows, of_rows, strict=True)]
-        columns = [*TABLES[table].names, "batch"]
-        with self.store.session() as session:
+    def _put(self) -> None:
+        waiting, sizes = self._waiting, self._sizes
+        self._waiting, self._sizes = {}, {}
+        with self._store.session() as session:
             session.execute(
                 "INSERT INTO receipts SELECT b, 'test', 'test', b, '', 0, 0, 1, size "
                 "FROM (SELECT unnest($numbers::BIGINT[]) AS b, unnest($sizes::BIGINT[]) AS size)",
-                {"numbers": [*numbers], "sizes": [*sizes]},
+                {"numbers": [*sizes], "sizes": [*sizes.values()]},
             )
-            present = [name for name in columns if any(row.get(name) is not None for row in rows)]
-            session.load(table, present, [[row.get(name) for name in present] for row in rows])
+            for table, rows in waiting.items():
+                columns = [*TABLES[table].names, "batch"]
+                present = [name for name in columns if any(row.get(name) is not None for row in rows)]
+                session.load(table, present, [[row.get(name) for name in present] for row in rows])
 
     def own(self, node: str, gpus: Iterable[str], sku: str = "H100-80GB", **more: object) -> None:
         """Own GPUs from Monday on."""
