@@ -17,7 +17,8 @@ from typing import Any
 import psycopg
 
 from tests.fleet.left import SHARED, clear_left
-from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
+from tests.fleet.ports import free_ports
+from tests.waiting import PATIENCE_SECONDS, until
 
 USER = "gpuledger"
 QUICK = ("-c", "fsync=off")  # what a killed process has written stays; only a power cut needs more
@@ -89,7 +90,7 @@ class Postgres:
         assert self._server is not None
         assert self._server.poll() is None, (self.directory / "log").read_text()[-2000:]
         try:
-            psycopg.connect(self._dsn("postgres"), connect_timeout=2).close()
+            psycopg.connect(self._dsn("postgres"), connect_timeout=int(PATIENCE_SECONDS)).close()
         except psycopg.OperationalError:
             return False
         return True

@@ -10,6 +10,7 @@ from analyzer.mail.settings import MailSettings
 from collector.registry import Registry, open_registry
 from tests.mail.smtp import PASSWORD, USER, Mailbox, certificate, running
 from tests.report.conftest import example_store, session, week
+from tests.waiting import PATIENCE_SECONDS
 
 __all__ = ["example_store", "session", "week"]  # the same fixtures
 
@@ -47,6 +48,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
             recipients=("gpu-owners@example.com",),
             teams={"team-nlp": "nlp@example.com"},
             stop_address="stop@example.com",
-            timeout_seconds=10,
+            timeout_seconds=int(PATIENCE_SECONDS),
         )
         yield Served(mailbox, settings, files[0])

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.nvml.conftest import Host
+from tests.waiting import until
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
 SECOND = "GPU-00000001-0000-0000-0000-000000000000"
@@ -25,11 +26,12 @@ def uuids(host: Host) -> list[str]:
 
 def until_it_answers(host: Host) -> list[dict[str, object]]:
     """Read until the hung GPU has a row again."""
-    for _ in range(100):
+
+    def read() -> list[dict[str, object]]:
         rows = host.rows(seconds=1)
-        if rows[0]["gpu_uuid"] == FIRST:
-            return rows
-    raise AssertionError("the GPU does not come back")
+        return rows if rows[0]["gpu_uuid"] == FIRST else []
+
+    return until(read, "the GPU is back")
 
 
 def test_a_gpu_that_hangs_has_no_row_and_the_others_have_theirs(hurried: Host) -> None:
