@@ -37,7 +37,7 @@ def test_no_key_is_anywhere_in_the_clear(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(line, cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
-            until(lambda: answers(client), "the server answers", process=server)
+            until(lambda: is_up(client), "the server answers", process=server)
             answers = asked(client, read, agent, join, rotated.stdout.strip())
         finally:
             server.terminate()
@@ -85,7 +85,7 @@ def asked(client: Client, read: str, agent: str, join: str, rotated: str) -> lis
     return [answer.text for answer in answers if answer.status not in (400, 404) or "batch" in answer.text]
 
 
-def answers(client: Client) -> bool:
+def is_up(client: Client) -> bool:
     """Whether the server is there."""
     try:
         return client.get("/healthz").status == 200
