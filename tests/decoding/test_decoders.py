@@ -70,7 +70,15 @@ def _tried(site: Site, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def _decoders_of(pid: int) -> list[psutil.Process]:
-    return [child for child in psutil.Process(pid).children() if "decoder" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process(pid).children() if "collector.decoding.decoder" in _command(child)]
+
+
+def _command(child: psutil.Process) -> list[str]:
+    """Return what was started; nothing of one that has ended meanwhile, whoever started it."""
+    try:
+        return child.cmdline()
+    except psutil.Error:
+        return []
 
 
 def test_many_bodies_come_back_each_to_who_asked() -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.mail.settings import MailSettings
+from analyzer.mail.settings import MOST_SECONDS, MailSettings
 from collector.registry import Registry, open_registry
 from tests.mail.smtp import PASSWORD, USER, Mailbox, certificate, running
 from tests.report.conftest import example_store, session, week
-from tests.waiting import PATIENCE_SECONDS
 
 __all__ = ["example_store", "session", "week"]  # the same fixtures
 
@@ -48,6 +47,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
             recipients=("gpu-owners@example.com",),
             teams={"team-nlp": "nlp@example.com"},
             stop_address="stop@example.com",
-            timeout_seconds=int(PATIENCE_SECONDS),
+            timeout_seconds=MOST_SECONDS,
         )
         yield Served(mailbox, settings, files[0])
