@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +86,15 @@ def test_what_never_comes_is_named() -> None:
     """Who reads the failure learns what was waited for, and what there was instead."""
     with pytest.raises(AssertionError, match=r"(?s)a third batch: not within 0 s.*two came"):
         until(lambda: False, "a third batch", 0.0, more=lambda: "two came")
+
+
+def test_a_process_that_ends_is_not_waited_for() -> None:
+    """It will bring nothing any more: minutes of waiting would say less than its exit code."""
+    with (
+        subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"]) as process,
+        pytest.raises(AssertionError, match="the server answers: the process ended with 7"),
+    ):
+        until(lambda: False, "the server answers", process=process)
 
 
 def test_what_comes_is_returned() -> None:

@@ -164,7 +164,7 @@ def test_xid_errors_are_counted_and_none_is_zero(host: Host) -> None:
     """The thread that waits for them has registered before the first reading; silence is then a true 0."""
     assert host.rows()[0]["xid_events"] == 0
     host.scenario.gpu(0, xids=2)
-    seen = []
+    seen: list[int] = []
 
     def both() -> bool:
         row, other = host.rows(seconds=1)
