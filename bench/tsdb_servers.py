@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.fleet.ports import free_ports, listens, until
+from tests.fleet.ports import free_ports, listens
+from tests.waiting import until
 
 SETTLING_SECONDS = 600.0
 QUIET_SECONDS = 5.0  # of a size that does not change any more

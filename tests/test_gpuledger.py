@@ -10,6 +10,7 @@ import gpuledger
 from agent.errors import SpoolError
 from agent.log_format import Record
 from collector.errors import ConfigError
+from tests.waiting import PATIENCE_SECONDS
 
 
 def world(_: list[str]) -> int:
@@ -103,10 +104,12 @@ def test_it_runs_as_a_module_and_loads_nothing_heavy() -> None:
         "heavy = {'duckdb', 'fastapi', 'pyarrow', 'numpy', 'plotly', 'rich', 'pynvml', 'psutil'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "[]"
-    ran = subprocess.run([sys.executable, "-m", "gpuledger", "--help"], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-m", "gpuledger", "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert ran.returncode == 0
 
 

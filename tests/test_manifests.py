@@ -15,6 +15,7 @@ import pytest
 from agent.config import AgentConfig
 from collector.config import CollectorConfig
 from collector.schedulers.kubernetes.workload import PATHS
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent
 MANIFESTS = ROOT / "kubernetes"
@@ -54,7 +55,9 @@ def rendered(tmp_path: Path, *components: str) -> list[Thing]:
 def built(place: Path) -> list[Thing]:
     """Return what kubectl makes of a directory."""
     command = ["kubectl", "kustomize", str(place)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env={"PATH": "/usr/local/bin:/usr/bin"})
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env={"PATH": "/usr/local/bin:/usr/bin"}
+    )
     assert ran.returncode == 0, ran.stderr
     return documents(ran.stdout)
 

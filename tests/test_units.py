@@ -8,6 +8,7 @@ import pytest
 
 from collector.notify import STOPPING_MICROSECONDS
 from collector.server import STOPPING_SECONDS
+from tests.waiting import PATIENCE_SECONDS
 
 SYSTEMD = Path(__file__).parent.parent / "systemd"
 ANALYZE = shutil.which("systemd-analyze")
@@ -41,7 +42,7 @@ def test_exposure_stays_low(tmp_path: Path, name: str, drop_in: str | None, most
     """Ten times the exposure that systemd-analyze gives (0 to 10): a unit that runs everywhere must stay near 0."""
     path = unit(name, tmp_path, drop_in)
     command = [str(ANALYZE), "security", "--offline=true", "--no-pager", f"--threshold={most}", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -59,7 +60,7 @@ def test_exposure_stays_low(tmp_path: Path, name: str, drop_in: str | None, most
 def test_systemd_knows_every_key(tmp_path: Path, name: str, drop_in: str | None) -> None:
     """A misspelt hardening key is only a warning to systemd, and no hardening."""
     command = [str(ANALYZE), "verify", "--man=no", str(unit(name, tmp_path, drop_in))]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ran.returncode == 0, ran.stderr
     assert "Unknown key" not in ran.stderr
     assert [line for line in ran.stderr.splitlines() if name in line] == []
@@ -100,6 +101,6 @@ def test_the_weekly_mail_comes_after_the_week_has_closed() -> None:
     (when,) = [line.partition("=")[2] for line in timer if line.startswith("OnCalendar=")]
     sunday = "2026-11-15 23:59:59"
     command = [str(ANALYZE), "calendar", "--base-time", sunday, when]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env={"TZ": "UTC"})
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env={"TZ": "UTC"})
     assert ran.returncode == 0, ran.stderr
     assert "2026-11-18 07:00:00" in ran.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.ports import until
+from tests.waiting import until
 from tests.watchdog import processes
 
 ROOT = Path(__file__).parent.parent

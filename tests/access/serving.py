@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from collector.config import CollectorConfig
 from collector.registry import Registry
 from collector.store.database import Store
 from collector.writer import Writer
-from tests.collector.serving import PATIENCE_SECONDS, Client
+from tests.collector.serving import Client
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,8 @@ def answering(
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
     try:
+        until(lambda: server.started, "the collector listens")
         yield
     finally:
         server.should_exit = True

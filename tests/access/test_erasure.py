@@ -32,6 +32,7 @@ from dashboards.cache import Made
 from dashboards.shelf import Shelf
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded
+from tests.waiting import PATIENCE_SECONDS
 
 NAME, OTHER = "zephyrine", "zephyr"
 BEGAN = NOW - 10_000_000
@@ -61,7 +62,7 @@ def land(writer: Writer, sequence: int, count: int) -> None:
     for number in range(sequence * 1000, sequence * 1000 + count):
         for name, found in rows(number).items():
             tables.setdefault(name, []).extend(found)
-    writer.submit(decode(encoded(sequence, tables), NOW)).result(60)
+    writer.submit(decode(encoded(sequence, tables), NOW)).result(PATIENCE_SECONDS)
 
 
 def everything(config: CollectorConfig) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from collector.errors import AccessError, ConfigError, RegistryError
 from collector.registry import Key, Registry, open_registry
 from tests.access.conftest import add_key, bearer, now
 from tests.access.serving import Site
+from tests.waiting import until
 
 DAY = 86_400_000_000
 
@@ -66,11 +66,7 @@ def test_a_new_key_opens_at_once_and_a_revoked_one_no_more_within_seconds(guarde
     key = add_key(guarded.registry, "read")
     assert guarded.client.get("/metrics", bearer(key)).status == 200
     assert revoke(guarded.registry, [key.split("_")[2]], "test", now()) == []
-    for _ in range(600):
-        if guarded.client.get("/metrics", bearer(key)).status == 401:
-            break
-        threading.Event().wait(0.05)
-    assert guarded.client.get("/metrics", bearer(key)).status == 401
+    until(lambda: guarded.client.get("/metrics", bearer(key)).status == 401, "the key opens no more")
     assert directories.FRESH_SECONDS <= 5
 
 

@@ -5,33 +5,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.access.conftest import TOKEN, bearer
-from tests.access.tracing import PATIENCE_SECONDS, Asked, Traced, asked
+from tests.access.tracing import Asked, Traced, asked
 from tests.collector.batches import body
 from tests.collector.serving import Client
 from tests.fleet.ports import free_port
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
 
 
-def until(true: Callable[[], bool], traced: Traced) -> None:
-    """Wait for something that must come to be."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert traced.process.poll() is None, "it ended at once"
-        assert time.monotonic() < deadline, "it did not come to be"
-        time.sleep(0.05)
-
-
-def answers(client: Client) -> bool:
+def answers(client: Client, path: str = "/healthz") -> bool:
     """Whether the server is there."""
     try:
-        return client.get("/healthz").status == 200
+        return client.get(path).status == 200
     except OSError:
         return False
 
@@ -75,9 +66,10 @@ def test_a_server_listens_where_it_was_told_and_connects_to_nobody(tmp_path: Pat
     environment = os.environ | {"GPULEDGER_COLLECTOR_TOKENS": TOKEN}
     traced = Traced([sys.executable, "-m", "gpuledger", "serve", *flags], tmp_path, environment, ROOT)
     try:
-        until(lambda: answers(client), traced)
+        until(lambda: answers(client), "the server answers", process=traced.process)
         assert client.post(body(sent_at=time.time_ns() // 1000), bearer(TOKEN)).status == 200
-        until(lambda: client.get("/v1/hours", bearer(TOKEN)).status == 200, traced)
+        booked = lambda: client.get("/v1/hours", bearer(TOKEN)).status == 200  # noqa: E731
+        until(booked, "an hour is in the ledger", process=traced.process)
         for path in ("/", "/metrics", "/v1/openapi.json", "/v1/read?what=week&format=json", "/readyz"):
             client.get(path, bearer(TOKEN))
     finally:
@@ -106,9 +98,10 @@ def test_an_agent_speaks_to_its_collector_alone(tmp_path: Path) -> None:
         )
     traced = Traced([sys.executable, "-m", "gpuledger", "agent"], tmp_path, environment, ROOT)
     try:
-        until((tmp_path / "key").exists, traced)
+        until((tmp_path / "key").exists, "the agent has its key", process=traced.process)
         key = bearer((tmp_path / "key").read_text().strip())
-        until(lambda: metrics.get("/metrics").text.count("gpuledger_") > 0, traced)
+        until(lambda: answers(metrics, "/metrics"), "the agent serves its metrics", process=traced.process)
+        assert "gpuledger_" in metrics.get("/metrics").text
         assert client.get("/v1/schema", key).status == 200
     finally:
         found = traced.stop()

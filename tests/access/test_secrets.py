@@ -4,12 +4,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.access.conftest import TOKEN, bearer
 from tests.collector.batches import body
-from tests.collector.serving import PATIENCE_SECONDS, Client
+from tests.collector.serving import Client
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ def test_no_key_is_anywhere_in_the_clear(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(line, cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
-            until_it_answers(client)
+            until(lambda: is_up(client), "the server answers", process=server)
             answers = asked(client, read, agent, join, rotated.stdout.strip())
         finally:
             server.terminate()
@@ -85,13 +85,9 @@ def asked(client: Client, read: str, agent: str, join: str, rotated: str) -> lis
     return [answer.text for answer in answers if answer.status not in (400, 404) or "batch" in answer.text]
 
 
-def until_it_answers(client: Client) -> None:
-    """Wait for the server."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if client.get("/healthz").status == 200:
-                return
-        except OSError:
-            time.sleep(0.05)
-    raise AssertionError("the server does not answer")
+def is_up(client: Client) -> bool:
+    """Whether the server is there."""
+    try:
+        return client.get("/healthz").status == 200
+    except OSError:
+        return False

@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,7 +23,7 @@ from collector.server import settings_of
 from collector.trust import trusting
 from tests.access.authority import Authority, Signed
 from tests.access.conftest import TOKEN
-from tests.collector.serving import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,16 +70,15 @@ def served(folder: Path, signed: Signed) -> Iterator[tuple[subprocess.Popen[str]
 
 def shown_at_last(server: "subprocess.Popen[str]", port: int, authority: Authority, unlike: str = "") -> str:
     """Return the name that is shown once the server answers, with another certificate than `unlike`."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        assert server.poll() is None
-        assert time.monotonic() < deadline
+
+    def shown() -> str | None:
         try:
-            if (name := name_shown(port, authority)) != unlike:
-                return name
+            name = name_shown(port, authority)
         except OSError:
-            pass
-        time.sleep(0.05)
+            return None
+        return name if name != unlike else None
+
+    return until(shown, "the server shows its certificate", process=server)
 
 
 def test_a_certificate_is_renewed_without_a_restart(tmp_path: Path, authority: Authority) -> None:

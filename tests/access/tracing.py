@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
+
 CALLS = "bind,connect,sendto,sendmsg,sendmmsg"
-PATIENCE_SECONDS = 120
 _CALL = re.compile(r"\b(bind|connect|sendto|sendmsg|sendmmsg)\(")
 _V4 = re.compile(r'sin_port=htons\((\d+)\), sin_addr=inet_addr\("([^"]+)"\)')
 _V6 = re.compile(r'sin6_port=htons\((\d+)\).*?inet_pton\(AF_INET6, "([^"]+)"')

@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +18,10 @@ import pytest
 from agent.wire.envelope import open_envelope
 from tests.agent.batches import rows_of
 from tests.agent.receiver import Receiver, Reply
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = ("pyarrow", "duckdb", "fastapi", "plotly", "numpy", "pandas", "rich", "uvicorn")
-TIMEOUT = 60.0
 
 Agent = subprocess.Popen[bytes]
 
@@ -54,10 +54,7 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 
 def wait_for(receiver: Receiver, batches: int) -> None:
     """Wait until the receiver has been sent this many bodies."""
-    deadline = time.monotonic() + TIMEOUT
-    while len(receiver.bodies) < batches:
-        assert time.monotonic() < deadline, f"{len(receiver.bodies)} of {batches} batches came"
-        time.sleep(0.005)
+    until(lambda: len(receiver.bodies) >= batches, f"{batches} batches", more=lambda: len(receiver.bodies))
 
 
 def until_it_measures(agent: subprocess.Popen[bytes]) -> str:
@@ -65,12 +62,12 @@ def until_it_measures(agent: subprocess.Popen[bytes]) -> str:
     assert agent.stderr is not None
     words = agent.stderr.readline().decode()
     port = words.split("metrics on port ")[1].split(";")[0]
-    text = ""
-    deadline = time.monotonic() + TIMEOUT
-    while "gpuledger_host_memory_used_bytes " not in text:
-        assert time.monotonic() < deadline
+
+    def measures() -> bool:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            text = answer.read().decode()
+            return b"gpuledger_host_memory_used_bytes " in answer.read()
+
+    until(measures, "the host's memory is measured", process=agent)
     return words
 
 
@@ -95,7 +92,7 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_counts_twice(agents:
         last = agents.start(receiver.url)
         wait_for(receiver, len(receiver.bodies) + 2)
         last.terminate()
-        assert last.wait(TIMEOUT) == 0
+        assert last.wait(PATIENCE_SECONDS) == 0
         bodies = list(receiver.bodies)
     hashes: dict[tuple[str, int], set[str]] = defaultdict(set)
     for body in bodies:
@@ -107,16 +104,27 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_counts_twice(agents:
     assert len(bodies) > len(hashes), "some did come twice, or this test shows nothing"
 
 
+def intervals_of(receiver: Receiver) -> list[tuple[int, int]]:
+    """Return the intervals of the host that were told, each body once, in order."""
+    rows = {body: row for body in set(receiver.bodies) for row in rows_of(body, "host_samples")}
+    return sorted((row["started_at"], row["ended_at"]) for row in rows.values())
+
+
+def has_told(receiver: Receiver, intervals: int) -> bool:
+    """Return whether so many intervals of the host were told."""
+    return len(intervals_of(receiver)) >= intervals
+
+
 def test_intervals_of_what_arrives_never_overlap(agents: Agents) -> None:
     """A restart must not tell the same second twice."""
     with Receiver() as receiver:
         for _ in range(2):
             agent = agents.start(receiver.url)
-            wait_for(receiver, len(receiver.bodies) + 4)
+            enough = len(intervals_of(receiver)) + 3
+            until(partial(has_told, receiver, enough), "three more intervals of the host")
             agent.terminate()
-            agent.wait(TIMEOUT)
-        rows = {body: row for body in set(receiver.bodies) for row in rows_of(body, "host_samples")}
-    intervals = sorted((row["started_at"], row["ended_at"]) for row in rows.values())
+            agent.wait(PATIENCE_SECONDS)
+        intervals = intervals_of(receiver)
     assert len(intervals) > 4
     assert all(left[1] <= right[0] for left, right in pairwise(intervals))
 
@@ -128,7 +136,7 @@ def test_it_ends_in_order(agents: Agents, number: signal.Signals) -> None:
         agent = agents.start(receiver.url, "--batch-seconds", "3600", "--listen", "127.0.0.1:0")
         until_it_measures(agent)
         agent.send_signal(number)
-        assert agent.wait(TIMEOUT) == 0
+        assert agent.wait(PATIENCE_SECONDS) == 0
         assert len(receiver.bodies) == 1, "the batch that an hour would have filled"
         assert rows_of(receiver.bodies[0], "host_samples")
 
@@ -139,7 +147,7 @@ def test_without_a_collector_it_serves_metrics_and_keeps_nothing(agents: Agents,
     assert "nobody, since no collector is set" in until_it_measures(agent)
     assert not (tmp_path / "spool").exists()
     agent.terminate()
-    assert agent.wait(TIMEOUT) == 0
+    assert agent.wait(PATIENCE_SECONDS) == 0
 
 
 def test_two_agents_on_one_spool_are_refused(agents: Agents) -> None:
@@ -148,7 +156,7 @@ def test_two_agents_on_one_spool_are_refused(agents: Agents) -> None:
         agents.start(receiver.url)
         wait_for(receiver, 1)
         second = agents.start(receiver.url)
-        _, words = second.communicate(timeout=TIMEOUT)
+        _, words = second.communicate(timeout=PATIENCE_SECONDS)
         assert second.returncode == 3
         assert b"give each agent its own" in words
 
@@ -185,7 +193,7 @@ def test_an_agent_loads_nothing_heavy() -> None:
 def test_what_belongs_to_once_starts_no_agent_without_it(flag: list[str]) -> None:
     """Who wanted a look at the JSON must not find an agent running instead."""
     line = [sys.executable, "-m", "gpuledger", "agent", *flag]
-    ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "--json and --every go with --once" in ended.stderr
 

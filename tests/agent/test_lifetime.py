@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +14,9 @@ import pytest
 from agent.wire.envelope import open_envelope
 from tests.agent.batches import rows_of
 from tests.agent.receiver import Receiver
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parent.parent.parent
-TIMEOUT = 60.0
 
 
 class Daemon:
@@ -48,15 +47,14 @@ class Daemon:
 
     def told(self, words: str) -> None:
         """Wait until the log holds these words."""
-        deadline = time.monotonic() + TIMEOUT
-        while words not in self._log.read_text():
-            assert time.monotonic() < deadline, f"{words!r} is not in the log: {self._log.read_text()}"
-            time.sleep(0.02)
+        until(lambda: words in self._log.read_text(), f"{words!r} is in the log", more=self._log.read_text)
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run `gpuledger agent WORDS` on the same settings."""
         line = [sys.executable, "-m", "gpuledger", "agent", *words, "--config", str(self.settings)]
-        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, env=self._environment(), timeout=TIMEOUT)
+        return subprocess.run(
+            line, cwd=ROOT, capture_output=True, text=True, env=self._environment(), timeout=PATIENCE_SECONDS
+        )
 
     def _environment(self) -> dict[str, str]:
         return {name: value for name, value in os.environ.items() if name != "GPULEDGER_AGENT_CONTROL"}
@@ -85,19 +83,13 @@ def nodes(receiver: Receiver) -> list[str]:
 
 def came_from(receiver: Receiver, expected: list[str]) -> None:
     """Wait until batches have come from these nodes, in this order."""
-    deadline = time.monotonic() + TIMEOUT
-    while (seen := nodes(receiver)) != expected:
-        assert time.monotonic() < deadline, f"batches came from {seen}"
-        time.sleep(0.02)
+    until(lambda: nodes(receiver) == expected, f"batches of {expected}", more=lambda: nodes(receiver))
 
 
 def more_came(receiver: Receiver, count: int) -> int:
     """Wait for so many batches more, and return how many there were before."""
     before = len(receiver.bodies)
-    deadline = time.monotonic() + TIMEOUT
-    while len(receiver.bodies) < before + count:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(receiver.bodies) >= before + count, f"{count} more batches")
     return before
 
 

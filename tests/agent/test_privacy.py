@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +15,9 @@ from tests.agent.batches import rows_of
 from tests.agent.receiver import Receiver
 from tests.fleet.ports import free_port
 from tests.nvml.fake.build import build, compiler, healthy
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT = 60.0
 NAME = "alice"
 
 # A rank that holds a GPU, bears a name in its environment and its command line, and tells a checkpoint below a home.
@@ -83,10 +82,8 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Host,
     with Receiver() as receiver:
         host = Host(tmp_path, receiver, request.param)
         try:
-            deadline = time.monotonic() + TIMEOUT
-            while not {"allocations", "process_samples", "progress"} <= tables(receiver.bodies):
-                assert time.monotonic() < deadline, f"only {tables(receiver.bodies)}: {host.log.read_text()}"
-                time.sleep(0.05)
+            wanted = {"allocations", "process_samples", "progress"}
+            until(lambda: wanted <= tables(receiver.bodies), f"rows of {wanted}", more=host.log.read_text)
             yield host, list(receiver.bodies)
         finally:
             host.end()
@@ -104,6 +101,6 @@ def test_no_name_of_a_person_leaves(told: tuple[Host, list[bytes]]) -> None:
     assert {row["scheduler"] for row in rows["allocations"]} >= {"declared"}
     assert any(row["steps"] for row in rows["progress"])
     assert NAME not in repr(rows)
-    with urllib.request.urlopen(f"http://127.0.0.1:{host.port}/metrics", timeout=TIMEOUT) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{host.port}/metrics", timeout=PATIENCE_SECONDS) as answer:
         assert NAME not in answer.read().decode()
     assert NAME not in host.log.read_text()

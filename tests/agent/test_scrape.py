@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +25,8 @@ from agent.exporter import Snapshot, registry
 from agent.scrape import Door, ScrapeServer, Secret
 from agent.scrape.server import MOST_CONNECTIONS
 from agent.wiring import Eyes
+from tests.waiting import PATIENCE_SECONDS, until
 
-SECONDS = 20.0  # that a test waits for what must happen
 Server = Callable[..., ScrapeServer]
 
 
@@ -45,7 +44,7 @@ class Slow(Collector):
         self._now += 1
         self.at_once = max(self.at_once, self._now)
         self.begun.set()
-        self.go.wait(SECONDS)
+        self.go.wait(PATIENCE_SECONDS)
         self._now -= 1
         yield from ()
 
@@ -61,7 +60,7 @@ def serve() -> Iterator[Server]:
     started: list[ScrapeServer] = []
 
     def start(
-        door: Door | None = None, families: CollectorRegistry | None = None, request_seconds: float = 5.0
+        door: Door | None = None, families: CollectorRegistry | None = None, request_seconds: float = PATIENCE_SECONDS
     ) -> ScrapeServer:
         made = ScrapeServer("127.0.0.1", 0, families or empty(), door, request_seconds)
         made.start()
@@ -78,7 +77,7 @@ def asked(
     server: ScrapeServer, path: str = "/metrics", method: str = "GET", **headers: str
 ) -> Iterator[http.client.HTTPResponse]:
     """Ask, and give the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     try:
         yield connection.getresponse()
@@ -94,18 +93,10 @@ def status(server: ScrapeServer, path: str = "/metrics", method: str = "GET", **
 
 def said(server: ScrapeServer, raw: bytes) -> bytes:
     """Send bytes, and return all that comes back."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(raw)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-def eventually(true: Callable[[], bool]) -> bool:
-    """Wait until something is true, and return whether it came to be."""
-    until = time.monotonic() + SECONDS
-    while not true() and time.monotonic() < until:
-        time.sleep(0.01)
-    return true()
 
 
 def test_metrics_are_served(serve: Server) -> None:
@@ -177,7 +168,7 @@ def test_it_listens_on_the_newer_internet_too() -> None:
     except ConfigError:
         pytest.skip("this host has no ::1")
     server.start()
-    with socket.create_connection(("::1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("::1", server.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
     server.stop()
@@ -214,7 +205,7 @@ def test_who_brings_no_secret_learns_what_to_bring(serve: Server) -> None:
             challenges = answer.headers.get_all("WWW-Authenticate")
             assert challenges == ['Bearer realm="gpuledger"', 'Basic realm="gpuledger"']
             assert answer.read() == b"Unauthorized\n"
-    assert eventually(lambda: server.answered["unauthorized"] == 3)
+    until(lambda: server.answered["unauthorized"] == 3, "three had no secret")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +226,7 @@ def test_what_is_no_request_is_refused(serve: Server, raw: bytes, expected: byte
     """Port scans and mistaken clients get a short answer, and are counted."""
     server = serve()
     assert said(server, raw).startswith(b"HTTP/1.1 " + expected)
-    assert eventually(lambda: server.answered["refused"] == 1)
+    until(lambda: server.answered["refused"] == 1, "one is refused")
 
 
 def test_slow_clients_keep_nobody_out(serve: Server) -> None:
@@ -248,15 +239,15 @@ def test_slow_clients_keep_nobody_out(serve: Server) -> None:
         assert status(server) == 200
     for connection in idle:
         connection.close()
-    assert eventually(lambda: server.answered["broken"] == len(idle))
+    until(lambda: server.answered["broken"] == len(idle), "all the idle are gone")
 
 
 def test_a_client_that_stays_silent_is_put_out(serve: Server) -> None:
     """One byte now and then is not asking: the time is for all of it."""
     server = serve(request_seconds=0.05)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as connection:
         assert connection.recv(1) == b""
-    assert eventually(lambda: server.answered["broken"] == 1)
+    until(lambda: server.answered["broken"] == 1, "the silent one is put out")
 
 
 def test_scrapes_are_made_one_at_a_time(serve: Server) -> None:
@@ -267,12 +258,12 @@ def test_scrapes_are_made_one_at_a_time(serve: Server) -> None:
     asking = [threading.Thread(target=status, args=(server,)) for _ in range(5)]
     for thread in asking:
         thread.start()
-    assert slow.begun.wait(SECONDS)
+    assert slow.begun.wait(PATIENCE_SECONDS)
     slow.go.set()
     for thread in asking:
         thread.join()
     assert slow.at_once == 1
-    assert eventually(lambda: server.answered["served"] == 5)
+    until(lambda: server.answered["served"] == 5, "five are served")
 
 
 def test_a_scrape_that_fails_costs_no_place(serve: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -297,7 +288,7 @@ def test_what_became_of_connections_is_counted(serve: Server) -> None:
     server = serve()
     status(server)
     status(server, "/nothing")
-    assert eventually(lambda: server.answered.total() == 2)
+    until(lambda: server.answered.total() == 2, "two are answered")
     counted = {sample.labels["outcome"]: sample.value for sample in server.family().samples}
     assert counted == {"served": 1, "unauthorized": 0, "refused": 1, "broken": 0, "crowded": 0}
 
@@ -347,7 +338,7 @@ class Authority:
         """
         context = ssl.create_default_context(cafile=self.certificate)
         with (
-            socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as plain,
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
         ):
             connection.sendall(f"GET /metrics HTTP/1.1\r\nAuthorization: {authorization}\r\n\r\n".encode())

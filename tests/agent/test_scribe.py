@@ -18,9 +18,9 @@ from agent.spool import Shelf, Spool, open_spool
 from agent.spool.record import rows_of as rows_in
 from agent.wire.envelope import header_of, open_envelope
 from tests.agent.batches import batch, identity, rows_of
+from tests.waiting import PATIENCE_SECONDS
 
 LARGE = 10**7
-SECONDS = 20.0
 
 
 def row(**values: Value) -> dict[str, Value]:
@@ -42,7 +42,7 @@ class Hanging(Shelf):
     def write(self, sequence: int, body: bytes) -> None:
         """Wait, then write."""
         self.asked.set()
-        self.go.wait(SECONDS)
+        self.go.wait(PATIENCE_SECONDS)
         super().write(sequence, body)
 
 
@@ -73,7 +73,7 @@ def test_no_beat_waits_for_a_disk(spool: Spool) -> None:
     assert all(scribe.append(draft(gaps=number)) for number in range(5))
     assert (spool.waiting, spool.waiting_bytes, spool.dropped, spool.untold_loss) == (0, 0, 0, None)
     Hanging.go.set()
-    scribe.close(SECONDS)
+    scribe.close(PATIENCE_SECONDS)
     found = []
     while (one := spool.oldest(0)) is not None:
         spool.acknowledge(one[0], one[0])
@@ -86,7 +86,7 @@ def test_a_disk_that_hangs_for_long_costs_rows_that_are_counted(spool: Spool, ca
     scribe = Scribe(spool, most_waiting=2)
     scribe.start()
     assert scribe.append(draft())
-    assert Hanging.asked.wait(SECONDS), "that one is in the writer's hand"
+    assert Hanging.asked.wait(PATIENCE_SECONDS), "that one is in the writer's hand"
     assert [scribe.append(draft()) for _ in range(9)] == [True] * 2 + [False] * 7
     assert (spool.dropped, spool.dropped_rows) == (7, {"agent_samples": 7})
     assert sum("does not answer" in record.message for record in caplog.records) == 1
@@ -101,7 +101,7 @@ def test_rows_that_cannot_be_encoded_stop_no_others(tmp_path: Path, caplog: pyte
     scribe.start()
     scribe.append(draft(colour="red"))
     scribe.append(draft())
-    scribe.close(SECONDS)
+    scribe.close(PATIENCE_SECONDS)
     assert (queue.waiting, queue.dropped_rows) == (1, {"agent_samples": 1})
     assert "BUG" in caplog.text
     queue.close()

@@ -17,6 +17,7 @@ from agent.errors import ConfigError
 from agent.spool import Shelf, Spool
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture
@@ -194,9 +195,8 @@ def test_a_thread_of_its_own_delivers_and_stops(spool: Spool) -> None:
     with Receiver() as receiver:
         sending = sender(spool, receiver.url)
         sending.start()
-        while spool.waiting:
-            pass
-        sending.stop(10)
+        until(lambda: not spool.waiting, "all is delivered")
+        sending.stop(PATIENCE_SECONDS)
         assert sequences(receiver) == [0, 1, 2]
 
 

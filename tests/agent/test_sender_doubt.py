@@ -19,6 +19,7 @@ from agent.errors import ConfigError
 from agent.spool import Shelf, Spool, open_spool
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
+from tests.waiting import PATIENCE_SECONDS
 
 DAY = 86400 * MICROSECONDS
 OPENED: list[Sender | Spool] = []
@@ -173,7 +174,7 @@ def test_the_last_batches_are_sent_when_the_agent_ends(spool: Spool) -> None:
         sending = sender(spool, receiver.url)
         sending._stop.set()
         sending.start()
-        sending.stop(10)
+        sending.stop(PATIENCE_SECONDS)
         assert len(receiver.bodies) == 3 <= LAST_BATCHES
 
 

@@ -3,7 +3,10 @@
 import gc
 import random
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +28,7 @@ from agent.wiring import Eyes
 from tests.agent.batches import identity, rows_of
 from tests.agent.receiver import Receiver
 
+ROOT = Path(__file__).parents[2]
 BEATS_A_DAY = 8640
 BEAT_SECONDS = 10.0
 BATCH_SECONDS = 60.0  # six beats, so that the day is done in seconds
@@ -98,18 +102,41 @@ class Day:
         self.spool.close()
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> Iterator[Day]:
-    """Return a day on which nobody listens, where a receiver may later."""
+@contextmanager
+def a_day(place: Path) -> Iterator[Day]:
+    """Make a day on which nobody listens, where a receiver may later."""
     with socket.socket() as taken:  # the port is ours, and nobody listens
         taken.bind(("127.0.0.1", 0))
-        made = Day(tmp_path, f"http://127.0.0.1:{taken.getsockname()[1]}")
+        made = Day(place, f"http://127.0.0.1:{taken.getsockname()[1]}")
         yield made
         made.close()
 
 
-def test_a_collector_that_is_down_for_a_day_costs_the_host_nothing_but_spool(day: Day) -> None:
+@pytest.fixture
+def day(tmp_path: Path) -> Iterator[Day]:
+    """Return such a day."""
+    with a_day(tmp_path) as made:
+        yield made
+
+
+# In a process of its own: the objects of this one are also those of other tests' threads.
+ALONE = """
+import sys
+from pathlib import Path
+from tests.agent.test_spool_day import a_day, lived_through
+with a_day(Path(sys.argv[1])) as day:
+    lived_through(day)
+"""
+
+
+def test_a_collector_that_is_down_for_a_day_costs_the_host_nothing_but_spool(tmp_path: Path) -> None:
     """Not more memory, not more steps on the disk, not more bytes than allowed; and the day comes, in order."""
+    ended = subprocess.run([sys.executable, "-c", ALONE, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+def lived_through(day: Day) -> None:
+    """Live through the day, and look what it has cost."""
     day.beat(12 * HOUR)
     gc.collect()
     steps, objects = day.disk.steps, len(gc.get_objects())

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fleet.ports import free_port
-
-PATIENCE_SECONDS = 30
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 class Hook:
@@ -83,7 +81,7 @@ def alertmanager(directory: Path, hook: str) -> Iterator[str]:
         subprocess.Popen(command, stdout=log, stderr=log) as running,
     ):
         try:
-            until(lambda: ready(f"{url}/-/ready"), "Alertmanager is not ready")
+            until(lambda: ready(f"{url}/-/ready"), "Alertmanager is ready", process=running)
             yield url
         finally:
             running.terminate()
@@ -92,15 +90,7 @@ def alertmanager(directory: Path, hook: str) -> Iterator[str]:
 def ready(url: str) -> bool:
     """Return whether an address answers."""
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
-
-
-def until(holds: Any, otherwise: str) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.1)

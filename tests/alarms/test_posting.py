@@ -7,6 +7,7 @@ import pytest
 
 from analyzer.alarms.errors import LaterError
 from analyzer.alarms.posting import post
+from tests.waiting import PATIENCE_SECONDS
 
 
 def test_who_does_not_speak_http_is_asked_again_later() -> None:
@@ -22,4 +23,4 @@ def test_who_does_not_speak_http_is_asked_again_later() -> None:
         thread.start()
         with pytest.raises(LaterError, match=r"^127\.0\.0\.1:[0-9]+ does not answer: SSH-2.0-OpenSSH_9.9"):
             post(f"http://127.0.0.1:{listening.getsockname()[1]}/hook", b"{}", {})
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)

@@ -18,10 +18,11 @@ from analyzer.alarms.telling import LASTS_US, Teller
 from analyzer.reading import Reader
 from collector.registry import Registry, open_registry
 from collector.store.database import Store
-from tests.alarms.receivers import Hook, alertmanager, until
+from tests.alarms.receivers import Hook, alertmanager
 from tests.fleet.ports import free_port
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE
+from tests.waiting import PATIENCE_SECONDS, until
 
 SECRET = b"a secret of the test's own"
 MINUTE, DAY = 60_000_000, 86_400_000_000
@@ -183,13 +184,13 @@ def test_alertmanager_gets_what_lasts_and_hears_when_it_is_over(
         assert {alert["labels"]["finding"] for alert in shown} <= {one.id for one in site.found}
         site.turn(1000)
         assert len(_get(f"{url}/api/v2/alerts")) == done.said  # told again, it is the same alert
-        until(lambda: len(_alerts(hook, "firing")) >= done.said, "Alertmanager handed nothing on")
+        until(lambda: len(_alerts(hook, "firing")) >= done.said, "Alertmanager hands on what fires")
         one = _alerts(hook, "firing")[0]
         assert one["annotations"]["link"] == one["generatorURL"]
         assert one["annotations"]["summary"]
         site.found = []
         assert site.turn(2000).failing is None
-        until(lambda: len(_alerts(hook, "resolved")) >= done.said, "nothing was resolved")
+        until(lambda: len(_alerts(hook, "resolved")) >= done.said, "Alertmanager hands on what is over")
 
 
 def test_an_alertmanager_that_is_away_is_said_and_told_on_the_next_turn(store: Store, registry: Registry) -> None:
@@ -221,7 +222,7 @@ def _reader(store: Store) -> Callable[[], Reader]:
 
 
 def _get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
         return json.load(answer)
 
 

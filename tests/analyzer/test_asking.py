@@ -18,6 +18,7 @@ from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
 from tests.dashboards.serving import served
+from tests.waiting import PATIENCE_SECONDS
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def answering(answer: bytes) -> Iterator[int]:
         thread = threading.Thread(target=once)
         thread.start()
         yield listening.getsockname()[1]
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Requests for more GPUs over HTTP: asked by owners, waived by approvers, seen by their own teams."""
 
 import asyncio
+import http.client
 import json
-import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.capacity.gate.asking import SAID as DRAWN
 from tests.capacity.gate.asking import SOON, profile
 from tests.capacity.gate.signing import policy_file, signed_document, signed_text
 from tests.dashboards.serving import served
+from tests.waiting import PATIENCE_SECONDS
 
 SAID = DRAWN | {"starts": SOON}
 # Teams without any run yet.
@@ -175,11 +177,20 @@ def test_a_registry_that_does_not_answer_is_told(own: Site, monkeypatch: pytest.
         assert (answer.status_code, answer.headers["retry-after"], "10.0.0.7" in answer.text) == (503, "5", False)
 
 
-def slowly() -> Iterator[bytes]:
-    """Yield a body whose end does not come."""
-    yield b"{"
-    time.sleep(0.5)
-    yield b"}"
+def begun(own: Site) -> tuple[int, str]:
+    """Begin a body whose end does not come, and return what is said to that."""
+    url = own.client.base_url
+    connection = http.client.HTTPConnection(url.host, url.port, timeout=PATIENCE_SECONDS)
+    with closing(connection):
+        connection.putrequest("POST", PATH)
+        for name, value in bearer(own.keys["owner"]).items() | {
+            ("Content-Type", "application/json"),
+            ("Content-Length", "2"),
+        }:
+            connection.putheader(name, value)
+        connection.endheaders(b"{")
+        answer = connection.getresponse()
+        return answer.status, str(json.loads(answer.read())["detail"])
 
 
 def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,8 +200,8 @@ def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.Monk
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     monkeypatch.undo()
     monkeypatch.setattr(capacity_body, "RECEIVED_SECONDS", 0.01)
-    begun = own.client.post(PATH, content=slowly(), headers=bearer(own.keys["owner"]))
-    assert (begun.status_code, "did not come within" in begun.json()["detail"]) == (503, True)
+    status, detail = begun(own)
+    assert (status, "did not come within" in detail) == (503, True)
     monkeypatch.undo()
     assert ask(own, why="too many").status_code == 200
 

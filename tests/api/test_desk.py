@@ -13,8 +13,7 @@ from analyzer.api.model import Document
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
-
-PATIENCE_SECONDS = 60
+from tests.waiting import PATIENCE_SECONDS
 
 
 def request() -> Request:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from dashboards.demo import DemoConfig, demo
+from tests.waiting import PATIENCE_SECONDS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
 OPENAPI = DOCUMENT.with_name("openapi.json")
@@ -20,7 +21,7 @@ READINGS = {"ledger", "runs", "findings", "reports"}  # as the document tags the
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """Yield a client of a small demo."""
     config = DemoConfig(port=0, store=tmp_path_factory.mktemp("demo") / "demo.duckdb", small=True)
-    with demo(config) as shown, httpx.Client(base_url=shown.url, timeout=60) as client:
+    with demo(config) as shown, httpx.Client(base_url=shown.url, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 

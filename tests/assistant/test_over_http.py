@@ -5,9 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from tests.api.sites import site as running
 from tests.assistant.serving import Served, from_store
 from tests.assistant.sites import store_at
 from tests.dashboards.serving import served
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,7 +199,7 @@ def test_a_client_reaches_the_command_over_http(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _until_it_answers(f"http://127.0.0.1:{port}/healthz", process)
+        until(lambda: _answers(f"http://127.0.0.1:{port}/healthz"), "the assistant answers", process=process)
 
         async def within() -> int:
             async with Client(f"http://127.0.0.1:{port}{PATH}") as client:
@@ -211,7 +210,7 @@ def test_a_client_reaches_the_command_over_http(tmp_path: Path) -> None:
         assert asyncio.run(within()) > 10
     finally:
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_tokens_of_the_settings_beside_a_store_are_asked_for(tmp_path: Path) -> None:
@@ -221,12 +220,8 @@ def test_tokens_of_the_settings_beside_a_store_are_asked_for(tmp_path: Path) -> 
     assert (config.tokens, config.listen) == ((TOKEN,), "127.0.0.1:8475")
 
 
-def _until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "it ended at once"
-        with suppress(httpx.HTTPError):
-            if httpx.get(url).status_code == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("it did not come to be")
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 200
+    except httpx.HTTPError:
+        return False

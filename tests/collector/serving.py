@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from collector.config import CollectorConfig
 from collector.opening import open_store
 from collector.store.database import Store
 from collector.writer import Writer
-
-PATIENCE_SECONDS = 60  # a bound, never waited out: the machine is shared
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def running(config: CollectorConfig, writer_type: type[Writer] = Writer, *, lake
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            _until(lambda: server.started)
+            until(lambda: server.started, "the collector listens")
             yield Running(Client(listener.getsockname()[1]), store, writer)
         finally:
             server.should_exit = True
@@ -110,7 +108,7 @@ class CollectorProcess:
     def start(self) -> None:
         """Start it, and return when it answers."""
         self._process = self._spawned()
-        _until(self._answers)
+        until(self._answers, "the collector answers", process=self._process)
 
     @property
     def pid(self) -> int:
@@ -137,16 +135,7 @@ class CollectorProcess:
         return subprocess.Popen([sys.executable, "-c", code, *flags], env=environment)
 
     def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, "the collector ended at once"
         try:
             return self.client.get("/healthz").status == 200
         except OSError:
             return False
-
-
-def _until(true: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < deadline, "it did not come to be"
-        time.sleep(0.01)

@@ -13,6 +13,7 @@ from collector.intake import Intake
 from collector.writer import Writer
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Answer, Client, running
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def _batch(sequence: int = 1, rows: int = 2) -> Batch:
@@ -99,15 +100,13 @@ def test_a_full_queue_is_429_over_http_with_the_time_to_come_again(config: Colle
 
 def _first_refusal(client: Client) -> Answer:
     """Wait until both places of the queue are taken, then send one batch more."""
-    for _ in range(1000):
-        if "queue_depth 2.0" in client.get("/metrics").text:
-            return client.post(body(3))
-    raise AssertionError("the queue does not fill")
+    until(lambda: "queue_depth 2.0" in client.get("/metrics").text, "the queue is full")
+    return client.post(body(3))
 
 
 def test_too_many_batches_arriving_at_once_are_429(config: CollectorConfig) -> None:
     """Bodies that are still arriving take memory too, before any queue sees them."""
-    with running(replace(config, arriving_bytes=1, body_seconds=5)) as serving:
+    with running(replace(config, arriving_bytes=1, body_seconds=PATIENCE_SECONDS)) as serving:
         answer = _second_of_two_at_once(serving.client)
         assert answer[0] == 429
         assert 2 <= int(answer[1]) <= 4
@@ -116,14 +115,17 @@ def test_too_many_batches_arriving_at_once_are_429(config: CollectorConfig) -> N
 
 def _second_of_two_at_once(client: Client) -> tuple[int, str]:
     """Begin one batch without ending it, and send another meanwhile."""
-    first = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    first = http.client.HTTPConnection("127.0.0.1", client.port, timeout=PATIENCE_SECONDS)
     first.putrequest("POST", "/v1/batches")
     first.putheader("Content-Type", "application/vnd.gpuledger.batch")
     first.putheader("Content-Length", "1000")
     first.endheaders(b"begun")
-    answer = client.post(body())
-    while answer.status == 200:  # the first had not been seen yet
+
+    def refused() -> Answer | None:
         answer = client.post(body())
+        return answer if answer.status != 200 else None  # the first had not been seen yet
+
+    answer = until(refused, "the second is refused")
     first.close()
     return answer.status, answer.headers["retry-after"]
 
@@ -131,7 +133,7 @@ def _second_of_two_at_once(client: Client) -> tuple[int, str]:
 def test_who_dawdles_is_told_and_let_go(config: CollectorConfig) -> None:
     """A batch that never ends would hold one of few places for ever."""
     with running(replace(config, body_seconds=0.2)) as serving:
-        slow = http.client.HTTPConnection("127.0.0.1", serving.client.port, timeout=30)
+        slow = http.client.HTTPConnection("127.0.0.1", serving.client.port, timeout=PATIENCE_SECONDS)
         slow.putrequest("POST", "/v1/batches")
         slow.putheader("Content-Type", "application/vnd.gpuledger.batch")
         slow.putheader("Content-Length", "1000")

@@ -10,6 +10,7 @@ import pytest
 from collector.store.database import Store
 from tests.collector.batches import body, gpu_rows
 from tests.collector.serving import Client, CollectorProcess
+from tests.waiting import until
 
 ROWS = 3
 
@@ -101,10 +102,5 @@ def test_a_store_in_use_says_by_whom_and_what_to_do(tmp_path: Path) -> None:
 
 def _until_more_are_acknowledged(senders: list[Sender], count: int) -> None:
     """Wait until some more batches got through, so that every kill meets a collector at work."""
-    pause = threading.Event()
     target = sum(len(sender.acknowledged) for sender in senders) + count
-    for _ in range(6000):
-        if sum(len(sender.acknowledged) for sender in senders) >= target:
-            return
-        pause.wait(0.01)
-    raise AssertionError("the collector takes no batches")
+    until(lambda: sum(len(sender.acknowledged) for sender in senders) >= target, f"{count} more batches are taken")

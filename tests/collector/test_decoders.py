@@ -12,6 +12,7 @@ from collector import ingest
 from collector.config import CollectorConfig
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Running, running
+from tests.waiting import PATIENCE_SECONDS
 
 
 def _processes() -> list[psutil.Process]:
@@ -63,6 +64,7 @@ def test_what_was_many_a_moment_ago_is_decoded_there_still(
 ) -> None:
     """Five hundred posts a second are forty at once now and twenty then; the event loop has no time for the twenty."""
     with running(config, lake=True) as serving:
+        monkeypatch.setattr(ingest, "STILL_MANY_SECONDS", PATIENCE_SECONDS)
         monkeypatch.setattr(ingest, "MANY", 1)
         assert serving.client.post(body(1)).status == 200
         monkeypatch.setattr(ingest, "MANY", 32)

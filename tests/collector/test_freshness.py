@@ -20,6 +20,7 @@ from collector.writer import Writer
 from tests.agent.test_exporter_situations import promtool
 from tests.collector.batches import body
 from tests.collector.serving import Running
+from tests.waiting import PATIENCE_SECONDS
 
 NOW = 1_794_178_800_000_000
 SECOND = 1_000_000
@@ -113,7 +114,7 @@ def test_what_waits_for_the_lake_is_told(tmp_path: Path) -> None:
         writer = Writer(store, CollectorConfig(store=path, gather_seconds=0))
         pulse = Pulse(store, writer.mark, metrics)
         writer.start()
-        writer.submit(decode(body(), time.time_ns() // 1000 - 60 * SECOND)).result(60)
+        writer.submit(decode(body(), time.time_ns() // 1000 - 60 * SECOND)).result(PATIENCE_SECONDS)
         pulse.once()
         found = values(metrics)
         assert found["arrivals_waiting"] == 1

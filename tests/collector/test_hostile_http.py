@@ -20,7 +20,8 @@ from collector.connection import BoundedHttp
 from collector.store.database import Store
 from collector.writer import Writer
 from tests.collector.batches import body
-from tests.collector.serving import PATIENCE_SECONDS, Client, _until
+from tests.collector.serving import Client
+from tests.waiting import PATIENCE_SECONDS, until
 
 BATCH = body()
 START = f"POST /v1/batches HTTP/1.1\r\nHost: localhost\r\nContent-Type: {CONTENT_TYPE}\r\n".encode()
@@ -42,7 +43,7 @@ def _listening(config: CollectorConfig) -> Iterator[int]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            _until(lambda: server.started)
+            until(lambda: server.started, "the collector listens")
             yield listener.getsockname()[1]
         finally:
             server.should_exit = True

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2]
 BUSY = """
 import sys, threading, time, duckdb
@@ -25,7 +27,12 @@ def test_a_thread_that_is_busy_aborts_nothing() -> None:
     """Python unwinds such threads, which DuckDB answers with SIGABRT: a stop would look like a crash."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
-        [sys.executable, "-c", BUSY, "upkeep"], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", BUSY, "upkeep"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert ended.returncode == 0, ended.stderr
     assert "ended while busy" in ended.stderr

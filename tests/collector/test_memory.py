@@ -12,7 +12,8 @@ import pytest
 from agent.wire.envelope import CONTENT_TYPE
 from collector.store.database import Store
 from tests.collector.batches import body
-from tests.collector.serving import PATIENCE_SECONDS, CollectorProcess
+from tests.collector.serving import CollectorProcess
+from tests.waiting import PATIENCE_SECONDS
 
 SLOW, SLOW_BYTES, BODY_BYTES = 200, 512 * 2**10, 2**20  # 100 MiB begun and never ended
 FAST, BATCHES = 8, 10

@@ -12,6 +12,7 @@ from collector.store.session import Session
 from collector.writer import Writer
 from tests.collector.batches import NOW, body
 from tests.collector.serving import running
+from tests.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -51,13 +52,13 @@ def test_a_refusing_store_is_503_and_takes_no_others_with_it(config: CollectorCo
             _submit(writer, 3, "gpu_samples"),
         )
         writer.start()
-        assert good.result(60).sequence == 1
+        assert good.result(PATIENCE_SECONDS).sequence == 1
         with pytest.raises(BatchError) as refused:
-            bad.result(60)
+            bad.result(PATIENCE_SECONDS)
         assert (refused.value.status, refused.value.reason) == (503, "store")
-        assert also_good.result(60).sealed_through == 3
+        assert also_good.result(PATIENCE_SECONDS).sealed_through == 3
         store.mend()
-        assert _submit(writer, 2, "host_samples").result(60).repeated is False
+        assert _submit(writer, 2, "host_samples").result(PATIENCE_SECONDS).repeated is False
         assert writer.failing is None
         writer.close()
         with store.session() as session:
@@ -91,7 +92,7 @@ def test_a_writer_that_ends_leaves_nobody_waiting(config: CollectorConfig) -> No
         waiting = _submit(writer, 1, "gpu_samples")
         _run_quietly(writer)
         with pytest.raises(BatchError, match="stopped writing"):
-            waiting.result(60)
+            waiting.result(PATIENCE_SECONDS)
         assert writer.failing is not None
 
 

@@ -15,6 +15,7 @@ from tests.access.conftest import add_key
 from tests.dashboards.serving import served
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE
+from tests.waiting import PATIENCE_SECONDS
 
 HTML = {"Accept": "text/html"}
 
@@ -34,7 +35,7 @@ class Guarded:
 
     def browser(self) -> httpx.Client:
         """Return somebody's browser: it keeps cookies, and says that it wants pages."""
-        return httpx.Client(base_url=self.client.base_url, headers=HTML, timeout=30)
+        return httpx.Client(base_url=self.client.base_url, headers=HTML, timeout=PATIENCE_SECONDS)
 
 
 @contextmanager

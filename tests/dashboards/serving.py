@@ -3,13 +3,14 @@
 import html
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 import uvicorn
 from fastapi import FastAPI
+
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @contextmanager
@@ -26,14 +27,14 @@ def served(app: FastAPI, *, makes_ahead: bool = False) -> Iterator[httpx.Client]
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.02)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{socket.getsockname()[1]}", timeout=30) as client:
+        until(lambda: server.started or not thread.is_alive(), "the application starts")
+        assert server.started, "the application ended at its start"
+        with httpx.Client(base_url=f"http://127.0.0.1:{socket.getsockname()[1]}", timeout=PATIENCE_SECONDS) as client:
             yield client
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
         socket.close()
 
 

@@ -19,8 +19,8 @@ from tests.dashboards.keys import Guarded, guarded
 from tests.dashboards.serving import served
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE
+from tests.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20
 OPENED = {"sec-fetch-dest": "document"}
 
 

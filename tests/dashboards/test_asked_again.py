@@ -7,6 +7,7 @@ from fastapi import Request
 
 from analyzer.api.scope import Scope
 from dashboards.answering import Answering, Wanted
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Plain:
@@ -36,7 +37,7 @@ def test_a_page_of_before_is_asked_for_again_by_its_address() -> None:
 
     def make() -> tuple[Hashable, str]:
         if state[0] == "after":
-            may_end.wait(30)
+            may_end.wait(PATIENCE_SECONDS)
         return state[0], f"page {state[0]}"
 
     answering = Answering(Plain(), lambda: state[0])  # type: ignore[arg-type]

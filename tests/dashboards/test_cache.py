@@ -12,8 +12,7 @@ from analyzer.api.faults import BusyError
 from analyzer.errors import LedgerError
 from dashboards import cache as module
 from dashboards.cache import PAGE_BYTES, Made, PageCache
-
-PATIENCE_SECONDS = 20
+from tests.waiting import PATIENCE_SECONDS
 
 
 def page(text: str, state: Hashable = 1) -> Callable[[], Made]:

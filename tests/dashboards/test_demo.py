@@ -20,6 +20,7 @@ from collector.errors import ConfigError
 from dashboards.cli import demo as demo_command
 from dashboards.demo import DemoConfig, Shown, demo
 from dashboards.demo_site import write_settings
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -50,7 +51,7 @@ def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFi
         page = httpx.get(shown.url)
         assert page.status_code == 200
         assert "The fleet" in page.text
-        doctor = httpx.get(f"{shown.url}/v1/doctor", timeout=60).json()
+        doctor = httpx.get(f"{shown.url}/v1/doctor", timeout=PATIENCE_SECONDS).json()
         assert [line for section in doctor["sections"] for line in section["lines"] if line["answer"] == "bad"] == []
     assert report(["week", "--store", str(store), "--json"]) == 0
     week = json.loads(capsys.readouterr().out)["report"]
@@ -87,7 +88,7 @@ def test_serve_ends_with_a_signal_and_gives_the_store_back(tmp_path: Path) -> No
         assert process.stderr is not None
         assert "the page is at" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
     with pytest.raises(AnalyzerError, match="the ledger is empty"):
         report(["week", "--store", str(store)])
 

@@ -10,6 +10,7 @@ from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
 from tests.dashboards.serving import served, whole
 from tests.dashboards.test_money import sheet
+from tests.waiting import until
 
 
 def test_the_page_says_what_the_doctor_says(client: httpx.Client) -> None:
@@ -61,9 +62,13 @@ def test_a_new_server_has_a_page_too() -> None:
 def test_a_browser_is_shown_the_last_seconds_and_a_program_is_told_anew(client: httpx.Client) -> None:
     """The page must not wait for what is counted; who asks by program, or for the ledger, gets what is so now."""
     opened = {"Sec-Fetch-Dest": "document"}
-    answer = client.get("/health", headers=opened)
-    while answer.status_code == 202:
+
+    def page() -> httpx.Response | None:
         answer = client.get("/health", headers=opened)
+        return answer if answer.status_code != 202 else None
+
+    answer = until(page, "the page is made")
+    assert answer.status_code == 200
     assert "agents heard within 5 min" in answer.text
     assert "The ledger was read" in client.get("/health?ledger=read", headers=opened).text
     assert "The ledger was read" in client.get("/health").text

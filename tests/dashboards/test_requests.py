@@ -9,6 +9,7 @@ import pytest
 from tests.api.sites import Site
 from tests.api.test_capacity import asked, own
 from tests.dashboards.keys import HTML, log_in, token_of
+from tests.waiting import PATIENCE_SECONDS
 
 __all__ = ["own"]  # the fixture: a site whose policy believes alpha
 
@@ -16,7 +17,7 @@ __all__ = ["own"]  # the fixture: a site whose policy believes alpha
 @pytest.fixture
 def browser(own: Site) -> Iterator[httpx.Client]:
     """Yield somebody's browser."""
-    with httpx.Client(base_url=own.client.base_url, headers=HTML, timeout=30) as one:
+    with httpx.Client(base_url=own.client.base_url, headers=HTML, timeout=PATIENCE_SECONDS) as one:
         yield one
 
 
@@ -94,7 +95,7 @@ def test_a_team_s_key_is_told_nothing_of_what_the_fleet_has_free(own: Site, brow
     assert "The other offer" in page
     assert "free on the lowest day" not in page
     assert "stand free in the fleet: keys of all teams see it" in page
-    with httpx.Client(base_url=own.client.base_url, headers=HTML, timeout=30) as other:
+    with httpx.Client(base_url=own.client.base_url, headers=HTML, timeout=PATIENCE_SECONDS) as other:
         log_in(other, own.keys["read"], address)
         assert "free on the lowest day" in other.get(address).text
 

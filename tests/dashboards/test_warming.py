@@ -1,7 +1,6 @@
 """What is made before anybody asks: in order, beside the passes, and to an end."""
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -9,16 +8,7 @@ import pytest
 from analyzer.errors import LedgerError
 from dashboards import warming as module
 from dashboards.warming import Warming
-
-PATIENCE_SECONDS = 20
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from tests.waiting import until
 
 
 def test_what_is_seen_at_once_comes_first() -> None:
@@ -39,9 +29,9 @@ def test_the_rest_waits_for_the_pass_that_is_under_way() -> None:
     passing.set()
     warming = Warming(lambda: [lambda: made.append("first")], lambda: [lambda: made.append("rest")], passing.is_set)
     warming.start()
-    until(lambda: made == ["first"])
+    until(lambda: made == ["first"], "the first is made")
     passing.clear()
-    until(lambda: made == ["first", "rest"])
+    until(lambda: made == ["first", "rest"], "the rest is made")
     warming.stop()
 
 
@@ -71,8 +61,8 @@ def test_a_ledger_that_cannot_be_read_ends_a_turn_and_no_more() -> None:
 
     warming = Warming(lambda: [fail], list, lambda: False)
     warming.start()
-    until(lambda: warming.turns == 1)
+    until(lambda: warming.turns == 1, "the first turn ends")
     warming.ask()
-    until(lambda: warming.turns == 2)
+    until(lambda: warming.turns == 2, "the second turn ends")
     assert warming.failed == 2
     warming.stop()

@@ -18,6 +18,7 @@ from collector.decoding.decoders import Decoders, command
 from collector.decoding.verdict import Question
 from collector.errors import BatchError
 from tests.collector.batches import NOW, body, gpu_rows
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 REAL = command(2**26, 10**6)
@@ -60,7 +61,7 @@ class Site:
 def _tried(site: Site, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def tried() -> None:
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await what()
         finally:
             await site.decoders.stop()
@@ -69,7 +70,15 @@ def _tried(site: Site, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def _decoders_of(pid: int) -> list[psutil.Process]:
-    return [child for child in psutil.Process(pid).children() if "decoder" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process(pid).children() if "collector.decoding.decoder" in _command(child)]
+
+
+def _command(child: psutil.Process) -> list[str]:
+    """Return what was started; nothing of one that has ended meanwhile, whoever started it."""
+    try:
+        return child.cmdline()
+    except psutil.Error:
+        return []
 
 
 def test_many_bodies_come_back_each_to_who_asked() -> None:
@@ -114,7 +123,7 @@ def test_a_process_that_is_killed_is_replaced() -> None:
         assert await site.said(body()) is not None
         (process,) = _decoders_of(os.getpid())
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(PATIENCE_SECONDS)
         first = await site.said(body(2))
         assert isinstance(first, BatchError)
         assert first.status == 503
@@ -191,4 +200,4 @@ def test_a_process_does_not_outlive_its_server() -> None:
         assert server.stdout.readline() == b"started\n"
         (process,) = _decoders_of(server.pid)
         server.kill()
-    process.wait(30)
+    process.wait(PATIENCE_SECONDS)

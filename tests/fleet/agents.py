@@ -12,6 +12,7 @@ from agent.delivery.sender import Sender
 from agent.files import Disk
 from agent.spool import Shelf, Spool
 from agent.wire.envelope import encode
+from tests.waiting import PATIENCE_SECONDS
 
 STEP = 10_000_000  # microseconds that a batch tells of
 GPUS = 3
@@ -79,7 +80,7 @@ class Agent:
     def close(self) -> None:
         """End it."""
         self.fall_silent()
-        self.sender.stop(10)
+        self.sender.stop(PATIENCE_SECONDS)
         self.spool.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -9,7 +9,8 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.fleet.ports import free_ports, until
+from tests.fleet.ports import free_ports
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 240.0  # for the first answer, and for an orderly end: what has arrived is sealed first
@@ -77,7 +78,7 @@ class Collector:
         """Whether it answers; that it has ended by itself is an error."""
         assert self.is_alive, f"the collector ended by itself:\n{self.said}"
         try:
-            with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/metrics", timeout=PATIENCE_SECONDS) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

@@ -10,9 +10,9 @@ from collector.store.lake import S3, LakeSettings
 from tests.fleet.agents import GPUS, STEP, Agent
 from tests.fleet.balancer import Balancer
 from tests.fleet.collectors import Collector
-from tests.fleet.ports import until
 from tests.fleet.postgres import Postgres
 from tests.fleet.s3 import KEY_ID, REGION, SECRET, S3Server
+from tests.waiting import until
 
 SETTLING_SECONDS = 300.0  # a bound, never waited out: the machine is shared
 

@@ -1,11 +1,10 @@
-"""Free ports on loopback, and waiting for what listens there."""
+"""Free ports on loopback, and whether somebody listens there."""
 
 import random
 import socket
-import time
-from collections.abc import Callable
 
-PATIENCE_SECONDS = 120.0  # a bound, never waited out: the machine is shared
+from tests.waiting import PATIENCE_SECONDS
+
 # Below those that the kernel gives to whoever connects: a server that is dead for a moment finds its port free again.
 PORTS = range(20_000, 32_000)
 TRIES = 1000
@@ -37,18 +36,10 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Return when it has come true; an AssertionError names what did not."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.02)
-
-
 def listens(port: int) -> bool:
     """Whether somebody takes connections there."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS).close()
     except OSError:
         return False
     return True

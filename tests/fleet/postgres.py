@@ -16,7 +16,8 @@ from typing import Any
 
 import psycopg
 
-from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
+from tests.fleet.ports import free_ports
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.watchdog import run_folder
 
 USER = "gpuledger"
@@ -92,7 +93,7 @@ class Postgres:
         assert self._server is not None
         assert self._server.poll() is None, (self.directory / "log").read_text()[-2000:]
         try:
-            psycopg.connect(self._dsn("postgres"), connect_timeout=2).close()
+            psycopg.connect(self._dsn("postgres"), connect_timeout=int(PATIENCE_SECONDS)).close()
         except psycopg.OperationalError:
             return False
         return True

@@ -11,7 +11,8 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
-from tests.fleet.ports import PATIENCE_SECONDS, free_ports, until
+from tests.fleet.ports import free_ports
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.watchdog import remove_at_end
 
 KEY_ID = "gpuledger"
@@ -129,7 +130,7 @@ def binary() -> str:
 def _status(url: str, body: bytes | None = None) -> int:
     try:
         request = urllib.request.Request(url, body, method="PUT" if body else "GET")
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fleet.ports import until
+from tests.waiting import until
 
 MEGABYTE = 1_000_000
 TABLE = "address,node\n10.213.2.2,rack2-n2\nfd00:213::/64,rack2-n3\n"

@@ -18,7 +18,8 @@ from tests.api.sites import TOKEN
 from tests.fleet.ports import free_port
 from tests.grafana.hosts import SimulatedHost
 from tests.grafana.older import older_site
-from tests.prometheus.servers import prometheus, until
+from tests.prometheus.servers import prometheus
+from tests.waiting import PATIENCE_SECONDS, until
 
 BUDGETS = """
 [[budget]]
@@ -55,13 +56,13 @@ class Asked:
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the series of an instant query; a query that Prometheus refuses fails the test."""
         address = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        with urllib.request.urlopen(address, timeout=PATIENCE_SECONDS) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
 
     def values(self, label: str) -> list[str]:
         """Return all values of a label."""
-        with urllib.request.urlopen(f"{self.url}/api/v1/label/{label}/values", timeout=60) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/label/{label}/values", timeout=PATIENCE_SECONDS) as answer:
             found: list[str] = json.load(answer)["data"]
         return found
 
@@ -82,11 +83,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         ]
         scraping = prometheus(folder / "prometheus", json.dumps(jobs), rules=[RULES / name for name in RULE_FILES])
         found = Asked(stack.enter_context(scraping), shown.url)
-        until(lambda: all(host.scrapes > SCRAPES for host in hosts))
-        until(
-            lambda: len(found.query('gpuledger_fleet_month_budget_usd{cluster="alpha"}')) == 2
-        )  # the page is made anew after a while
-        until(lambda: found.query('gpuledger_fleet_gpus{cluster="older"}'))
+        until(lambda: all(host.scrapes > SCRAPES for host in hosts), "every host was scraped often enough")
+        budgets = 'gpuledger_fleet_month_budget_usd{cluster="alpha"}'
+        until(lambda: len(found.query(budgets)) == 2, "the budgets are on the page, which is made anew after a while")
+        until(lambda: found.query('gpuledger_fleet_gpus{cluster="older"}'), "the other site was scraped")
         yield found
 
 

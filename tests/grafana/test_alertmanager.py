@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.prometheus.servers import PATIENCE_SECONDS, Exporter, alertmanager, need, prometheus
+from tests.prometheus.servers import Exporter, alertmanager, need, prometheus
+from tests.waiting import PATIENCE_SECONDS
 
 RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 CONFIG = RULES / "alertmanager.yml"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from tests.grafana.boards import queries
 from tests.grafana.conftest import Asked
 from tests.grafana.test_data import METRIC, filled
-from tests.prometheus.servers import Exporter, prometheus, until
+from tests.prometheus.servers import Exporter, prometheus
+from tests.waiting import until
 
 RECORDED = Path(__file__).parents[1] / "data" / "dcgm_exporter"
 # NVIDIA's own counters files have these commented out, and so neither recording has them; their panels say so.
@@ -30,13 +32,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             jobs.append({"job_name": name, "static_configs": [targets]})
         found = Asked(stack.enter_context(prometheus(tmp_path_factory.mktemp("dcgm"), json.dumps(jobs))), "")
         for name in PAGES:  # two scrapes, so that a counter can be asked for its growth
-            until(lambda name=name: _counted(found, name) >= 2)
+            until(partial(_is_scraped_twice, found, name), f"{name} was scraped twice")
         yield found
 
 
-def _counted(asked: Asked, cluster: str) -> int:
+def _is_scraped_twice(asked: Asked, cluster: str) -> bool:
     rows = asked.query(f'count_over_time(DCGM_FI_DEV_FB_USED{{cluster="{cluster}"}}[1m])')
-    return min((int(row["value"][1]) for row in rows), default=0)
+    return min((int(row["value"][1]) for row in rows), default=0) >= 2
 
 
 def test_every_panel_has_data(recorded: Asked) -> None:

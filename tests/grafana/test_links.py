@@ -11,6 +11,7 @@ import pytest
 
 from tests.grafana.boards import FOLDER, NAMES
 from tests.grafana.conftest import RULES, Asked
+from tests.waiting import PATIENCE_SECONDS
 
 yaml: Any = importlib.import_module("yaml")  # it has no types
 PAGES = re.compile(r"""^\{\{ with printf "gpuledger_fleet_info.*?\{\{ end \}\}""")
@@ -34,7 +35,7 @@ def there(asked: Asked) -> dict[str, str]:
 
 def opened(pages: str, address: str) -> None:
     """Open an address; fail where there is no page, or no such place on it."""
-    answer = httpx.get(f"{pages}{address}", timeout=60)
+    answer = httpx.get(f"{pages}{address}", timeout=PATIENCE_SECONDS)
     assert answer.status_code == 200, address
     _, _, place = address.partition("#")
     assert not place or f'id="{place}"' in html.unescape(answer.text), address
@@ -63,7 +64,7 @@ def test_every_link_of_an_alert_opens_its_place(asked: Asked, there: dict[str, s
 
 def test_a_host_that_the_ledger_has_not_yet_is_said(asked: Asked) -> None:
     """Its agent may tell Prometheus of a lost GPU before its first hour is booked."""
-    answer = httpx.get(f"{asked.pages}/?at=now&node=n99", timeout=60)
+    answer = httpx.get(f"{asked.pages}/?at=now&node=n99", timeout=PATIENCE_SECONDS)
     assert (answer.status_code, "no time of a node" in answer.text) == (200, True)
 
 

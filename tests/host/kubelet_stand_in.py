@@ -8,6 +8,8 @@ from typing import Any
 
 import grpc
 
+from tests.waiting import PATIENCE_SECONDS
+
 Pods = Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]  # "namespace/pod" to container to resource to ids
 
 
@@ -82,7 +84,7 @@ class StandIn:
     def _answer(self, method: str, context: Any) -> bytes:
         self.asked.append(method)
         if self.hang.is_set():
-            self.go_on.wait(30)
+            self.go_on.wait(PATIENCE_SECONDS)
         if method == "List":
             return self.listed
         if self.allocatable is None:

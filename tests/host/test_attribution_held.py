@@ -14,6 +14,7 @@ from agent.attribution.run import Attribution
 from agent.attribution.witnesses import LATE_SECONDS, Witness, Witnesses
 from agent.errors import SourceError, SourceHungError
 from agent.remembered import Remembered
+from tests.waiting import PATIENCE_SECONDS
 
 POD = Attribution("kubernetes/a/ml.x-0", "kubernetes", member="ml/x-0/main")
 PROCESS = Attribution("kubernetes/a/uid", "cgroup", owner="ada", rank=3, member="Actor/7", labels={"ray_job": "01"})
@@ -115,7 +116,7 @@ class Scripted:
 
 def holders_of(holder: Witness, at: list[float]) -> Witnesses:
     """Return one holder as the agent asks it; `at` has the time."""
-    return Witnesses([holder], None, lambda: at[0], patience_seconds=10)
+    return Witnesses([holder], None, lambda: at[0], patience_seconds=PATIENCE_SECONDS)
 
 
 def test_a_failure_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
@@ -131,7 +132,9 @@ def test_a_failure_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogC
 
 def test_a_mistake_of_ours_silences_no_other(caplog: pytest.LogCaptureFixture) -> None:
     """It is counted and named for what it is."""
-    holders = Witnesses([Scripted(ValueError("x")), Scripted(Told((Held("g", POD),)))], patience_seconds=10)
+    holders = Witnesses(
+        [Scripted(ValueError("x")), Scripted(Told((Held("g", POD),)))], patience_seconds=PATIENCE_SECONDS
+    )
     assert len(holders.told().held) == 1
     holders.close()
     assert "BUG" in caplog.text

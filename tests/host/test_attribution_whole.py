@@ -13,6 +13,7 @@ import pytest
 from tests.host.kubelet_stand_in import StandIn, allocatable_response, list_response
 from tests.nvml.fake import situations
 from tests.nvml.fake.build import build, compiler
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 WHOLE = "GPU-00000001-0000-0000-0000-000000000000"
@@ -54,7 +55,9 @@ def allocations(library: Path, at: Path, kubelet: StandIn) -> dict[str, Any]:
     command = [sys.executable, str(ROOT / "gpuledger.py"), "agent", "--once", "--json", "--config", f"{at}/agent.toml"]
     driver = {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario.path)}
     for _ in range(TRIES):
-        done = subprocess.run(command, env=os.environ | driver, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, env=os.environ | driver, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+        )
         assert done.returncode == 0, done.stderr
         if found := json.loads(done.stdout)["tables"].get("allocations"):
             break

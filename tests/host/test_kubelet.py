@@ -1,7 +1,6 @@
 """Pods and their GPUs, from a real gRPC server that answers as a kubelet does, and as one does not."""
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from agent.attribution.protobuf import fields
 from agent.attribution.witnesses import GOOD_FOR_SECONDS, Witnesses
 from agent.errors import SourceError
 from tests.host.kubelet_stand_in import StandIn, allocatable_response, field, list_response
+from tests.waiting import PATIENCE_SECONDS, until
 
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 OTHER = "0a1b2c3d-1111-2222-3333-0123456789cd"
@@ -154,7 +154,7 @@ def test_of_two_pods_of_one_name_the_living_one_counts(tmp_path: Path, holder: K
 
 def test_a_host_without_a_kubelet_says_nothing(tmp_path: Path) -> None:
     """Most GPU hosts of an HPC site have none: that is no failure, and has no age."""
-    holders = Witnesses([Kubelet(tmp_path / "none.sock", "alpha", lambda: DEVICES)], patience_seconds=10)
+    holders = Witnesses([Kubelet(tmp_path / "none.sock", "alpha", lambda: DEVICES)], patience_seconds=PATIENCE_SECONDS)
     assert holders.told() == Told()
     assert (holders.ages(), holders.conditions()) == ({}, [])
     holders.close()
@@ -190,7 +190,7 @@ class Clock:
 def asked(kubelet: StandIn, holder: Kubelet) -> Iterator[tuple[Witnesses, Clock]]:
     """Return the kubelet as the agent asks it, heard once."""
     clock = Clock()
-    holders = Witnesses([holder], Aliases(), clock, patience_seconds=10)
+    holders = Witnesses([holder], Aliases(), clock, patience_seconds=PATIENCE_SECONDS)
     assert len(holders.told().held) == 1
     clock.seconds += 15
     yield holders, clock
@@ -245,11 +245,12 @@ def test_a_kubelet_that_hangs_delays_nobody(kubelet: StandIn, holder: Kubelet) -
     assert holders.pending
     kubelet.hang.clear()
     kubelet.go_on.set()
-    for _ in range(1000):
+
+    def is_heard() -> bool:
         clock.seconds += 15
-        if holders.told().held:
-            break
-        threading.Event().wait(0.01)
+        return bool(holders.told().held)
+
+    until(is_heard, "what the kubelet says is heard")
     assert [*holders.ages()] == ["kubelet"]
     holders.close()
 

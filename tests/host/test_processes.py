@@ -137,10 +137,12 @@ def test_processes_that_come_and_go_during_the_pass_are_no_error(attribution: An
 
 def test_this_hosts_table_holds_this_test() -> None:
     """The captured trees are ours; the real one is the kernel's."""
+    before = time.process_time()
     me = read_table(Path("/proc")).processes[os.getpid()]
+    after = time.process_time()
     assert me.parent == os.getppid()
     assert me.state == "R"
-    assert me.own / 100 == pytest.approx(time.process_time(), abs=1)
+    assert before - 0.03 <= me.own / 100 <= after, "in ticks of a hundredth, cut off twice"
 
 
 def test_a_watched_command_without_a_gpu_has_a_row_of_its_own(host: Any, attribution: Any) -> None:

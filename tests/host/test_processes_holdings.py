@@ -16,6 +16,7 @@ from agent.processes import ProcessSource
 from agent.processes.holdings import SECTION, Holdings
 from agent.processes.register import Register
 from agent.remembered import Remembered
+from tests.waiting import PATIENCE_SECONDS
 
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 POD = f"0::/kubepods/burstable/pod{UID}/c\n"
@@ -122,7 +123,7 @@ class Fixed:
 
 def register_of(holder: Fixed) -> Register:
     """Return a register that hears one holder."""
-    return Register(Witnesses([holder], patience_seconds=10), place=Place("n14", "alpha"))
+    return Register(Witnesses([holder], patience_seconds=PATIENCE_SECONDS), place=Place("n14", "alpha"))
 
 
 def source_of(host: Any, attribution: Any, holders: list[Any], register: Register) -> ProcessSource:

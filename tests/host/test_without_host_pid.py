@@ -12,6 +12,7 @@ from agent.attribution.witnesses import Witnesses
 from agent.processes.register import Register
 from agent.processes.source import ProcessSource
 from tests.host.kubelet_stand_in import StandIn, list_response
+from tests.waiting import PATIENCE_SECONDS
 
 GPU = "GPU-00000000-0000-0000-0000-000000000000"
 HOST_PID = 48_213  # as the driver numbers it
@@ -52,7 +53,7 @@ def test_the_kubelet_still_says_who_holds_what(
     """By the pod's name, which the cluster's side leads to its owner; of its processes nothing is known."""
     devices, empty = Devices([Device(GPU, 0)]), tmp_path / "empty"
     asked = Kubelet(kubelet.socket, "prod", lambda: devices, sys=empty, logs=empty)
-    holders = Witnesses([asked], patience_seconds=30)
+    holders = Witnesses([asked], patience_seconds=PATIENCE_SECONDS)
     register = Register(holders)
     source = ProcessSource(
         lambda: [holder(GPU, HOST_PID, 2**30)], attribution, lambda: 1, proc=container, sys=empty, register=register

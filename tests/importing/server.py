@@ -2,15 +2,13 @@
 
 import shutil
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fleet.ports import free_port
-
-PATIENCE_SECONDS = 60.0
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def missing() -> list[str]:
@@ -41,21 +39,21 @@ def prometheus(data: Path) -> Iterator[str]:
     with (data.parent / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log)
     try:
-        _wait(f"http://127.0.0.1:{port}/-/ready", process, data.parent / "prometheus.log")
+        until(
+            lambda: _ready(port),
+            "Prometheus is ready",
+            process=process,
+            more=(data.parent / "prometheus.log").read_text,
+        )
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_SECONDS)
 
 
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=1) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            alive = process.poll() is None and time.monotonic() < end
-            assert alive, log.read_text(errors="replace")[-2000:]
-            time.sleep(0.1)
+def _ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=PATIENCE_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

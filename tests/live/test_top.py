@@ -2,11 +2,9 @@
 
 import os
 import pty
-import select
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,7 @@ import pytest
 from analyzer.live.cli import top
 from collector.store.database import Store
 from tests.focus.books import MS_PER_HOUR, Books
-
-PATIENCE_SECONDS = 60
+from tests.waiting import PATIENCE_SECONDS, said_by_now, until
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +58,13 @@ class Terminal:
 
     def read_until(self, text: str) -> str:
         """Return what was drawn up to a text that must come."""
-        from_here, end = len(self.seen), time.monotonic() + PATIENCE_SECONDS
-        while text not in self.seen[from_here:]:
-            assert time.monotonic() < end, f"{text!r} never came: {self.seen[from_here:]!r}"
-            if select.select([self.ours], [], [], 1)[0]:
-                self.seen += os.read(self.ours, 65536).decode(errors="replace")  # may end within a letter
+        from_here = len(self.seen)
+
+        def is_drawn() -> bool:
+            self.seen += said_by_now(self.ours).decode(errors="replace")  # may end within a letter
+            return text in self.seen[from_here:]
+
+        until(is_drawn, f"{text!r} is drawn", more=lambda: repr(self.seen[from_here:]))
         return self.seen[from_here:]
 
     def press(self, key: str) -> None:

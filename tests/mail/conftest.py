@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.mail.settings import MailSettings
+from analyzer.mail.settings import MOST_SECONDS, MailSettings
 from collector.registry import Registry, open_registry
 from tests.mail.smtp import PASSWORD, USER, Mailbox, certificate, running
 from tests.report.conftest import example_store, session, week
@@ -47,6 +47,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
             recipients=("gpu-owners@example.com",),
             teams={"team-nlp": "nlp@example.com"},
             stop_address="stop@example.com",
-            timeout_seconds=10,
+            timeout_seconds=MOST_SECONDS,
         )
         yield Served(mailbox, settings, files[0])

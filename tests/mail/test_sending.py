@@ -15,6 +15,7 @@ from collector.registry import Mails, Queued, Registry, Subscription, open_regis
 from collector.registry.mails import CLAIM_US
 from tests.mail.conftest import Served
 from tests.mail.smtp import PASSWORD, Mailbox, certificate, running
+from tests.waiting import PATIENCE_SECONDS
 
 BODY = b"Subject: a week\r\n\r\nwords\r\n"
 NOW = 1_795_000_000_000_000
@@ -147,7 +148,7 @@ def test_a_server_that_hangs_up_is_tried_again_later(served: Served, answers: in
         settings = replace(served.settings, port=port, security="none", user="", password_file=None)
         with Post(settings) as post, pytest.raises(LaterError, match="hung up"):
             post.deliver("a@example.com", BODY)
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
 
 
 def test_each_mail_is_sent_once(served: Served, registry: Registry) -> None:
@@ -277,7 +278,7 @@ def test_two_processes_share_the_work(served: Served, registry: Registry) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
     assert sorted(address for address, _ in served.mailbox.got) == sorted(addresses)
 
 

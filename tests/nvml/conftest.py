@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.nvml.fake.build import Scenario, build, compiler, healthy
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,7 +99,7 @@ class Host:
     def close(self) -> None:
         """End the process, as for a restart; that it ends well is part of every test."""
         if self._child is not None:
-            self._child.communicate(timeout=20)
+            self._child.communicate(timeout=PATIENCE_SECONDS)
             assert self._child.returncode == 0
             self._child = None
 

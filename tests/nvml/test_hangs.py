@@ -3,6 +3,7 @@
 import pytest
 
 from tests.nvml.conftest import Host
+from tests.waiting import until
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
 SECOND = "GPU-00000001-0000-0000-0000-000000000000"
@@ -25,11 +26,12 @@ def uuids(host: Host) -> list[str]:
 
 def until_it_answers(host: Host) -> list[dict[str, object]]:
     """Read until the hung GPU has a row again."""
-    for _ in range(100):
+
+    def read() -> list[dict[str, object]]:
         rows = host.rows(seconds=1)
-        if rows[0]["gpu_uuid"] == FIRST:
-            return rows
-    raise AssertionError("the GPU does not come back")
+        return rows if rows[0]["gpu_uuid"] == FIRST else []
+
+    return until(read, "the GPU is back")
 
 
 def test_a_gpu_that_hangs_has_no_row_and_the_others_have_theirs(hurried: Host) -> None:
@@ -93,7 +95,7 @@ def test_a_list_that_hangs_stops_no_known_gpu(hurried: Host) -> None:
     assert hurried.read()["failures"] == {"listing hangs": 1}
     hurried.scenario.host_hang("nvmlDeviceGetCount_v2", 0)
     hurried.scenario.host(count=3)
-    assert any(len(uuids(hurried)) == 3 for _ in range(100))
+    until(lambda: len(uuids(hurried)) == 3, "the third GPU is listed")
 
 
 def test_an_agent_ends_although_a_gpu_hangs(hurried: Host) -> None:

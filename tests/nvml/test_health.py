@@ -1,20 +1,22 @@
 """Signs of a GPU that is about to fail, or has failed."""
 
-import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from tests.nvml.conftest import Host
-
-T = TypeVar("T")
-PATIENCE_SECONDS = 60.0  # the driver's events come on a thread of their own, and the machine may be busy
+from tests.waiting import until
 
 
-def until(read: Callable[[], T], is_there: Callable[[T], bool]) -> T:
-    """Read until it is there, or for a minute; return what was read last."""
-    ends = time.monotonic() + PATIENCE_SECONDS
-    while not is_there(found := read()) and time.monotonic() < ends:
-        time.sleep(0.01)
+def read_until(read: Callable[[], dict[str, Any]], is_there: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Read until it is there, and return that: the driver's events come on a thread of their own."""
+    found: dict[str, Any] = {}
+
+    def is_read() -> bool:
+        found.clear()
+        found.update(read())
+        return is_there(found)
+
+    until(is_read, "the driver's event is read", more=lambda: found)
     return found
 
 
@@ -58,7 +60,7 @@ def test_an_xid_error_has_a_number_and_a_time(host: Host) -> None:
     """A gauge of the last number alone sticks, and a repeated error cannot be seen in it."""
     host.rows()
     host.scenario.gpu(0, xid=63, xids=1)
-    row = until(lambda: host.rows(seconds=1)[0], lambda row: bool(row["xid_events"]))
+    row = read_until(lambda: host.rows(seconds=1)[0], lambda row: bool(row["xid_events"]))
     assert (row["xid_events"], row["xid_last"]) == (1, 63)
     heard = row["xid_last_timestamp_seconds"]
     assert heard >= 1_000_000
@@ -71,7 +73,7 @@ def test_an_xid_error_is_counted_by_whose_fault_it_is(host: Host) -> None:
     uuid = host.rows()[0]["gpu_uuid"]
     assert host.read()["xids"][uuid] == {"hardware": 0, "program": 0, "other": 0}
     host.scenario.gpu(0, xid="79,31,119,31", xids=4)
-    found = until(lambda: host.read(seconds=1)["xids"][uuid], lambda found: sum(found.values()) == 4)
+    found = read_until(lambda: host.read(seconds=1)["xids"][uuid], lambda found: sum(found.values()) == 4)
     assert found == {"hardware": 1, "program": 2, "other": 1}
 
 
@@ -79,7 +81,7 @@ def test_after_an_xid_error_health_is_looked_at_anew(host: Host) -> None:
     """What it did is told at the next beat, not half a minute later."""
     host.rows()
     host.scenario.gpu(0, xids=1, field_230=1)
-    row = until(lambda: host.rows(seconds=0.01)[0], lambda row: row["recovery_action"] == "gpu_reset")
+    row = read_until(lambda: host.rows(seconds=0.01)[0], lambda row: row["recovery_action"] == "gpu_reset")
     assert row["recovery_action"] == "gpu_reset"
 
 

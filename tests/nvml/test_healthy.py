@@ -4,6 +4,7 @@ import pytest
 
 from tests.nvml.conftest import Host
 from tests.nvml.fake.build import ACTIVITY, MIB
+from tests.waiting import until
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
 
@@ -149,10 +150,12 @@ def test_nvlink_comes_from_gpm_where_its_counters_are_gone(host: Host) -> None:
 def test_pcie_without_gpm_comes_from_a_slow_thread(host: Host) -> None:
     """Each question blocks for 20 ms, so the beat never waits for it: unknown at first, then rate times interval."""
     assert host.rows()[0]["pcie_receive_bytes"] is None
-    for _ in range(200):
+
+    def told() -> dict[str, object] | None:
         row = host.rows(seconds=10)[0]
-        if row["pcie_receive_bytes"] is not None:
-            break
+        return row if row["pcie_receive_bytes"] is not None else None
+
+    row = until(told, "the slow thread has its answer")
     assert row["pcie_receive_bytes"] == 2_000_000_000 * 10
     assert row["pcie_transmit_bytes"] == 500_000_000 * 10
 
@@ -161,11 +164,13 @@ def test_xid_errors_are_counted_and_none_is_zero(host: Host) -> None:
     """The thread that waits for them has registered before the first reading; silence is then a true 0."""
     assert host.rows()[0]["xid_events"] == 0
     host.scenario.gpu(0, xids=2)
-    seen = 0
-    for _ in range(400):
+    seen: list[int] = []
+
+    def both() -> bool:
         row, other = host.rows(seconds=1)
-        seen += row["xid_events"]
+        seen.append(row["xid_events"])
         assert other["xid_events"] == 0
-        if seen == 2:
-            break
-    assert seen == 2
+        return sum(seen) >= 2
+
+    until(both, "two errors", more=lambda: sum(seen))
+    assert sum(seen) == 2

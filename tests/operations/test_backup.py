@@ -23,9 +23,9 @@ from collector.backup.verifying import verify
 from collector.errors import BackupError
 from collector.store.database import Store
 from tests.operations.site import Site
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
 
 
 @pytest.fixture

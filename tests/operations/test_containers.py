@@ -17,6 +17,7 @@ from analyzer.config import Settings
 from collector.config import CollectorConfig
 from collector.metrics import Metrics
 from collector.notify import STOPPING_MICROSECONDS
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "compose.yaml"
@@ -122,7 +123,7 @@ def test_prometheus_takes_its_settings_and_alerts(tmp_path: Path) -> None:
         shutil.copy(ROOT / "dashboards" / "prometheus" / name, tmp_path)
     (tmp_path / "token").write_text("secret")
     command = [str(PROMTOOL), "check", "config", str(tmp_path / "prometheus.yml")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"SUCCESS: \d+ rules found", ran.stdout)
 
@@ -173,5 +174,5 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
     shutil.copy(BESIDE / "alerts.yml", tmp_path)
     (tmp_path / "tests.yml").write_text(RULES)
     command = [str(PROMTOOL), "test", "rules", str(tmp_path / "tests.yml")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from collector.store.lake import beside
 from collector.writer import Writer
 from tests.collector.batches import body
 from tests.collector.serving import Running, running
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture
@@ -96,20 +97,20 @@ def test_a_full_queue_makes_it_unready_until_it_is_written(config: CollectorConf
 
         def _commit(self, *given: Any) -> None:
             self.holds.set()
-            self.gate.wait(120)
+            self.gate.wait(PATIENCE_SECONDS)
             super()._commit(*given)
 
     with running(config, Held) as collector:
         senders = [threading.Thread(target=collector.client.post, args=(body(number),)) for number in range(3)]
         senders[0].start()
-        assert Held.holds.wait(60)  # it is being written; the two that come now wait together
+        assert Held.holds.wait(PATIENCE_SECONDS)  # it is being written; the two that come now wait together
         for sender in senders[1:]:
             sender.start()
-        _until(lambda: collector.writer.waiting[0] == 2)
+        until(lambda: collector.writer.waiting[0] == 2, "two batches wait")
         assert unready(collector) == ["queue"]
         Held.gate.set()
         for sender in senders:
-            sender.join(60)
+            sender.join(PATIENCE_SECONDS)
         assert unready(collector) == []
 
 
@@ -123,7 +124,7 @@ def test_what_is_not_sealed_for_long_makes_it_unready(config: CollectorConfig) -
         assert collector.client.post(body(1)).status == 200
         with collector.store.hot_session() as session:
             session.execute("UPDATE receipts SET received_at = received_at - 60000000")
-        _until(lambda: unready(collector) == ["seal"])
+        until(lambda: unready(collector) == ["seal"], "what is not sealed makes it unready")
         with collector.store.hot_session() as session:
             (collector.writer.mark.upto,) = session.row("SELECT max(batch) FROM receipts")
         assert unready(collector) == []
@@ -143,7 +144,7 @@ def test_checks_that_hang_are_an_answer_and_do_not_pile_up() -> None:
 
     def hanging() -> Check:
         rounds.append(1)
-        release.wait(60)
+        release.wait(PATIENCE_SECONDS)
         return Check("store", True, "it answers")
 
     async def asked() -> list[list[Check]]:
@@ -165,13 +166,13 @@ def test_who_asks_is_not_told_what_was_seen_before() -> None:
     def slow() -> Check:
         ok = state["ok"]
         seen.set()
-        looks.wait(60)
+        looks.wait(PATIENCE_SECONDS)
         return Check("disk", ok, "a sentence about the disk")
 
     async def asked() -> list[bool]:
-        readiness = Readiness([slow], patience_seconds=60)
+        readiness = Readiness([slow], patience_seconds=PATIENCE_SECONDS)
         first = asyncio.create_task(readiness.checks())
-        await asyncio.to_thread(seen.wait, 60)
+        await asyncio.to_thread(seen.wait, PATIENCE_SECONDS)
         state["ok"] = False
         others = [asyncio.create_task(readiness.checks()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -201,15 +202,7 @@ def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_readiness_is_a_metric_too(collector: Running) -> None:
     """Where no balancer asks, an alert can: gpuledger_collector_ready, looked at every few seconds."""
-    _until(lambda: "gpuledger_collector_ready 1.0" in collector.client.get("/metrics").text)
+    until(lambda: "gpuledger_collector_ready 1.0" in collector.client.get("/metrics").text, "it is ready")
     collector.writer.close()
     assert unready(collector) == ["writer"]
     assert "gpuledger_collector_ready 0.0" in collector.client.get("/metrics").text
-
-
-def _until(true: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it did not come to be")

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from collector.backup.folder import backups
 from collector.config import CollectorConfig
 from collector.opening import open_store
 from tests.collector.serving import Running, running
+from tests.waiting import until
 
 
 class Host:
@@ -66,7 +67,7 @@ def _batch(stream: str, sequence: int) -> bytes:
 
 def delivered(collector: Running) -> list[int]:
     """Return which batches' samples are there, once for each time."""
-    _until(lambda: collector.store.lake is not None and _unsealed(collector) == 0)
+    until(lambda: collector.store.lake is not None and _unsealed(collector) == 0, "all is sealed")
     with collector.store.session() as session:
         return [number for (number,) in session.rows("SELECT memory_used_bytes FROM gpu_samples ORDER BY 1")]
 
@@ -74,14 +75,6 @@ def delivered(collector: Running) -> list[int]:
 def _unsealed(collector: Running) -> int:
     with collector.store.hot_session() as session:
         return int(session.row("SELECT count(*) FROM receipts WHERE batch > ?", [collector.writer.mark.upto])[0])
-
-
-def _until(true: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if true():
-            return
-        time.sleep(0.01)
-    pytest.fail("it did not come to be")
 
 
 @contextmanager
@@ -170,5 +163,5 @@ def test_a_backup_that_fails_is_told(tmp_path: Path) -> None:
         (tmp_path / "store.duckdb.backups").write_text("a file where the folder should be")
         headers = {"Content-Type": "application/json"}
         assert collector.client.request("POST", "/v1/backup", b"{}", headers).status == 202
-        _until(lambda: collector.client.get("/v1/backup").json["last"] is not None)
+        until(lambda: collector.client.get("/v1/backup").json["last"] is not None, "the backup has ended")
         assert "cannot write a backup" in collector.client.get("/v1/backup").json["last"]["error"]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from collector.notify import SOCKET, WATCHDOG, Supervisor
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60
 
 
 @contextmanager

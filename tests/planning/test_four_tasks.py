@@ -8,6 +8,7 @@ from analyzer.planning.plan import Plan, Solver
 from analyzer.planning.problem import Problem
 from analyzer.planning.solve import solve
 from analyzer.planning.task_reading import read_tasks
+from tests.waiting import PATIENCE_SECONDS
 
 FILE = Path(__file__).with_name("four_tasks.yaml")
 CASES = {
@@ -40,7 +41,7 @@ def clock(plan: Plan) -> str:
 def test_every_row_of_the_published_table_comes_out(case: tuple[str, str, str]) -> None:
     """Optimum, HEFT and OLB; the optimum is proven, whichever solver found it."""
     optimum, by_heft, by_olb = CASES[case]
-    answer = solve(four(*case), seconds=60)
+    answer = solve(four(*case), seconds=PATIENCE_SECONDS)
     compared = {plan.solver: clock(plan) for plan in answer.compared}
     assert (clock(answer.plan), compared["heft"], compared["olb"]) == (optimum, by_heft, by_olb)
     assert answer.plan.is_optimal
@@ -50,7 +51,7 @@ def test_every_row_of_the_published_table_comes_out(case: tuple[str, str, str]) 
 def test_cp_sat_finds_and_proves_what_heft_misses(case: tuple[str, str, str]) -> None:
     """The path is no proof here: CP-SAT has to look at all plans, with HEFT's longer one as its hint."""
     solvers: tuple[Solver, ...] = ("heft", "cp_sat")
-    answer = solve(four(*case), seconds=60, solvers=solvers)
+    answer = solve(four(*case), seconds=PATIENCE_SECONDS, solvers=solvers)
     assert (answer.plan.solver, clock(answer.plan)) == ("cp_sat", CASES[case][0])
     assert answer.plan.bound is not None
     assert answer.plan.bound.kind == "search"
@@ -58,7 +59,7 @@ def test_cp_sat_finds_and_proves_what_heft_misses(case: tuple[str, str, str]) ->
 
 def test_less_than_nine_hours_is_proven_impossible_by_the_path() -> None:
     """The two chains run nine hours without any transfer, so no placement helps, and nothing has slack."""
-    answer = solve(four("10 GB", "direct", "forbidden", "2026-11-23T16:59"))
+    answer = solve(four("10 GB", "direct", "forbidden", "2026-11-23T16:59"), PATIENCE_SECONDS)
     assert answer.verdict == "impossible"
     assert answer.earliest_seconds == 9 * 3600 + 11
     assert answer.plan.bound is not None
@@ -69,5 +70,5 @@ def test_less_than_nine_hours_is_proven_impossible_by_the_path() -> None:
 
 def test_nine_hours_and_the_transfers_are_on_time() -> None:
     """The deadline to the second is kept."""
-    answer = solve(four("10 GB", "direct", "forbidden", "2026-11-23T17:00:11"))
+    answer = solve(four("10 GB", "direct", "forbidden", "2026-11-23T17:00:11"), PATIENCE_SECONDS)
     assert (answer.verdict, answer.plan.makespan_seconds) == ("on_time", answer.problem.deadline_seconds)

@@ -25,7 +25,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
 
 def model(one: Endpoint) -> ModelSettings:
     """Return the settings that name this endpoint."""
-    return ModelSettings(url=one.url, model="tiny", key="sk-secret-of-the-site", timeout_seconds=5)
+    return ModelSettings(url=one.url, model="tiny", key="sk-secret-of-the-site", timeout_seconds=60)
 
 
 def made(*replies: object) -> tuple[Understood, Endpoint]:

@@ -19,6 +19,7 @@ from analyzer.planning.validator import validate
 from analyzer.planning.validator.proposal import proposal_of
 from bench.plans.brute import makespan, shortest
 from bench.plans.problems import TINY, Size, generated
+from tests.waiting import PATIENCE_SECONDS
 
 HOUR = 3600
 HEURISTICS: tuple[Solver, ...] = ("olb", "heft", "random_heft")
@@ -45,7 +46,7 @@ def test_a_plan_that_keeps_the_deadline_moves_as_little_as_can_be(solvers: tuple
     """Three tasks of 1 h are planned on one node: by 2 h one has to move, and two hours are no reason to move two."""
     tasks = tuple(task(name, 1, planned=Planned("n1", 0)) for name in "abc")
     problem = Problem(tasks, (node("n1"), node("n2"), node("n3")), deadline_seconds=2 * HOUR)
-    answer = solve(problem, solvers=solvers)
+    answer = solve(problem, PATIENCE_SECONDS, solvers=solvers)
     assert answer.verdict == "on_time"
     moved = [each for each in answer.changes if each.to_node is not None]
     assert len(moved) == 1
@@ -58,7 +59,7 @@ def test_nothing_moves_where_what_was_planned_keeps_the_deadline(solvers: tuple[
     """A shorter plan is not asked for by who asks for Friday."""
     tasks = tuple(task(name, 1, planned=Planned("n1")) for name in "abc")
     problem = Problem(tasks, (node("n1"), node("n2")), deadline_seconds=3 * HOUR)
-    answer = solve(problem, solvers=solvers)
+    answer = solve(problem, PATIENCE_SECONDS, solvers=solvers)
     assert set(nodes_of(answer.plan).values()) == {"n1"}
     assert answer.changes == ()
 
@@ -66,7 +67,7 @@ def test_nothing_moves_where_what_was_planned_keeps_the_deadline(solvers: tuple[
 def test_of_plans_that_keep_the_deadline_the_cheapest_is_taken() -> None:
     """The dear node is twice as dear and would be done sooner, and two hours are enough."""
     cheap, dear = node("cheap", price_micros_per_hour=1_000_000), node("dear", price_micros_per_hour=2_000_000)
-    answer = solve(Problem((task("a", 1), task("b", 1)), (dear, cheap), deadline_seconds=2 * HOUR))
+    answer = solve(Problem((task("a", 1), task("b", 1)), (dear, cheap), deadline_seconds=2 * HOUR), PATIENCE_SECONDS)
     assert set(nodes_of(answer.plan).values()) == {"cheap"}
     assert answer.plan.cost_micros == 2_000_000
 
@@ -76,15 +77,17 @@ def test_a_move_says_what_its_transfers_save() -> None:
     tasks = (task("make", 1, node="a"), task("use", 1, inputs=(Input("make", 20 * GB),), planned=Planned("b")))
     problem = Problem(tasks, (node("a", rack="r"), node("b", rack="r")), deadline_seconds=2 * HOUR + 60)
     stored = replace(problem, network=replace(problem.network, path="storage"))
-    change = solve(stored).changes[0]
+    change = solve(stored, PATIENCE_SECONDS).changes[0]
     assert (change.task, change.from_node, change.to_node, change.saved_seconds) == ("use", "b", "a", 1798)
     assert change.slack_seconds == 58
-    assert solve(problem).changes == ()
+    assert solve(problem, PATIENCE_SECONDS).changes == ()
 
 
 def test_too_much_work_for_the_nodes_is_impossible_and_the_resource_is_named() -> None:
     """No path is long, and the cores are not there."""
-    answer = solve(Problem(tuple(task(name, 1) for name in "abc"), (node("n1"),), deadline_seconds=2 * HOUR))
+    answer = solve(
+        Problem(tuple(task(name, 1) for name in "abc"), (node("n1"),), deadline_seconds=2 * HOUR), PATIENCE_SECONDS
+    )
     assert answer.verdict == "impossible"
     assert answer.plan.bound is not None
     assert (answer.plan.bound.kind, answer.plan.bound.resource, answer.plan.bound.seconds) == (
@@ -98,7 +101,7 @@ def test_what_only_a_search_can_prove_is_proven_impossible() -> None:
     """Three tasks of three cores on two nodes of four: by work 1.2 h would do, by shape it is 2 h."""
     tasks = tuple(task(name, 1, cpus=3) for name in "abc")
     problem = Problem(tasks, (node("n1"), node("n2")), deadline_seconds=round(1.5 * HOUR))
-    assert solve(problem).verdict == "impossible"
+    assert solve(problem, PATIENCE_SECONDS).verdict == "impossible"
     without = solve(problem, seconds=0.2, solvers=HEURISTICS)
     assert (without.verdict, without.earliest_seconds) == ("not_found", round(1.125 * HOUR))
 
@@ -107,7 +110,7 @@ def test_what_only_a_search_can_prove_is_proven_impossible() -> None:
 def test_a_tasks_own_deadline_goes_before_a_short_plan(solvers: tuple[Solver, ...]) -> None:
     """HEFT would begin with the long one."""
     tasks = (task("long", 5), task("urgent", 1, deadline_seconds=HOUR))
-    answer = solve(Problem(tasks, (node("n1"),)), seconds=1, solvers=solvers)
+    answer = solve(Problem(tasks, (node("n1"),)), seconds=PATIENCE_SECONDS, solvers=solvers)
     assert answer.verdict == "on_time"
     assert answer.plan.by_task["urgent"].end_seconds == HOUR
 
@@ -115,7 +118,7 @@ def test_a_tasks_own_deadline_goes_before_a_short_plan(solvers: tuple[Solver, ..
 def test_tasks_own_deadlines_that_exclude_each_other_are_impossible() -> None:
     """One core for two hours of work within one hour."""
     tasks = tuple(task(name, 1, deadline_seconds=HOUR) for name in "ab")
-    assert solve(Problem(tasks, (node("n1"),))).verdict == "impossible"
+    assert solve(Problem(tasks, (node("n1"),)), PATIENCE_SECONDS).verdict == "impossible"
 
 
 def test_what_is_proven_of_plans_that_keep_tasks_deadlines_is_no_bound_of_all_plans() -> None:
@@ -125,7 +128,7 @@ def test_what_is_proven_of_plans_that_keep_tasks_deadlines_is_no_bound_of_all_pl
         task("urgent", 1, cpus=1, deadline_seconds=HOUR),
         task("after", 1, cpus=3, inputs=(Input("pair"),)),
     )
-    answer = solve(Problem(tasks, (node("n1"),)))
+    answer = solve(Problem(tasks, (node("n1"),)), PATIENCE_SECONDS)
     assert answer.verdict == "on_time"
     assert (answer.plan.makespan_seconds, answer.earliest_seconds) == (3 * HOUR, 2 * HOUR)
 
@@ -163,7 +166,7 @@ def test_what_cp_sat_proves_is_what_trying_everything_finds(seed: int) -> None:
     problem = generated(seed, TINY)
     tasks = tuple(replace(each, deadline_seconds=None) for each in problem.tasks)
     problem = replace(problem, tasks=tasks, deadline_seconds=None)
-    answer = solve(problem, seconds=60, solvers=("olb", "cp_sat"))
+    answer = solve(problem, PATIENCE_SECONDS, solvers=("olb", "cp_sat"))
     assert answer.plan.is_optimal
     assert answer.plan.makespan_seconds == makespan(shortest(problem))
     assert lower_bound(Instance(problem)).seconds <= answer.plan.makespan_seconds

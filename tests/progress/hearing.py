@@ -1,9 +1,8 @@
-"""What the tests of this room share: a source that hears one run, and waiting for what a thread hears."""
+"""What the tests of this room share: a source that hears one run, and the sums of what it hears."""
 
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,9 +10,9 @@ from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution
 from agent.progress import HostRuns, ProgressSource
 from agent.source import Row
+from tests.waiting import until
 
 PROC = Path("/proc")
-TIMEOUT = 30.0
 
 
 def own_run(process: Process) -> Attribution:
@@ -40,14 +39,6 @@ def say(path: Path, *messages: Mapping[str, object] | bytes) -> None:
             ours.sendto(message if isinstance(message, bytes) else json.dumps(message).encode(), str(path))
 
 
-def until(said: Callable[[], bool]) -> None:
-    """Wait until a thread has done what it was asked to."""
-    deadline = time.monotonic() + TIMEOUT
-    while not said():
-        assert time.monotonic() < deadline, "it was never heard"
-        time.sleep(0.002)
-
-
 def summed(source: ProgressSource, done: Callable[[Mapping[str, int]], bool]) -> dict[str, int]:
     """Read until the sums of all rows say that it is done; return them, and the number of checkpoints."""
     totals: dict[str, int] = {}
@@ -60,7 +51,7 @@ def summed(source: ProgressSource, done: Callable[[Mapping[str, int]], bool]) ->
             totals["checkpoints"] = totals.get("checkpoints", 0) + ("checkpoint" in row)
         return done(totals)
 
-    until(more)
+    until(more, "all is heard", more=lambda: totals)
     return totals
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from agent.progress import ProgressSource, one_run
 from agent.progress.source import VARIABLE
-from tests.progress.hearing import PROC, TIMEOUT, summed
+from tests.progress.hearing import PROC, summed
+from tests.waiting import PATIENCE_SECONDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 STAND_INS = Path(__file__).parent / "stand_ins"
@@ -50,7 +51,7 @@ def run(script: str, path: Path, **variables: str) -> None:
         [sys.executable, "-W", "error", "-c", script],
         env=ours | {"PYTHONPATH": places, VARIABLE: str(path)} | variables,
         check=True,
-        timeout=TIMEOUT,
+        timeout=PATIENCE_SECONDS,
     )
 
 

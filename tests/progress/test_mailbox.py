@@ -2,6 +2,7 @@
 
 import array
 import os
+import select
 import socket
 import stat
 import threading
@@ -15,6 +16,7 @@ from agent.errors import SourceError
 from agent.progress.mailbox import Letter, Mailbox
 from agent.progress.message import MESSAGE_BYTES_MAX
 from tests.progress.hearing import say, us
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -59,12 +61,17 @@ def test_who_waits_is_woken_at_the_end(tmp_path: Path) -> None:
 
 def test_files_sent_along_are_not_taken(mailbox: Mailbox) -> None:
     """Descriptors in a message would fill the agent's table of open files."""
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    reading, writing = os.pipe()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
-        files = array.array("i", [0, 1, 2])
+        files = array.array("i", [writing] * 3)
         ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)], 0, str(mailbox.path))
+    os.close(writing)
+    assert not select.select([reading], [], [], 0)[0], "the message holds a writer still, or this shows nothing"
     assert mailbox.receive() == Letter(*us(), b"x")
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    # Asked of what was sent alone: a pipe without writers is at its end. Who forks just now has all for a moment.
+    until(lambda: select.select([reading], [], [], 0)[0], "nobody holds what was sent")
+    assert os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_a_full_queue_refuses_at_once(mailbox: Mailbox) -> None:

@@ -14,9 +14,9 @@ from agent.progress.source import VARIABLE
 from agent.wire.recording import read_recording
 from tests.agent.batches import rows_of
 from tests.progress.hearing import PROC, hearing, say, summed
+from tests.waiting import PATIENCE_SECONDS
 
 RUN = [sys.executable, "-P", "-m", "gpuledger", "run", "--quiet"]
-TIMEOUT = 60.0
 DOCS = Path(__file__).parents[2] / "docs" / "callbacks"
 
 TRAINING = """
@@ -35,7 +35,7 @@ def watched(here: Path, *flags: str, **variables: str) -> Mapping[str, object]:
     """Run the training under observation; return what its recording says of its progress, summed up."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "RANK", "LOCAL_"))}
     words = [sys.executable, "-c", TRAINING, str(DOCS)]
-    subprocess.run([*RUN, *flags, "--", *words], cwd=here, env=ours | variables, timeout=TIMEOUT, check=True)
+    subprocess.run([*RUN, *flags, "--", *words], cwd=here, env=ours | variables, timeout=PATIENCE_SECONDS, check=True)
     (path,) = here.glob("run-*.json")
     rows = [row for body in read_recording(path).batches for row in rows_of(body, "progress")]
     assert {str(row["run_id"]).partition("/")[0] for row in rows} == {"declared"}

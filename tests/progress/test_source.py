@@ -14,7 +14,8 @@ from agent.errors import SourceError
 from agent.progress import HostRuns, ProgressSource, one_run
 from agent.progress.senders import MESSAGES_PER_SECOND, OF_ONE_USER_MAX, Senders
 from agent.progress.source import RUNS_MAX
-from tests.progress.hearing import PROC, each_alone, hearing, own_run, rows, say, summed, until, us
+from tests.progress.hearing import PROC, each_alone, hearing, own_run, rows, say, summed, us
+from tests.waiting import until
 
 # Says steps 0 and 5, and lives until its input ends.
 SPEAKER = """
@@ -57,7 +58,7 @@ def test_what_a_run_says_becomes_its_row(source: ProgressSource, path: Path) -> 
     """The run is told by the process that sends, and not by the message."""
     say(path, {"step": 100, "tokens": 0}, {"step": 101, "tokens": 4096, "run_id": "slurm/alpha/8"})
     say(path, {"step": 120, "checkpoint": "ckpt-120"})
-    until(lambda: source.drops() == dict.fromkeys(source.drops(), 0))
+    until(lambda: source.drops() == dict.fromkeys(source.drops(), 0), "nothing is dropped")
     found: dict[str, object] = {}
 
     def heard() -> bool:
@@ -66,14 +67,14 @@ def test_what_a_run_says_becomes_its_row(source: ProgressSource, path: Path) -> 
             found.update(row, steps=steps)
         return "checkpoint" in found
 
-    until(heard)
+    until(heard, "the checkpoint is heard")
     assert found == {"run_id": "slurm/alpha/7", "steps": 20, "tokens": 4096, "checkpoint": "ckpt-120"}
 
 
 def test_a_run_that_is_silent_keeps_an_empty_row(source: ProgressSource, path: Path) -> None:
     """Silence is not idleness: no steps are told, and its series goes on where it stood."""
     say(path, {"step": 1})
-    until(lambda: rows(source) == [{"run_id": "slurm/alpha/7"}])
+    until(lambda: rows(source) == [{"run_id": "slurm/alpha/7"}], "the run has a row")
     assert rows(source) == [{"run_id": "slurm/alpha/7"}]
 
 
@@ -92,9 +93,10 @@ def test_a_run_of_one_process_ends_with_it(path: Path) -> None:
     """Nothing is remembered of processes that are gone, or a host of many small ones would fill the agent."""
     with closing(hearing(path, each_alone)) as source:
         process = speaker(path)
-        until(lambda: [row["run_id"] for row in rows(source)] == [f"process/here/{process.pid}"])
+        alone = f"process/here/{process.pid}"
+        until(lambda: [row["run_id"] for row in rows(source)] == [alone], "the run has a row")
         end(process)
-        until(lambda: rows(source) == [])
+        until(lambda: rows(source) == [], "the run's row is gone")
 
 
 def test_nobody_speaks_as_another_user() -> None:
@@ -121,7 +123,7 @@ def test_nonsense_is_counted_and_stops_nothing(
     """One user's broken script must not cost the others their steps, nor the host its disk for logs."""
     for _ in range(3):
         say(path, b"\xff" * 10, b"[" * 4000, b"x" * 5000)
-        until(lambda: source.drops()["too_long"] > 0)
+        until(lambda: source.drops()["too_long"] > 0, "a message is too long")
         rows(source)
     say(path, {"step": 0}, {"step": 3})
     assert summed(source, lambda sums: sums.get("steps") == 3)["steps"] == 3
@@ -135,7 +137,7 @@ def test_who_sends_too_fast_is_not_looked_at(path: Path) -> None:
     with closing(ProgressSource(path, HostRuns(PROC, own_run, tuple), monotonic=stopped_clock)) as source:
         source.open()
         say(path, *({"step": step} for step in range(MESSAGES_PER_SECOND + 5)))
-        until(lambda: source.drops()["too_fast"] == 5)
+        until(lambda: source.drops()["too_fast"] == 5, "five messages come too fast")
         assert rows(source) == [{"run_id": "slurm/alpha/7", "steps": MESSAGES_PER_SECOND - 1}]
 
 

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fleet.ports import free_port
-
-PATIENCE_SECONDS = 60  # a bound, never waited out: the machine is shared
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 class Exporter:
@@ -61,15 +59,6 @@ def need(program: str, package: str) -> str:
     if found is None:
         pytest.skip(f"{program} is missing: apt-get install {package}")
     return found
-
-
-def until(true: Any, process: "subprocess.Popen[bytes] | None" = None) -> None:
-    """Wait until something holds, with a bound."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert process is None or process.poll() is None, "the server ended"
-        assert time.monotonic() < deadline, "it did not come to be"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -162,7 +151,7 @@ def _running(arguments: list[str], log: Path, port: int, ready: str) -> Iterator
     with log.open("wb") as out:
         process = subprocess.Popen(arguments, stdout=out, stderr=out)
         try:
-            until(lambda: _answers(port, ready), process)
+            until(lambda: _answers(port, ready), f"{arguments[0]} answers", process=process, more=log.read_text)
             yield
         finally:
             process.terminate()

@@ -17,6 +17,7 @@ from collector.store.database import Store
 from collector.writer import Writer
 from tests.conftest import GOLDEN
 from tests.prometheus.writes import STEP, Series, content
+from tests.waiting import PATIENCE_SECONDS
 
 LINE = re.compile(r"^(DCGM_\w+)\{(.*)\} (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -53,7 +54,7 @@ def test_a_page_becomes_rows(golden: Callable[[str, str], None], writer: Writer,
     began = time.time_ns() // 1_000_000 - 3_600_000
     for number in range(2):
         said = content(V1, page(name, began + number * STEP, number))
-        assert receiver.take(said, V1).result(60).refused == 0
+        assert receiver.take(said, V1).result(PATIENCE_SECONDS).refused == 0
     receiver.stop()
     with writer._store.session() as session:
         told = {

@@ -1,6 +1,5 @@
 """The same scrapes by remote write, pulled from Prometheus and pulled from VictoriaMetrics: the same rows."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from collector.prometheus.client import Client, Server
 from collector.prometheus.pull import Pulled, pull
 from collector.store.database import Store
 from tests.collector.serving import Running
-from tests.prometheus.servers import Exporter, prometheus, until, victoriametrics
+from tests.prometheus.servers import Exporter, prometheus, victoriametrics
+from tests.waiting import until
 
 SCRAPES = 9
 MISSED = 5  # this scrape fails: Prometheus then marks every series as ended
@@ -66,8 +66,8 @@ def test_the_same_scrapes_make_the_same_rows(tmp_path: Path, collector: Running,
         ours = f"http://127.0.0.1:{collector.client.port}/api/v1/write"
         both = f"[{{url: '{ours}', {queue}}}, {{url: '{vm}/api/v1/write', {queue}}}]"
         with prometheus(tmp_path / "prometheus", scrape, both) as url:
-            until(lambda: page.scrapes > SCRAPES)
-            until(lambda: _rows(collector.store) and len(_rows(collector.store)) >= 2 * (SCRAPES - 4))
+            until(lambda: page.scrapes > SCRAPES, "enough was scraped")
+            until(lambda: len(_rows(collector.store)) >= 2 * (SCRAPES - 4), "the collector has the rows")
             written = _rows(collector.store)
             last = max(row[3] for row in written)
             first = min(row[2] for row in written) - 3_000_000
@@ -77,7 +77,7 @@ def test_the_same_scrapes_make_the_same_rows(tmp_path: Path, collector: Running,
                 _check(pulled)
             with Client(Server(vm)) as client, Store.open(None) as store:
                 assert client.exports
-                until(lambda: _newest(client, first, last) >= last // 1000)
+                until(lambda: _newest(client, first, last) >= last // 1000, "VictoriaMetrics shows the last scrape")
                 pull(client, store, first, last)
                 assert _upto(_rows(store), last) == [pytest.approx(row) for row in written]
     assert {row[4] for row in written}.isdisjoint({0.1 * MISSED, 0.1 * (MISSED + 1)}), "rows beside a missed scrape"
@@ -101,6 +101,5 @@ def _upto(rows: list[tuple[Any, ...]], last: int) -> list[tuple[Any, ...]]:
 
 
 def _newest(client: Client, first: int, last: int) -> int:
-    time.sleep(0.2)
     answer = client.samples("DCGM_FI_DEV_XID_ERRORS", first // 1000, last // 1000)
     return max(answer.times.to_pylist(), default=0)

@@ -12,7 +12,8 @@ from collector.prometheus.names import catalogue
 from collector.prometheus.pull import pull
 from collector.store.database import Store
 from tests.collector.serving import Running
-from tests.prometheus.servers import Exporter, prometheus, until
+from tests.prometheus.servers import Exporter, prometheus
+from tests.waiting import until
 
 SCRAPES = 9
 MISSED = 5  # this scrape fails
@@ -83,8 +84,8 @@ def test_counters_become_amounts_by_run_and_both_ways_say_the_same(
     address = f"http://127.0.0.1:{collector.client.port}/api/v1/write"
     ours = f"[{{url: '{address}', queue_config: {{batch_send_deadline: 100ms}}}}]"
     with prometheus(tmp_path / "prometheus", scrape, ours) as url:
-        until(lambda: vllm.scrapes > SCRAPES and triton.scrapes > SCRAPES)
-        until(lambda: len(_rows(collector.store)) >= 2 * (SCRAPES - 4))
+        until(lambda: vllm.scrapes > SCRAPES and triton.scrapes > SCRAPES, "enough was scraped")
+        until(lambda: len(_rows(collector.store)) >= 2 * (SCRAPES - 4), "the collector has the rows")
         written = _rows(collector.store)
         last = max(row[1] for row in written)
         first = min(row[0] for row in written) - 3_000_000

@@ -13,9 +13,9 @@ import pytest
 
 from collector.store.database import Store
 from tests.report import example_week
+from tests.waiting import PATIENCE_SECONDS
 
 GOLDEN, TESTS = Path(__file__).parents[1] / "golden", Path(__file__).parents[1]
-PATIENCE_SECONDS = 120
 # Each screen with its golden file, and the test that makes it.
 SCREENS = {
     "run": ("report/recording.txt", "report/test_recording.py"),

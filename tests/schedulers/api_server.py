@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from collector.schedulers.kubernetes.api import Server
+from tests.waiting import PATIENCE_SECONDS
 
 Thing = dict[str, Any]
 PAGE_MAX = 2  # so that a list of three comes in pieces
@@ -140,7 +141,7 @@ def served(cluster: Cluster, token: Path | None = None, certificate: Path | None
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield Server(f"{scheme}://127.0.0.1:{server.server_port}", token, certificate, timeout_seconds=10.0)
+        yield Server(f"{scheme}://127.0.0.1:{server.server_port}", token, certificate, timeout_seconds=PATIENCE_SECONDS)
     finally:
         server.shutdown()
         server.server_close()

@@ -19,6 +19,7 @@ from collector.store.database import Store
 from collector.writer import Writer
 from tests.schedulers.api_server import Cluster, served
 from tests.schedulers.kubernetes_things import PODS, running
+from tests.waiting import PATIENCE_SECONDS
 
 
 @contextmanager
@@ -34,9 +35,9 @@ def saying(said: bytes) -> Iterator[Server]:
 
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
-    yield Server(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_seconds=2.0)
+    yield Server(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_seconds=PATIENCE_SECONDS)
     listener.close()
-    thread.join(5)
+    thread.join(PATIENCE_SECONDS)
 
 
 def test_the_token_is_read_for_every_question(tmp_path: Path) -> None:

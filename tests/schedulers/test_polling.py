@@ -1,7 +1,5 @@
 """The collector asks Slurm beside its other work, and shows how that goes."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from collector.store.database import Store
 from tests.collector.serving import running as serving
 from tests.schedulers.small_cluster import EVERY_SECONDS, SmallCluster, T, running
 from tests.schedulers.test_commands import SAID, script
-
-PATIENCE_SECONDS = 30
+from tests.waiting import until
 
 
 def recorded(directory: Path) -> None:
@@ -26,20 +23,12 @@ def recorded(directory: Path) -> None:
     script(directory, "scontrol", "echo unrecognized >&2; exit 1")
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert holds()
-
-
 def test_a_collector_that_is_told_of_a_cluster_has_its_jobs(tmp_path: Path) -> None:
     """One line of settings, and everything else follows."""
     recorded(tmp_path)
     config = CollectorConfig(store=tmp_path / "store.duckdb", slurm="alpha", slurm_commands=str(tmp_path))
     with serving(config) as collector:
-        wait_for(lambda: collector.count("allocations") > 0)
+        until(lambda: collector.count("allocations") > 0, "the cluster's jobs are there")
         page = collector.client.get("/metrics").text
         assert 'gpuledger_collector_scheduler_failures_total{scheduler="slurm/alpha"} 0.0' in page
         assert 'gpuledger_collector_scheduler_unplaced_runs{scheduler="slurm/alpha"} 6.0' in page
@@ -56,7 +45,7 @@ def test_a_cluster_that_does_not_answer_harms_nothing_else(tmp_path: Path, caplo
     config = CollectorConfig(store=tmp_path / "store.duckdb", slurm="alpha", slurm_commands=str(tmp_path))
     failed = 'scheduler_failures_total{scheduler="slurm/alpha"} 1.0'
     with serving(config) as collector:
-        wait_for(lambda: failed in collector.client.get("/metrics").text)
+        until(lambda: failed in collector.client.get("/metrics").text, "the failure is counted")
         assert collector.client.get("/healthz").status == 200
     told = [record for record in caplog.records if "slurm/alpha is not read" in record.message]
     assert len(told) == 1

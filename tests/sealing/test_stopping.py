@@ -15,6 +15,7 @@ from collector.sealing.sealer import Sealer
 from collector.store.database import Store
 from collector.store.lake import beside
 from tests.collector.batches import NOW, body
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 class Held(Sealer):
@@ -28,7 +29,7 @@ class Held(Sealer):
         """Seal, and rest."""
         found = super().once()
         self.sealed.set()
-        self.let_go.wait(60)
+        self.let_go.wait(PATIENCE_SECONDS)
         return found
 
 
@@ -39,15 +40,14 @@ def test_what_came_during_the_last_sealing_is_sealed_too(tmp_path: Path) -> None
         mark = Mark.of(store)
         sealer = Held(store, mark)
         sealer.start()
-        assert sealer.sealed.wait(60)
+        assert sealer.sealed.wait(PATIENCE_SECONDS)
         with Landing(store, mark) as landing:
             landing.land([decode(body(), NOW)])
         stopping = threading.Thread(target=sealer.stop)
         stopping.start()
-        while not sealer._ending:  # the stop comes while the first sealing is still under way
-            stopping.join(0.01)
+        until(lambda: sealer._ending, "the stop comes, while the first sealing is still under way")
         sealer.let_go.set()
-        stopping.join(60)
+        stopping.join(PATIENCE_SECONDS)
         with store.session() as session:
             assert session.row("SELECT count(*) FROM lake.main.receipts") == (1,)
 

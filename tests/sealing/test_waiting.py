@@ -16,6 +16,7 @@ from collector.sealing.sealer import Sealer
 from collector.store.database import Store
 from collector.store.lake import beside
 from tests.collector.batches import NOW, body
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def test_sealing_is_behind_while_it_works_and_while_as_much_again_waits(tmp_path: Path) -> None:
@@ -30,10 +31,9 @@ def test_sealing_is_behind_while_it_works_and_while_as_much_again_waits(tmp_path
         with store.turn:
             working = threading.Thread(target=sealer.once)
             working.start()
-            while sealer._waiting_rows:
-                working.join(0.01)
+            until(lambda: not sealer._waiting_rows, "the sealer has begun")
             found.append(sealer.is_behind)
-        working.join(60)
+        working.join(PATIENCE_SECONDS)
         found.append(sealer.is_behind)
         assert found == [False, True, True, False]
 
@@ -58,8 +58,7 @@ def test_what_could_not_be_sealed_is_soon_tried_again(tmp_path: Path, monkeypatc
         sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=1)
         sealer.start()
         sealer.committed(1)
-        while sealer.last_at is None:
-            sealer._thread.join(0.01)
+        until(lambda: sealer.last_at is not None, "it is sealed")
         assert len(tries) == 3
         assert not sealer.failing
         sealer.stop()

@@ -2,7 +2,6 @@
 
 import http.server
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +12,7 @@ from agent.errors import SourceError
 from agent.services import Service, ServiceSource, fetch
 from agent.services.fetch import PAGE_BYTES_MAX
 from agent.source import Row
-
-TIMEOUT = 30.0
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @dataclass
@@ -53,7 +51,7 @@ def serving(**about: object) -> Iterator[Server]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            state.gate.wait(TIMEOUT)
+            state.gate.wait(PATIENCE_SECONDS)
             page = state.page()
             self.send_response(state.status)
             for name, value in state.headers.items():
@@ -90,7 +88,9 @@ class Watch:
         return self.seconds
 
 
-def source_of(*services: Service, patience: float = TIMEOUT, watch: Callable[[], float] | None = None) -> ServiceSource:
+def source_of(
+    *services: Service, patience: float = PATIENCE_SECONDS, watch: Callable[[], float] | None = None
+) -> ServiceSource:
     """Return a source that waits for its services, so that no test depends on how quick this machine is."""
     return ServiceSource(services, fetch, lambda service: f"service/here/{service.port}", watch or Watch(), patience)
 
@@ -112,11 +112,12 @@ def test_requests_and_tokens_are_those_between_two_readings() -> None:
 def test_a_slow_service_delays_no_other() -> None:
     """Its answer is told with the next reading, and nothing of it is lost."""
     with serving() as quick, serving() as slow, closing(source_of(quick.service, slow.service, patience=0.5)) as source:
-        rows(source)
+        until_two(source)
+        before, alone = slow.answered, [f"declared/here/{quick.port}"]
         slow.gate.clear()
-        assert [row["run_id"] for row in rows(source)] == [f"declared/here/{quick.port}"]
+        until(lambda: [row["run_id"] for row in rows(source)] == alone, "the quick one has a row, the slow one none")
         slow.gate.set()
-        wait_for(lambda: slow.answered == 2)
+        until(lambda: slow.answered == before + 1, "the slow one has answered")
         told = {row["run_id"]: row for row in until_two(source)}
         assert told[f"declared/here/{slow.port}"]["requests"] == 1
 
@@ -195,14 +196,6 @@ def test_a_page_of_something_else_is_said_to_be() -> None:
         assert source.followed[0].failures == 1
 
 
-def wait_for(done: Callable[[], bool]) -> None:
-    """Wait for another thread."""
-    deadline = time.monotonic() + TIMEOUT
-    while not done():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.002)
-
-
 def until_two(source: ServiceSource) -> list[Row]:
     """Read until both services have a row."""
     found: list[Row] = []
@@ -211,5 +204,5 @@ def until_two(source: ServiceSource) -> list[Row]:
         found[:] = rows(source)
         return len(found) == 2
 
-    wait_for(both)
+    until(both, "both services have a row")
     return found

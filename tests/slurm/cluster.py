@@ -4,6 +4,7 @@ Everything lies in one directory and listens on free ports of loopback, as whoev
 machine is touched, none needs to run, and several may run at once.
 """
 
+import contextlib
 import getpass
 import os
 import re
@@ -15,13 +16,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.fleet.ports import free_ports
+from tests.waiting import PATIENCE_SECONDS, until
 
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "sacct", "mariadbd", "mariadb-install-db")
 PACKAGES = "slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server"
 SBIN = ("/usr/sbin", "/sbin")
 NODES = ("n1", "n2", "n3")
 GPUS = 4
-PATIENCE_SECONDS = 180.0  # a bound, hardly ever waited out: accounting was seen to take 75 on a shared machine
 PROLOG = Path(__file__).parents[2] / "docs" / "slurm" / "gpustat.sh"
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
@@ -149,14 +150,13 @@ class Cluster:
     def stop(self) -> None:
         """End all jobs and daemons."""
         if self.succeeds("scancel", "--user", getpass.getuser()):
-            end = time.monotonic() + 10
-            while time.monotonic() < end and self.run("squeue", "-h"):
-                time.sleep(0.1)
+            with contextlib.suppress(AssertionError):  # what does not end by itself is ended below
+                self.wait(lambda: not self.run("squeue", "-h"), "all jobs to end", 10)
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in reversed(self._daemons):
             try:
-                daemon.wait(20)
+                daemon.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
@@ -211,12 +211,9 @@ class Cluster:
         wanted = {str(job): state for state, ids in jobs.items() for job in ids}
         self.wait(lambda: wanted.items() <= self.states().items(), f"jobs to be {jobs}")
 
-    def wait(self, until: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+    def wait(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until something holds; fail loudly where it never does."""
-        end = time.monotonic() + seconds
-        while not until():
-            assert time.monotonic() < end, f"waited in vain for {what}\n{self._logs()}"
-            time.sleep(0.1)
+        until(true, what, seconds, more=self._logs)
 
     def _end_steps(self) -> None:
         """End the shepherds of jobs, which outlive the daemons while they cannot report; they show the job's number."""

@@ -19,7 +19,8 @@ from collector.schedulers.slurm.reader import Form, SlurmReader
 from collector.schedulers.slurm.source import open_slurm
 from collector.store.database import Store
 from collector.writer import Writer
-from tests.slurm.cluster import GPUS, NODES, PATIENCE_SECONDS, Cluster
+from tests.slurm.cluster import GPUS, NODES, Cluster
+from tests.waiting import PATIENCE_SECONDS
 
 EVERY_SECONDS = 30.0
 Row = dict[str, Any]

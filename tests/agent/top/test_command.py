@@ -3,12 +3,10 @@
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +19,8 @@ from agent.scrape import Door, ScrapeServer, Secret
 from agent.top.cli import top
 from tests.agent.situations import lived, time_sliced
 from tests.mail.smtp import certificate
+from tests.waiting import PATIENCE_SECONDS, said_by_now, until
 
-PATIENCE_SECONDS = 60
 TOKEN = "a token for this test"
 
 
@@ -31,7 +29,7 @@ def agent(door: Door | None = None) -> Iterator[ScrapeServer]:
     """Run the page of an agent whose one GPU two runs share."""
     situation = time_sliced()
     families = registry(lived(situation), Scraped(version="1.2.3", node="n14"))
-    server = ScrapeServer("127.0.0.1", 0, families, door, 5.0)
+    server = ScrapeServer("127.0.0.1", 0, families, door, PATIENCE_SECONDS)
     server.start()
     try:
         yield server
@@ -118,12 +116,14 @@ def test_on_a_terminal_it_looks_again_and_puts_all_back(tmp_path: Path) -> None:
 
 
 def _until(terminal: int, text: str, times: int) -> str:
-    seen, end = "", time.monotonic() + PATIENCE_SECONDS
-    while seen.count(text) < times:
-        assert time.monotonic() < end, f"{text!r} never came: {seen!r}"
-        if select.select([terminal], [], [], 1)[0]:
-            seen += os.read(terminal, 65536).decode(errors="replace")  # a read may end within a letter
-    return seen
+    seen: list[str] = []
+
+    def is_drawn() -> bool:
+        seen.append(said_by_now(terminal).decode(errors="replace"))  # a read may end within a letter
+        return "".join(seen).count(text) >= times
+
+    until(is_drawn, f"{text!r} is drawn", more=lambda: repr("".join(seen)))
+    return "".join(seen)
 
 
 def test_it_needs_nothing_that_a_gpu_host_lacks() -> None:
