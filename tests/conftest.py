@@ -1,4 +1,4 @@
-"""What every test may use: golden files, a calm Hypothesis, and in CI no skips."""
+"""What every test may use: golden files, a calm Hypothesis, nothing left behind, and in CI no skips."""
 
 import gc
 import os
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from collector.store import database
 from collector.upkeep import keeper
+from tests.leftovers import Leftovers
 from tests.watchdog import Watchdog
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -78,11 +79,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the run a folder of its own, and a watchdog that ends all of it when pytest is gone.
+    """Look for what tests leave behind; give the run a folder, and a watchdog that ends all of it when pytest is gone.
 
     Carets in tracebacks are off in the workers and in what they start: up to 3.11.7 a thread that formats a traceback
     while another parses raises a SystemError (CPython gh-106905).
     """
+    config.pluginmanager.register(Leftovers())
     if hasattr(config, "workerinput"):
         return
     os.environ.setdefault("PYTHONNODEBUGRANGES", "1")

@@ -2,18 +2,19 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.beat import sampler as module
 from agent.beat.sampler import Paced, Sampler, Stamped
 from agent.beat.stamp import Stamper
 from agent.clock import MICROSECONDS, FakeClock, Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
-from agent.source import Reading, Row
+from agent.source import Reading, Row, Source
 from tests.waiting import PATIENCE_SECONDS, until
 
 SECOND = MICROSECONDS
@@ -45,9 +46,22 @@ def disk() -> Reading:
     return {"disk_samples": [{"device": "nvme0n1", "read_bytes": 100, "busy_ratio": 0.1}]}
 
 
-def sampler(clock: FakeClock, *sources: Scripted | Paced, period: float = 1.0) -> Sampler:
-    """Make a sampler on a fake clock."""
-    return Sampler(Stamper("n14"), sources, clock, period)
+_MADE: list[Sampler] = []
+
+
+@pytest.fixture(autouse=True)
+def _samplers_end_with_their_test() -> Iterator[None]:
+    yield
+    while _MADE:
+        _MADE.pop().close()
+
+
+def sampler(
+    clock: FakeClock, *sources: Source, period: float = 1.0, hang_seconds: float = module.HANG_SECONDS
+) -> Sampler:
+    """Make a sampler on a fake clock, whose threads end with the test."""
+    _MADE.append(Sampler(Stamper("n14"), sources, clock, period, hang_seconds=hang_seconds))
+    return _MADE[-1]
 
 
 def run(beating: Sampler, beats: int) -> list[Stamped]:
@@ -216,7 +230,7 @@ class Stuck:
 def test_a_hung_source_delays_no_other_and_is_asked_no_second_time() -> None:
     """Nothing ends a hung call from outside; a queue of questions behind it would only grow."""
     clock, stuck = FakeClock(), Stuck()
-    beating = Sampler(Stamper("n14"), [stuck, Scripted("host", host)], clock, 1.0, hang_seconds=HANG_SECONDS)
+    beating = sampler(clock, stuck, Scripted("host", host), hang_seconds=HANG_SECONDS)
     said = run(beating, 50)
     stuck.go.set()
     assert stuck.calls == 3
@@ -227,7 +241,7 @@ def test_a_hung_source_delays_no_other_and_is_asked_no_second_time() -> None:
 def test_what_came_too_late_is_told_with_when_it_came() -> None:
     """It may hold the only word of a GPU that was found, or of an allocation that ended."""
     clock, stuck = FakeClock(), Stuck()
-    beating = Sampler(Stamper("n14"), [stuck], clock, 10.0, hang_seconds=HANG_SECONDS)
+    beating = sampler(clock, stuck, period=10.0, hang_seconds=HANG_SECONDS)
     for _ in range(3):
         beating.beat()
         clock.advance(10 * SECOND)

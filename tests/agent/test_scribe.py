@@ -92,6 +92,8 @@ def test_a_disk_that_hangs_for_long_costs_rows_that_are_counted(spool: Spool, ca
     assert sum("does not answer" in record.message for record in caplog.records) == 1
     scribe.close(0.01)
     assert spool.waiting == 0, "and the end of the agent does not wait for it either"
+    Hanging.go.set()
+    scribe.close(PATIENCE_SECONDS)
 
 
 def test_rows_that_cannot_be_encoded_stop_no_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,7 @@
 """Edges of what is held: told once, told again when more is known, carried over a restart of the agent."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +121,18 @@ class Fixed:
         """There is nothing to give back."""
 
 
-def register_of(holder: Fixed) -> Register:
-    """Return a register that hears one holder."""
-    return Register(Witnesses([holder], patience_seconds=PATIENCE_SECONDS), place=Place("n14", "alpha"))
+@pytest.fixture
+def hears() -> Iterator[Callable[[Told], Register]]:
+    """Return what makes a register that hears one holder, which always says the same."""
+    made: list[Witnesses] = []
+
+    def register_of(told: Told) -> Register:
+        made.append(Witnesses([Fixed(told)], patience_seconds=PATIENCE_SECONDS))
+        return Register(made[-1], place=Place("n14", "alpha"))
+
+    yield register_of
+    for witnesses in made:
+        witnesses.close()
 
 
 def source_of(host: Any, attribution: Any, holders: list[Any], register: Register) -> ProcessSource:
@@ -136,18 +145,20 @@ def source_of(host: Any, attribution: Any, holders: list[Any], register: Registe
 KUBELET = Held("GPU-a", Attribution("kubernetes/alpha/ml.train-0", "kubernetes", member="ml/train-0/main"), 0.5)
 
 
-def test_a_gpu_without_a_process_is_held(host: Any, attribution: Any) -> None:
+def test_a_gpu_without_a_process_is_held(host: Any, attribution: Any, hears: Callable[[Told], Register]) -> None:
     """Allocated and idle with no process is what NVML cannot see, and what costs most."""
-    source = source_of(host, attribution, [], register_of(Fixed(Told((KUBELET,)))))
+    source = source_of(host, attribution, [], hears(Told((KUBELET,))))
     (row,) = source.read()["allocations"]
     assert (row["run_id"], row["gpu_uuid"], row["gpu_fraction"]) == ("kubernetes/alpha/ml.train-0", "GPU-a", 0.5)
     assert row["scheduler"] == "kubernetes"
 
 
-def test_a_process_tells_the_uid_of_its_pod(host: Any, attribution: Any, holder: Any) -> None:
+def test_a_process_tells_the_uid_of_its_pod(
+    host: Any, attribution: Any, holder: Any, hears: Callable[[Told], Register]
+) -> None:
     """The row under the pod's name ends, one under its uid begins, and the collector learns that they are one."""
     holders: list[Any] = []
-    source = source_of(host, attribution, holders, register_of(Fixed(Told((KUBELET,)))))
+    source = source_of(host, attribution, holders, hears(Told((KUBELET,))))
     source.read()
     (host.proc / "4711/cgroup").write_text(POD)
     holders.append(holder("GPU-a", 4711))
@@ -170,19 +181,23 @@ def test_a_process_tells_the_uid_of_its_pod(host: Any, attribution: Any, holder:
     assert later["allocations"] == [], "the pod still holds the GPU, under the name that is known by now"
 
 
-def test_a_pod_on_the_hosts_network_has_no_name_of_its_own(host: Any, attribution: Any, holder: Any) -> None:
+def test_a_pod_on_the_hosts_network_has_no_name_of_its_own(
+    host: Any, attribution: Any, holder: Any, hears: Callable[[Told], Register]
+) -> None:
     """Training over RDMA runs so: the host's name in HOSTNAME is no evidence against the pod."""
     (host.proc / "4711/cgroup").write_text(POD)
     (host.proc / "4711/environ").write_text("HOSTNAME=n14\0")
-    source = source_of(host, attribution, [holder("GPU-a", 4711)], register_of(Fixed(Told((KUBELET,)))))
+    source = source_of(host, attribution, [holder("GPU-a", 4711)], hears(Told((KUBELET,))))
     assert [row["run_id"] for row in source.read()["allocations"]] == [f"kubernetes/alpha/{UID}"]
 
 
-def test_an_array_task_is_one_run_under_both_its_names(host: Any, attribution: Any, holder: Any) -> None:
+def test_an_array_task_is_one_run_under_both_its_names(
+    host: Any, attribution: Any, holder: Any, hears: Callable[[Told], Register]
+) -> None:
     """The mapping file has the job's number, the process the task's: two holders would share the GPU's cost."""
     (host.proc / "4711/environ").write_text("SLURM_JOB_ID=81234\0SLURM_ARRAY_JOB_ID=81200\0SLURM_ARRAY_TASK_ID=7\0")
     told = Told((Held("GPU-a", Attribution("slurm/alpha/81234", "declared", owner="ada")),))
-    source = source_of(host, attribution, [holder("GPU-a", 4711)], register_of(Fixed(told)))
+    source = source_of(host, attribution, [holder("GPU-a", 4711)], hears(told))
     (row,) = source.read()["allocations"]
     assert (row["run_id"], row["scheduler"], row["user"]) == ("slurm/alpha/81200_7", "cgroup", "ada")
 
@@ -207,9 +222,9 @@ def test_a_driver_that_does_not_answer_gives_nothing_back(host: Any, attribution
     assert source.read()["allocations"] == []
 
 
-def test_aliases_of_a_holder_are_told(host: Any, attribution: Any) -> None:
+def test_aliases_of_a_holder_are_told(host: Any, attribution: Any, hears: Callable[[Told], Register]) -> None:
     """The log directories tell a uid before any process does."""
     names = {"kubernetes/alpha/ml.train-0": Meant(f"kubernetes/alpha/{UID}", "ml/train-0")}
-    reading = source_of(host, attribution, [], register_of(Fixed(Told((KUBELET,), names)))).read()
+    reading = source_of(host, attribution, [], hears(Told((KUBELET,), names))).read()
     assert [row["run_id"] for row in reading["allocations"]] == [f"kubernetes/alpha/{UID}"]
     assert len(reading["run_aliases"]) == 1

@@ -10,6 +10,7 @@ import pytest
 from collector.errors import RegistryError
 from collector.registry import Key, Registry, beside, open_registry
 from collector.registry.versions import VERSIONS
+from tests.fleet.postgres import Postgres
 from tests.registry.test_audit import attempt
 
 
@@ -75,16 +76,12 @@ def test_what_is_no_address_is_told_without_it() -> None:
     assert "p4ssw0rd" not in str(told.value)
 
 
-def test_it_survives_a_restart_of_its_server(
-    where: str | Path, registry: Registry, request: pytest.FixtureRequest
-) -> None:
+def test_it_survives_a_restart_of_its_server() -> None:
     """A connection that was broken meanwhile is replaced before it is used."""
-    if isinstance(where, Path):
-        pytest.skip("optional: a file has no server")
-    registry.keys.add(Key("k1", "read", "", "hash", 0, "test"))
-    server = request.getfixturevalue("server")
-    server.kill()
-    with pytest.raises(RegistryError):
-        registry.keys.listed()
-    server.start()
-    assert [key.id for key in registry.keys.listed()] == ["k1"]
+    with Postgres() as server, open_registry(f"postgres:{server.database()}") as registry:
+        registry.keys.add(Key("k1", "read", "", "hash", 0, "test"))
+        server.kill()
+        with pytest.raises(RegistryError):
+            registry.keys.listed()
+        server.start()
+        assert [key.id for key in registry.keys.listed()] == ["k1"]

@@ -111,19 +111,21 @@ def _work(fleet: Fleet) -> None:
     fleet.sample("n1", "G1", MONDAY, MONDAY + HOUR)
 
 
-def test_nothing_is_booked_while_the_registry_is_away(tmp_path: Path, server: Postgres) -> None:
+def test_nothing_is_booked_while_the_registry_is_away(tmp_path: Path) -> None:
     """Nobody can say whose turn it is then; it is said why, counted, and mended by itself."""
     folder = tmp_path / "site"
-    with Site(folder, in_folder(folder)) as site, open_registry(f"postgres:{server.database()}") as shared:
+    with (
+        Postgres() as server,
+        Site(folder, in_folder(folder)) as site,
+        open_registry(f"postgres:{server.database()}") as shared,
+    ):
         _work(site.fleet)
         job = AnalysisJob(Booker(site.a.store, Settings(), tenant(shared, "a").booking_lease(), None), 3600)
         server.kill()
-        try:
-            assert "the registry" in str(job.once().error)
-            assert job.last.unbooked == {"registry": 1}
-            assert site.a.books()["ledger"] == []
-        finally:
-            server.start()
+        assert "the registry" in str(job.once().error)
+        assert job.last.unbooked == {"registry": 1}
+        assert site.a.books()["ledger"] == []
+        server.start()
         assert job.once().error is None
         assert site.a.books()["ledger"] != []
 

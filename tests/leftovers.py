@@ -1,0 +1,100 @@
+"""Each thread and child process of a test ends with it.
+
+A server that lived on was seen to fail another test, forty tests later. What a module or a session shares ends with the
+module or the session.
+"""
+
+import contextlib
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import until
+
+# Threads of pools, which their owners end: a server's or an executor's own thread is looked at itself.
+POOLS = ("AnyIO worker thread", "page_")
+ENDS_SECONDS = 20.0  # a bound: what was told to end may need a moment, on a loaded machine a long one
+
+
+@dataclass(frozen=True)
+class Running:
+    """What runs at one moment, pools aside."""
+
+    threads: frozenset[threading.Thread]
+    children: frozenset[int]
+
+    @classmethod
+    def now(cls) -> "Running":
+        """Return what runs now."""
+        threads = (thread for thread in threading.enumerate() if not thread.name.startswith(POOLS))
+        return cls(frozenset(threads), frozenset(_children()))
+
+    def __or__(self, other: "Running") -> "Running":
+        return Running(self.threads | other.threads, self.children | other.children)
+
+    def __sub__(self, other: "Running") -> "Running":
+        return Running(self.threads - other.threads, self.children - other.children)
+
+    def left(self) -> list[str]:
+        """Return what was not there then and is there still, after a while to end in; daemon threads count as well."""
+        with contextlib.suppress(AssertionError):
+            until(lambda: not self._since(), "what a test started ends", ENDS_SECONDS)
+        return self._since()
+
+    def _since(self) -> list[str]:
+        return (Running.now() - self).names()
+
+    def names(self) -> list[str]:
+        """Return what it is, in words."""
+        return sorted(
+            [f"thread {thread.name}" for thread in self.threads]
+            + [f"process {pid}: {_command(pid)}" for pid in self.children]
+        )
+
+
+def _children() -> set[int]:
+    """Return the children of this process that live; one that has ended and was not asked for yet does not."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in (task / "children").read_text("ascii").split()}
+    return {pid for pid in found if _lives(pid)}
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return "has ended"
+
+
+class Leftovers:
+    """A plugin: conftest.py would not be told of fixtures of a session."""
+
+    def __init__(self) -> None:
+        self._shared = Running(frozenset(), frozenset())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        """Note what a fixture of more than one test starts, whenever a test first asks for it."""
+        before = Running.now()
+        made = yield
+        if fixturedef.scope != "function":
+            self._shared |= Running.now() - before
+        return made
+
+    @pytest.fixture(autouse=True)
+    def _nothing_outlives_its_test(self) -> Iterator[None]:
+        before = Running.now()
+        yield
+        left = (before | self._shared).left()
+        assert left == [], "each thread and child process of a test ends with the test"
