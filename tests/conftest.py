@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from collector.store import database
 
+pytest_plugins = ["tests.browser"]
+
 GOLDEN = Path(__file__).parent / "golden"
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
 LONG = (

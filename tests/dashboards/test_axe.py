@@ -16,13 +16,14 @@ from collector.store.database import Store
 from dashboards.demo import DemoConfig, demo
 from tests.api.sites import Site
 from tests.api.test_capacity import asked, own
-from tests.dashboards.test_browser import RUN, Visit, browser, pytestmark
+from tests.browser import Visit
+from tests.dashboards.test_browser import RUN
 from tests.dashboards.test_site_browser import PAGES, entered
 
-__all__ = ["browser", "own"]
+__all__ = ["own"]
 
 FOUND = find_spec("axe_playwright_python")
-pytestmark = [*pytestmark, pytest.mark.skipif(FOUND is None, reason="axe-playwright-python is not installed")]
+pytestmark = pytest.mark.skipif(FOUND is None, reason="axe-playwright-python is not installed")
 LOOKS = [(1280, "dark"), (390, "light")]
 # What a phone must not be made to move sideways for: all that is wider than the window, and not in a box that scrolls.
 WIDER = """() => [...document.querySelectorAll("body *")].filter((each) => {
