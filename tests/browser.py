@@ -12,9 +12,10 @@ import shutil
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -28,7 +29,8 @@ ARGUMENTS = [
     "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb",  # the same picture anywhere
 ]  # fmt: skip
 PATIENCE_MS = 120_000
-ENDING_SECONDS = 30.0
+STOPPING_SECONDS, ENDING_SECONDS = 30.0, 5.0  # of the browser, of a thread that has nothing to do
+RUN = "/runs/slurm/mini/1"  # of the small demo fleet
 
 MARKS = (
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it"),
@@ -60,7 +62,7 @@ class BrowserThread:
             del done  # which has the error, whose traceback has this frame
 
     def end(self) -> None:
-        """End the thread."""
+        """End the thread, unless a test that was interrupted still waits in it."""
         self._given.put(None)
         self._thread.join(ENDING_SECONDS)
 
@@ -91,7 +93,9 @@ def browser(browser_thread: BrowserThread) -> Iterator["Browser"]:
     try:
         yield browser_thread.does(partial(playwright.chromium.launch, executable_path=CHROMIUM, args=ARGUMENTS))
     finally:
-        browser_thread.does(playwright.stop, ENDING_SECONDS)  # with it end its driver and the browser
+        # With it end its driver and the browser; where an interrupted test still waits, they end with the process.
+        with suppress(TimeoutError):
+            browser_thread.does(playwright.stop, STOPPING_SECONDS)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -104,11 +108,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Let the body of a test that asks for the browser run in the browser's thread."""
-    thread: BrowserThread | None = pyfuncitem.funcargs.get("browser_thread")
-    if thread is None:
+    thread = pyfuncitem.funcargs.get("browser_thread")
+    if not isinstance(thread, BrowserThread):
         return (yield)
-    body = pyfuncitem.obj
-    pyfuncitem.obj = lambda **given: thread.does(partial(_alone, pyfuncitem.funcargs["browser"], body, given))
+    body, browser = pyfuncitem.obj, cast("Browser", pyfuncitem.funcargs["browser"])
+    pyfuncitem.obj = lambda **given: thread.does(partial(_alone, browser, body, given))
     try:
         return (yield)
     finally:

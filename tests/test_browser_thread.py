@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from greenlet import getcurrent
+from greenlet import getcurrent  # type: ignore[import-untyped]
 from playwright.sync_api import Browser
 
 from tests.browser import BrowserThread

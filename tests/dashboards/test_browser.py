@@ -7,9 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from dashboards.demo import DemoConfig, demo
-from tests.browser import PATIENCE_MS, Visit
-
-RUN = "/runs/slurm/mini/1"
+from tests.browser import PATIENCE_MS, RUN, Visit
 
 
 @pytest.fixture(scope="module")
