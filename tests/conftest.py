@@ -15,6 +15,8 @@ from collector.upkeep import keeper
 from tests.leftovers import Leftovers
 from tests.watchdog import Watchdog
 
+pytest_plugins = ["tests.browser"]
+
 GOLDEN = Path(__file__).parent / "golden"
 _WATCHDOG = pytest.StashKey[Watchdog]()
 _FAILED = pytest.StashKey[bool]()

@@ -1,36 +1,13 @@
 """The pages in a real browser: they draw, fit a phone, load nothing from elsewhere, and shut nobody out."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from dashboards.demo import DemoConfig, demo
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb",  # the same picture anywhere
-]  # fmt: skip
-RUN = "/runs/slurm/mini/1"
-PATIENCE_MS = 120_000
-
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it"),
-    pytest.mark.xdist_group("browser"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield one browser for all tests of this file."""
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield running
-        running.close()
+from tests.browser import PATIENCE_MS, RUN, Visit
 
 
 @pytest.fixture(scope="module")
@@ -38,41 +15,6 @@ def site() -> Iterator[str]:
     """Yield the address of the small demo site: samples, ledger and pages are the product's own."""
     with demo(DemoConfig(port=0, small=True)) as shown:
         yield shown.url
-
-
-class Visit:
-    """A page that was opened with all its parts, and what went wrong on the way."""
-
-    def __init__(self, browser: Browser, url: str, width: int = 1280, scheme: str = "light") -> None:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-        self.page: Page = context.new_page()
-        self.complaints: list[str] = []
-        self.elsewhere: list[str] = []
-        self.page.on(
-            "console", lambda message: self.complaints.append(message.text) if message.type == "error" else None
-        )
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda asked: self.elsewhere.append(asked.url) if not _ours(asked.url) else None)
-        self.page.goto(url)
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until every part is there."""
-        self.page.wait_for_selector('[aria-busy="true"]', state="detached", timeout=PATIENCE_MS)
-
-    def asked(self) -> dict[str, list[str]]:
-        """Return the state that the address carries."""
-        return parse_qs(urlsplit(self.page.url).query)
-
-    def close(self) -> None:
-        """End, and say that nothing went wrong."""
-        self.page.context.close()
-        assert self.complaints == []
-        assert self.elsewhere == []
-
-
-def _ours(url: str) -> bool:
-    return url.startswith(("http://127.0.0.1:", "data:", "blob:"))
 
 
 @pytest.mark.parametrize("path", ["/", RUN])

@@ -12,10 +12,8 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from dashboards.demo import DemoConfig, demo
+from tests.browser import RUN, Visit
 from tests.dashboards.pictures import KEPT, PIXELS, compared, keep, kept, steady, taken
-from tests.dashboards.test_browser import RUN, Visit, browser, pytestmark
-
-__all__ = ["browser", "pytestmark"]
 
 MAKER = KEPT / "made-with.txt"  # which Chromium draws as these pictures were drawn
 PAGES = {

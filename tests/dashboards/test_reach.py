@@ -7,9 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboards.demo import DemoConfig, demo
-from tests.dashboards.test_browser import PATIENCE_MS, RUN, Visit, browser, pytestmark
-
-__all__ = ["browser", "pytestmark"]
+from tests.browser import PATIENCE_MS, RUN, Visit
 
 MORE_STOPS = 20  # boxes that scroll are stops too, and are no ways
 # Numbers all that can be clicked and is seen; the cells of the fleet are one stop, and the arrow keys go on from it.

@@ -1,7 +1,6 @@
 """A server that starts again shows the pages of before, each to whom it was shown, and says of when they are."""
 
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from analyzer.findings import Finding
 from analyzer.period import HOUR
@@ -22,7 +21,6 @@ from collector.store.session import Session
 from dashboards.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.dashboards.serving import served
-from tests.dashboards.test_browser import ARGUMENTS, CHROMIUM
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE
 
@@ -175,15 +173,12 @@ def test_no_file_has_a_token_of_a_session(path: Path) -> None:
     assert not [text for text in kept if token in text]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it")
-@pytest.mark.xdist_group("browser")
-def test_a_browser_shows_the_week_of_before_and_then_that_of_now(path: Path) -> None:
+def test_a_browser_shows_the_week_of_before_and_then_that_of_now(browser: Browser, path: Path) -> None:
     """All of the fleet's page is there at once, each part with its time; the new figures take their places."""
     ran(path)
-    with running(path) as server, sync_playwright() as playwright:
+    with running(path) as server:
         until(lambda: server.client.get("/healthz").status_code == 200)
         server.passes()
-        browser = playwright.chromium.launch(executable_path=shutil.which(CHROMIUM or ""), args=ARGUMENTS)
         page = browser.new_page()
         wrong: list[str] = []
         page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
@@ -196,5 +191,5 @@ def test_a_browser_shows_the_week_of_before_and_then_that_of_now(path: Path) -> 
         expect(page.locator("#findings [data-again]")).to_have_count(0, timeout=PATIENCE_SECONDS * 1000)
         expect(page.locator("#findings")).to_contain_text("llama-sft")
         expect(page.locator("[data-again]")).to_have_count(0, timeout=PATIENCE_SECONDS * 1000)
-        browser.close()
+        page.close()
     assert wrong == []

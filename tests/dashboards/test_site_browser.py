@@ -9,10 +9,10 @@ from playwright.sync_api import Browser, Page, expect
 from dashboards.demo import DemoConfig, demo
 from tests.api.sites import Site
 from tests.api.test_capacity import asked, own
+from tests.browser import Visit
 from tests.dashboards.keys import Guarded, guarded
-from tests.dashboards.test_browser import Visit, browser, pytestmark
 
-__all__ = ["browser", "own", "pytestmark"]  # one browser for this file, where there is one; a site with requests
+__all__ = ["own"]  # a site with requests
 
 PAGES = (
     "/money", "/money?by=stage", "/placement", "/placement?view=traffic", "/placement?view=changes", "/requests",

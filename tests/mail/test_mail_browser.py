@@ -1,11 +1,9 @@
 """The mail in a real browser: it fits a phone, it is dark where the reader's screen is, and it asks nobody anything."""
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from analyzer.mail.compose import compose
 from analyzer.mail.content import Extras, Footer, Month
@@ -14,23 +12,7 @@ from analyzer.placement.recommendation import Range
 from analyzer.pricing.charging.sums import Charged
 from analyzer.report.week import WeekReport
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 25, 29)"}
-
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make services installs it"),
-    pytest.mark.xdist_group("browser"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield one browser for all tests of this file."""
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.fixture
