@@ -82,11 +82,11 @@ def running(path: Path) -> Iterator[Running]:
     with Store.open(path) as store:
         config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), BERLIN, None, collects=False)
         app = create_server(config, store, judges)
-        try:
-            with served(app, makes_ahead=True) as client:
+        with served(app, makes_ahead=True) as client:
+            try:
                 yield Running(app, store, client, lets)
-        finally:
-            lets.set()
+            finally:
+                lets.set()  # before the server ends, which waits for what is being made
 
 
 def ran(path: Path) -> int:
