@@ -30,7 +30,6 @@ CLOCKS_IN_TESTS = {
     "tests/casebook/test_commands.py": LIVES,
     "tests/collector/test_leaving.py": "the query is under way; were it not yet, the end would be the same",
     "tests/collector/test_memory.py": "senders that ask again sooner than they are told to",
-    "tests/dashboards/test_restart.py": "a browser's test, which waits in a loop of its own and names nothing",
     "tests/decoding/test_decoders.py": LIVES,
     "tests/host/test_processes.py": "workers that live until they are killed; processor time is what is read",
     "tests/importing/month.py": "no test: says to whoever makes the month how long that took",

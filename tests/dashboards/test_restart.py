@@ -2,8 +2,7 @@
 
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,9 +22,9 @@ from tests.access.conftest import add_key, bearer
 from tests.dashboards.serving import served
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE
+from tests.waiting import PATIENCE_SECONDS, until
 
 OPENED = {"sec-fetch-dest": "document"}
-PATIENCE_SECONDS = 60
 LATER = example_week.W46.end + HOUR
 
 
@@ -46,17 +45,9 @@ class Running:
 
     def settled(self) -> int:
         """Wait until all is made that is made ahead; return how many pages were made, and not found."""
-        until(lambda: not self.app.state.warming.is_asked)
+        until(lambda: not self.app.state.warming.is_asked, "all is made that is made ahead")
         assert self.app.state.warming.failed == 0
         return int(self.app.state.pages.made)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -112,7 +103,7 @@ def test_pages_of_before_are_there_before_anything_is_read(path: Path) -> None:
     """Who opens a page in the first second of a server's life looks at figures, with the moment they were read."""
     ran(path)
     with running(path) as server:
-        until(lambda: server.client.get("/healthz").status_code == 200)
+        until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
         before = server.client.get("/placement?view=changes", headers=OPENED)
         server.passes()
         after = server.client.get("/placement?view=changes", headers=OPENED)
@@ -155,7 +146,7 @@ def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path: Path
         own = server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text
         assert server.settled() == made
     with running(path) as server:
-        until(lambda: server.client.get("/healthz").status_code == 200)
+        until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
         assert server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text == own
         assert server.client.get("/placement?view=changes", headers=keys["vision"] | OPENED).text != own
         assert "team-nlp" not in server.client.get("/money", headers=keys["vision"] | OPENED).text
@@ -177,7 +168,7 @@ def test_a_browser_shows_the_week_of_before_and_then_that_of_now(browser: Browse
     """All of the fleet's page is there at once, each part with its time; the new figures take their places."""
     ran(path)
     with running(path) as server:
-        until(lambda: server.client.get("/healthz").status_code == 200)
+        until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
         server.passes()
         page = browser.new_page()
         wrong: list[str] = []
