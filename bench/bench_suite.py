@@ -139,7 +139,7 @@ def killed(times: int) -> list[Kill]:
 
 
 def _kill(here: Path, after_seconds: float) -> Kill:
-    words = [here / ".venv/bin/python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile"]
+    words = [str(here / ".venv/bin/python"), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile"]
     with subprocess.Popen(
         words, cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment()
     ) as run:

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from collector.store import database
 from collector.upkeep import keeper
 from tests.leftovers import Leftovers
 from tests.watchdog import Watchdog
 
-pytest_plugins = ["tests.browser"]
+pytest_plugins = ["tests.browser", "tests.fleet.servers"]
 
 GOLDEN = Path(__file__).parent / "golden"
 _WATCHDOG = pytest.StashKey[Watchdog]()
 _FAILED = pytest.StashKey[bool]()
+# Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus) is started once.
+TOGETHER = ("tests/grafana/", "tests/registry/", "tests/slurm/", "tests/tenancy/")
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
 LONG = (
     "slurm",
@@ -59,7 +63,7 @@ def _stores_of_one_thread() -> None:
     """Stores open with one thread, as a server's does: over small tables a second one waits for work by spinning.
 
     That took half of the processor time of a pass over a lake. Commands that tests start have their own threads, and so
-    have the fleets of tests/ledger: whatever order theirs come in, the ledger is the same.
+    have the fleets of tests/ledger that are held to others: whatever order rows come in, the ledger is the same.
     """
     database.THREADS = 1
 
@@ -106,6 +110,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Return for `-n auto` two workers more than there are cores: many tests wait for processes of their own."""
     return len(os.sched_getaffinity(0)) + 2
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
+    """Gives each worker a file at a time, or all files of a folder that is to stay together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path: str = super()._split_scope(nodeid)
+        return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Have the tests dealt out so."""
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,7 +21,7 @@ READINGS = {"ledger", "runs", "findings", "reports"}  # as the document tags the
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """Yield a client of a small demo."""
     config = DemoConfig(port=0, store=tmp_path_factory.mktemp("demo") / "demo.duckdb", small=True)
-    with demo(config) as shown, httpx.Client(base_url=shown.url, timeout=PATIENCE_SECONDS) as client:
+    with demo(config) as shown, httpx.Client(base_url=shown.url, timeout=PATIENCE_SECONDS, verify=False) as client:
         yield client
 
 

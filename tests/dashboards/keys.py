@@ -35,7 +35,7 @@ class Guarded:
 
     def browser(self) -> httpx.Client:
         """Return somebody's browser: it keeps cookies, and says that it wants pages."""
-        return httpx.Client(base_url=self.client.base_url, headers=HTML, timeout=PATIENCE_SECONDS)
+        return httpx.Client(base_url=self.client.base_url, headers=HTML, timeout=PATIENCE_SECONDS, verify=False)
 
 
 @contextmanager

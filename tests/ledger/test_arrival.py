@@ -36,7 +36,7 @@ def test_a_ledger_made_as_samples_arrive_is_the_one_made_at_the_end(seed: int) -
     """Otherwise yesterday's last hour would depend on when the analyzer ran: quiet reaches over midnight."""
     recorder = Recorder()
     generate(recorder, seed, hosts=25)
-    at_once, live = Fleet(), Fleet()
+    at_once, live = Fleet(), Fleet(threads=2)
     facts = groupby((kept for kept in recorder.kept if kept[0] != "gpu_samples"), key=lambda kept: kept[0])
     by_table = [(table, [row for _, row in kept]) for table, kept in facts]
     samples = [row for table, row in recorder.kept if table == "gpu_samples"]

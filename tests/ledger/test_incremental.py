@@ -111,7 +111,7 @@ def test_an_end_that_says_more_touches_the_whole_run(said: dict[str, Any], gpu_h
 def test_a_ledger_made_before_the_ends_are_told_is_the_one_made_after(seed: int) -> None:
     """A scheduler tells first that a run began, and hours later that it ended: nothing of the open run may stay."""
     told: list[Row] = []
-    at_once, live = Fleet(), Fleet()
+    at_once, live = Fleet(), Fleet(threads=2)
 
     class Recorder(Fleet):
         def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:

@@ -38,7 +38,7 @@ FROM hours WHERE hour >= (SELECT low FROM bounds)
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """1,000 generated fleets of one host each, side by side in one store."""
-    fleet = Fleet()
+    fleet = Fleet(threads=2)
     for seed in range(10):
         generate(fleet, seed, hosts=100)
     fleet.analyze(settings=priced(tmp_path_factory.mktemp("prices"), **PRICES))
@@ -107,7 +107,7 @@ def test_the_same_input_gives_the_same_ledger_three_times(tmp_path: Path) -> Non
     """Byte for byte: no approximate aggregate and no sum of floats decides a state."""
     ledgers = []
     for _ in range(3):
-        fleet = Fleet()
+        fleet = Fleet(threads=2)
         generate(fleet, 77, hosts=60)
         fleet.analyze(settings=priced(tmp_path, **PRICES))
         ledgers.append(repr(fleet.rows()).encode())

@@ -6,14 +6,6 @@ from pathlib import Path
 import pytest
 
 from collector.registry import Registry, open_registry
-from tests.fleet.postgres import Postgres
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Postgres]:
-    """A PostgreSQL of this session's own."""
-    with Postgres() as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -21,8 +13,8 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
     """Where a site's registry is: two who open it see one another."""
     if request.param == "sqlite":
         return tmp_path / "store.duckdb.registry.sqlite"
-    server: Postgres = request.getfixturevalue("server")
-    return f"postgres:{server.database()}"
+    database = request.getfixturevalue("postgres").database()
+    return f"postgres:{database}"
 
 
 @pytest.fixture

@@ -1,20 +1,11 @@
 """Lakes over which several may book: a folder with its catalogue in SQLite, and one in PostgreSQL."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from collector.store.lake import LakeSettings
-from tests.fleet.postgres import Postgres
 from tests.ledger.several import in_folder
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Postgres]:
-    """A PostgreSQL of this session's own."""
-    with Postgres() as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
@@ -32,5 +23,5 @@ def either_lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeSettings:
 def _lake(request: pytest.FixtureRequest, tmp_path: Path) -> LakeSettings:
     if request.param == "sqlite":
         return in_folder(tmp_path)
-    server: Postgres = request.getfixturevalue("server")
-    return LakeSettings(f"postgres:{server.database()}", str(tmp_path / "lake"))
+    database = request.getfixturevalue("postgres").database()
+    return LakeSettings(f"postgres:{database}", str(tmp_path / "lake"))

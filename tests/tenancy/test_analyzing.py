@@ -63,9 +63,9 @@ def test_it_is_handed_on_when_given_back_or_silent(registry: Registry) -> None:
         pytest.fail("it has no lease to book under")
 
 
-def test_a_late_holder_keeps_it_while_it_books(server: Postgres) -> None:
+def test_a_late_holder_keeps_it_while_it_books(postgres: Postgres) -> None:
     """Its heart may be late in the very moment of its commit: nobody else begins until that is through."""
-    with open_registry(f"postgres:{server.database()}") as shared:
+    with open_registry(f"postgres:{postgres.database()}") as shared:
         a, b = tenant(shared, "a"), tenant(shared, "b")
         lease = a.booking_lease()
         lease.take()

@@ -1,4 +1,4 @@
-"""A PostgreSQL and an S3 server for the tests of this room, each started once a worker when a test first asks."""
+"""A PostgreSQL and an S3 server for all tests, each started once a worker when a test first asks; a plugin."""
 
 from collections.abc import Iterator
 
