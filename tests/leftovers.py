@@ -17,7 +17,7 @@ from tests.waiting import until
 
 # What a server starts for its connections and its pool ends with the server, whose own thread is looked at.
 OF_SERVERS = ("AnyIO worker thread", "page_", "uvloop_", "asyncio_", "(process_request_thread)")
-ENDS_SECONDS = 20.0  # a bound: what was told to end may need a moment, on a loaded machine a long one
+ENDS_SECONDS = 60.0  # a bound: what was told to end may need a moment, on a loaded machine a long one
 
 
 @dataclass(frozen=True)
