@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,12 @@ def edition_of(store: "Store", settings: "Settings") -> Callable[[], str | None]
     return edition
 
 
+@cache
 def _digest() -> str:
-    """Return a digest of our own files: in a checkout the release says nothing of what was changed."""
+    """Return a digest of our own files, as this process was started from them.
+
+    In a checkout the release says nothing of what was changed.
+    """
     found = hashlib.sha256()
     for package in _PACKAGES:
         for path in sorted((_HERE.parent / package).rglob("*")):

@@ -1,6 +1,7 @@
 """No route is open by accident: the table of rights against the routes and the document of the whole server."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -23,19 +24,22 @@ TABLE = {(one.method, one.path): one for one in ENDPOINTS}
 NO_BODY = ("HEAD", "OPTIONS")  # answered by the router for a GET that it has
 
 
-def served(folder: Path, *, collects: bool) -> FastAPI:
-    """Return the whole server over a store of this test's own."""
+@contextmanager
+def served(folder: Path, *, collects: bool) -> Iterator[FastAPI]:
+    """Yield the whole server over a store of its own."""
     collector = CollectorConfig(store=folder / "store.duckdb", lake="none", tokens=(TOKEN,))
-    return create_server(ServerConfig(collector, Settings(), None, collects=collects), Store.open(collector.store))
+    with Store.open(collector.store) as store:
+        yield create_server(ServerConfig(collector, Settings(), None, collects=collects), store)
 
 
-@pytest.fixture(params=[True, False], ids=["serve", "only analyzer"])
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> FastAPI:
-    """The server as `gpuledger serve` makes it, and as `--only analyzer` does."""
-    return served(tmp_path, collects=request.param)
+@pytest.fixture(scope="module", params=[True, False], ids=["serve", "only analyzer"])
+def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    """The server as `gpuledger serve` makes it, and as `--only analyzer` does; these tests only ask."""
+    with served(tmp_path_factory.mktemp("server"), collects=request.param) as app:
+        yield app
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(app: FastAPI) -> Iterator[httpx.Client]:
     """Whoever can reach it."""
     with running(app) as one:
@@ -61,7 +65,8 @@ def test_every_route_is_in_the_table(app: FastAPI) -> None:
 
 def test_every_row_of_the_table_is_a_route(tmp_path: Path) -> None:
     """A right that is left over would open the next route of that name."""
-    assert sorted(TABLE.keys() - set(routes(served(tmp_path, collects=True)))) == []
+    with served(tmp_path, collects=True) as app:
+        assert sorted(TABLE.keys() - set(routes(app))) == []
 
 
 def test_every_operation_of_the_document_is_in_the_table(app: FastAPI, client: httpx.Client) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.beat import sampler as module
 from agent.beat.sampler import Paced, Sampler, Stamped
 from agent.beat.stamp import Stamper
+from agent.beat.track import HANG_SECONDS as LONGEST_SECONDS
 from agent.clock import MICROSECONDS, FakeClock, Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
 from agent.source import Reading, Row, Source
@@ -56,9 +56,7 @@ def _samplers_end_with_their_test() -> Iterator[None]:
         _MADE.pop().close()
 
 
-def sampler(
-    clock: FakeClock, *sources: Source, period: float = 1.0, hang_seconds: float = module.HANG_SECONDS
-) -> Sampler:
+def sampler(clock: FakeClock, *sources: Source, period: float = 1.0, hang_seconds: float = LONGEST_SECONDS) -> Sampler:
     """Make a sampler on a fake clock, whose threads end with the test."""
     _MADE.append(Sampler(Stamper("n14"), sources, clock, period, hang_seconds=hang_seconds))
     return _MADE[-1]

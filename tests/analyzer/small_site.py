@@ -18,12 +18,13 @@ CROSSING_HOSTS = tuple(f"x{number}" for number in range(8))  # of them every oth
 def small_site(fleet: Fleet | None = None) -> Fleet:
     """Return a fleet that has not been analysed yet; in a store of its own, or in that of an empty one."""
     fleet = fleet or Fleet()
-    _exchanges(fleet)
-    _inputs(fleet)
-    _holding(fleet)
-    _slow_gpu(fleet)
-    (spare,) = _host(fleet, "z0", "rack-3")
-    fleet.sample("z0", spare, T, END, **IDLE)
+    with fleet.together():
+        _exchanges(fleet)
+        _inputs(fleet)
+        _holding(fleet)
+        _slow_gpu(fleet)
+        (spare,) = _host(fleet, "z0", "rack-3")
+        fleet.sample("z0", spare, T, END, **IDLE)
     return fleet
 
 

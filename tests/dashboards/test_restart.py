@@ -1,6 +1,7 @@
 """A server that starts again shows the pages of before, each to whom it was shown, and says of when they are."""
 
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,10 +51,9 @@ class Running:
         return int(self.app.state.pages.made)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+def week_in(folder: Path) -> Path:
     """Return the file of a store with the example week, as an analysis has left it."""
-    path = tmp_path / "store.duckdb"
+    path = folder / "store.duckdb"
     with Store.open(path) as store, store.session() as session:
         example_week.fill(session)
         session.execute("INSERT INTO analysis VALUES (1, ?)", [LATER])
@@ -87,10 +87,29 @@ def ran(path: Path) -> int:
         return server.settled()
 
 
-def test_nothing_is_made_twice_of_a_ledger_that_is_the_same(path: Path) -> None:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the file of a store that no server has run on."""
+    return week_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a server that has ended."""
+    folder = tmp_path_factory.mktemp("left")
+    assert ran(week_in(folder)) > 0
+    return folder
+
+
+@pytest.fixture
+def path_again(left: Path, tmp_path: Path) -> Path:
+    """Return the file of a store that a server has run on, a copy for this test alone."""
+    return shutil.copytree(left, tmp_path / "site") / "store.duckdb"
+
+
+def test_nothing_is_made_twice_of_a_ledger_that_is_the_same(path_again: Path) -> None:
     """A restart for a new setting of the collector would else cost what a pass costs."""
-    assert ran(path) > 0
-    with running(path) as server:
+    with running(path_again) as server:
         server.lets.set()
         assert server.settled() == 0
         told = dict(re.findall(r"^(gpuledger_pages_\S+) (\S+)$", server.client.get("/metrics").text, re.MULTILINE))
@@ -99,10 +118,9 @@ def test_nothing_is_made_twice_of_a_ledger_that_is_the_same(path: Path) -> None:
     assert float(told['gpuledger_pages_kept_bytes{place="disk"}']) > 1000
 
 
-def test_pages_of_before_are_there_before_anything_is_read(path: Path) -> None:
+def test_pages_of_before_are_there_before_anything_is_read(path_again: Path) -> None:
     """Who opens a page in the first second of a server's life looks at figures, with the moment they were read."""
-    ran(path)
-    with running(path) as server:
+    with running(path_again) as server:
         until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
         before = server.client.get("/placement?view=changes", headers=OPENED)
         server.passes()
@@ -118,16 +136,17 @@ def test_pages_of_before_are_there_before_anything_is_read(path: Path) -> None:
     assert (other.status_code, other.text) == (202, ""), "and nothing is made for who does not wait"
 
 
-def test_a_store_that_was_analysed_by_another_shows_nothing_of_before(path: Path) -> None:
+def test_a_store_that_was_analysed_by_another_shows_nothing_of_before(path_again: Path) -> None:
     """An older copy, or another ledger of the same name, would be shown with figures that it never had."""
-    ran(path)
-    with Store.open(path) as store, store.session() as session:
+    with Store.open(path_again) as store, store.session() as session:
         session.execute("UPDATE analysis SET analysed_at = analysed_at - 1")
-    with running(path) as server:
+    with running(path_again) as server:
         assert server.client.get("/parts/findings", headers={"Prefer": "wait=0"}).status_code == 202
-    with Store.open(path) as store:
+    with Store.open(path_again) as store:
         server_settings = replace(BERLIN, currency="EUR")
-        config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), server_settings, None, collects=False)
+        config = ServerConfig(
+            CollectorConfig(store=path_again, listen="127.0.0.1:0"), server_settings, None, collects=False
+        )
         with served(create_server(config, store, EXAMPLE), makes_ahead=True) as client:
             assert client.get("/parts/chart", headers={"Prefer": "wait=0"}).status_code == 202
 
@@ -164,10 +183,9 @@ def test_no_file_has_a_token_of_a_session(path: Path) -> None:
     assert not [text for text in kept if token in text]
 
 
-def test_a_browser_shows_the_week_of_before_and_then_that_of_now(browser: Browser, path: Path) -> None:
+def test_a_browser_shows_the_week_of_before_and_then_that_of_now(browser: Browser, path_again: Path) -> None:
     """All of the fleet's page is there at once, each part with its time; the new figures take their places."""
-    ran(path)
-    with running(path) as server:
+    with running(path_again) as server:
         until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
         server.passes()
         page = browser.new_page()

@@ -1,6 +1,7 @@
 """Small fleets for the ledger's tests: rows of the contract put straight into a store in memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.wire.tables import TABLES
@@ -21,12 +22,12 @@ class Fleet:
     """A store, and a way to say what happened in it.
 
     What is said is put into a store of the fleet's own when somebody next asks for that store, a table at a time, or
-    each word would cost two statements; into a store of others at once.
+    each word would cost two statements; into a store of others at once, or at the end of `together`.
     """
 
     def __init__(self, store: Store | None = None, batches: int = 0, threads: int | None = None) -> None:
         self._store = store or Store.open(None, memory_limit="500MB", threads=threads)
-        self._is_own = store is None
+        self._may_wait = store is None
         self.batches = batches
         self._waiting: dict[str, list[Row]] = {}
         self._sizes: dict[int, int] = {}  # rows by batch
@@ -34,8 +35,7 @@ class Fleet:
     @property
     def store(self) -> Store:
         """The store, with all that was said in it."""
-        if self._sizes:
-            self._put()
+        self._put()
         return self._store
 
     def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
@@ -44,8 +44,16 @@ class Fleet:
         batch: list[Row] = [dict(row, batch=self.batches) for row in rows]
         self._sizes[self.batches] = len(batch)
         self._waiting.setdefault(table, []).extend(batch)
-        if not self._is_own:
+        if not self._may_wait:
             self._put()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Put what is said meanwhile into the store at the end."""
+        before, self._may_wait = self._may_wait, True
+        yield
+        self._may_wait = before
+        self._put()
 
     def add_each(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Add each row as a batch of its own."""
@@ -53,8 +61,11 @@ class Fleet:
             self.add(table, [row])
 
     def _put(self) -> None:
+        """Put what waits into the store; nothing happens where nothing does."""
         waiting, sizes = self._waiting, self._sizes
         self._waiting, self._sizes = {}, {}
+        if not sizes:
+            return
         with self._store.session() as session:
             session.execute(
                 "INSERT INTO receipts SELECT b, 'test', 'test', b, '', 0, 0, 1, size "
