@@ -19,11 +19,15 @@ help:
 	@echo "make soak | services | wheel | lock | docs | site | grafana | picture | clean"
 	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
-$(MADE): requirements.lock pyproject.toml
+# uv makes the environment in seconds. Where packages are reached by pip's own settings alone, pip makes it.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+$(MADE): requirements.lock requirements-uv.lock pyproject.toml
 	@python=$$(.ci/python) && $$python -m venv .venv
 	@echo "making .venv from requirements.lock"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --require-hashes -r requirements-uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements.lock \
+	  || $(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-build-isolation -e .
 	@touch $@
 
 demo: $(MADE)
@@ -82,16 +86,16 @@ picture: $(MADE)
 wheel: $(MADE)
 	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
 
-# uv is needed only here: python -m pip install uv. The roles' locks are parts of the whole one, for hosts and images.
-COMPILE := uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
+# The roles' locks are parts of the whole one, for hosts and images.
+COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
-lock:
+lock: $(MADE)
 	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS)
 	$(COMPILE) --extra fleet --constraint requirements.lock --output-file requirements-server.lock
 	$(COMPILE) --constraint requirements.lock --output-file requirements-agent.lock
 	$(COMPILE) --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
-	echo mkdocs==1.6.1 | uv pip compile --quiet - --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements-site.lock
+	for tool in site:mkdocs==1.6.1 uv:uv==0.13.9; do \
+	  echo $${tool#*:} | $(subst pyproject.toml,-,$(COMPILE)) --output-file requirements-$${tool%%:*}.lock; done
 
 clean:
 	rm -rf .venv .venv-site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
