@@ -35,6 +35,7 @@ class Run:
     closing: str  # pytest's last line
     failed: tuple[str, ...]
     is_green: bool
+    why: str  # the end of what was printed where it is not green though no test failed: a format, a type
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def main() -> int:
 
     def note(run: Run) -> None:
         runs.append(run)
-        print(f"{run.kind}: {run.seconds / 60:.1f} min, {run.closing}", *run.failed, sep="\n  ", flush=True)
+        print(f"{run.kind}: {run.seconds / 60:.1f} min, {run.closing}", *run.failed, run.why, sep="\n  ", flush=True)
         _keep(before, runs, kills, record=asked.record)
 
     for _ in range(asked.quiet):
@@ -108,14 +109,10 @@ def one_run(kind: str, arguments: str = "", python: str = "") -> Run:
         done = subprocess.run(words, cwd=here, capture_output=True, text=True, env=_environment())
         seconds = time.monotonic() - began
     said = done.stdout + done.stderr
-    closing = CLOSING.findall(said)
-    return Run(
-        kind,
-        round(seconds, 1),
-        closing[-1] if closing else said[-2000:],
-        tuple(FAILED.findall(said)),
-        done.returncode == 0 and bool(closing),
-    )
+    closing, failed = CLOSING.findall(said), tuple(FAILED.findall(said))
+    is_green = done.returncode == 0 and bool(closing)
+    why = "" if is_green or failed else said[-2000:]
+    return Run(kind, round(seconds, 1), closing[-1] if closing else "", failed, is_green, why)
 
 
 @contextmanager
