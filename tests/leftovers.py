@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
+from tests.watchdog import lives
 
 # What a server starts for its connections and its pool ends with the server, whose own thread is looked at.
 OF_SERVERS = ("AnyIO worker thread", "page_", "uvloop_", "asyncio_", "(process_request_thread)")
@@ -62,14 +63,7 @@ def _children() -> set[int]:
     for task in os.listdir("/proc/self/task"):  # noqa: PTH208  twice a test: what is quick
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", "rb", 0) as file:  # noqa: PTH123
             found += file.read()
-    return {pid for pid in map(int, found.split()) if _lives(pid)}
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return {pid for pid in map(int, found.split()) if lives(pid)}
 
 
 def _command(pid: int) -> str:

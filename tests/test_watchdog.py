@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from tests.watchdog import processes
+from tests.watchdog import lives, processes
 
 ROOT = Path(__file__).parent.parent
 # Stands for pytest: it starts processes in the ways that servers of tests are started, and tells which.
@@ -63,14 +63,6 @@ def run(outside: Path, keep: str = "") -> Iterator[tuple[subprocess.Popen[str], 
             yield process, Path(said["folder"]), said["pids"]
         finally:
             process.kill()
-
-
-def lives(pid: int) -> bool:
-    """Whether a process of this number runs; one that has ended and was not asked for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])

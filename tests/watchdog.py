@@ -20,7 +20,7 @@ from pathlib import Path
 
 MARK = "GPULEDGER_TEST_RUN"  # in the environment of all that a run starts: its folder, whose name no other run has
 MEMORY = Path("/dev/shm")
-MEMORY_BYTES_MIN = 8 * 2**30  # free, for the run's folder to lie in memory; a run was seen to hold 2 GiB at most
+MEMORY_BYTES_MIN = 8 * 2**30  # free, for the run's folder to lie in memory; a run was seen to hold 3.2 GiB at its end
 KILL_SECONDS_MAX = 30.0  # a process that does not end by then cannot be killed
 OUTSIDE = "outside"  # a file in the run's folder: paths that programs make elsewhere whatever they are told
 KEPT = "kept"  # a file in the folder of a run that failed, which stays for who looks into it until the next run
@@ -32,10 +32,9 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.folder = make_folder()
-        os.environ[MARK] = str(self.folder)
         command = [sys.executable, "-I", __file__, str(self.folder)]
-        environment = {name: value for name, value in os.environ.items() if name != MARK}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        os.environ[MARK] = str(self.folder)  # after it has started: it is to outlive what bears the mark
 
     def close(self, *, keep: bool) -> None:
         """Let it clean up, and wait for it; `keep` leaves the folder until the next run, for who looks at a failure."""
@@ -84,6 +83,11 @@ def processes(folder: str) -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found - {os.getpid()}
+
+
+def lives(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and was not asked for yet does not."""
+    return _parent(Path(f"/proc/{pid}")) != 0
 
 
 def _available_bytes() -> int:
