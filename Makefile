@@ -49,13 +49,13 @@ tests: $(MADE)
 soak: $(MADE)
 	$(BIN)/python -m pytest -q -n 2 -m soak $(ARGS)
 
-# What the tests need beside Python: a compiler for the fake driver, a browser for the pages, systemd to check the units,
-# promtool for what is scraped, Alertmanager for what is told, openssl for certificates, network namespaces for flows, a
-# Slurm of several hosts, PostgreSQL for a fleet's catalogue, VictoriaMetrics to ask and to compare with. Each test starts
-# its own.
+# What the tests need beside Python: a compiler for the fake driver, an allocator that is quick (tests/conftest.py), a
+# browser for the pages, systemd to check the units, promtool for what is scraped, Alertmanager for what is told, openssl
+# for certificates, network namespaces for flows, a Slurm of several hosts, PostgreSQL for a fleet's catalogue,
+# VictoriaMetrics to ask and to compare with. Each test starts its own.
 services:
-	@.ci/apt gcc libc6-dev chromium fonts-dejavu-core systemd prometheus openssl iproute2 util-linux mount strace \
-	  prometheus-alertmanager postgresql victoria-metrics \
+	@.ci/apt gcc libc6-dev libtcmalloc-minimal4 chromium-headless-shell fonts-dejavu-core systemd prometheus openssl \
+	  iproute2 util-linux mount strace prometheus-alertmanager postgresql victoria-metrics \
 	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
 # Figures go to bench/results, which documents and tests read, with ARGS=--record alone.

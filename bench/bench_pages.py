@@ -176,7 +176,7 @@ HANDS = {"fleet": hands_on_fleet, "fleet, the week": hands_on_fleet, "run": hand
 def measured(store: Path, times: int) -> dict[str, dict[str, object]]:
     """Return by page what was measured: of a server of its own first, of one for all, of one that starts again."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell"), args=ARGUMENTS)
         browser.new_page().context.close()  # what a browser does once is no server's doing
         found: dict[str, dict[str, object]] = {name: {"cold": _cold(browser, store, name)} for name in PAGES}
         with serving(store) as server:

@@ -17,20 +17,32 @@ KEPT = 32  # computed readings of whole periods: as many as people look at in a 
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and
 # the prices that it was made from. Hashed twice, or what an even number of rows have in common would cancel out.
-_CONTENT = """
-SELECT (SELECT (count(*), bit_xor(hash(hash(hour, status, input_digest)))) FROM ledger_hours),
-    (SELECT (count(*), bit_xor(hash(hash(r)))) FROM runs r), (SELECT (count(*), max(recorded_at)) FROM adjustments),
-    (SELECT count(*) FROM finding_judgements), (SELECT count(*) FROM finding_mutes),
-    (SELECT count(*) FROM recommendation_predictions), (SELECT count(*) FROM recommendation_words),
-    (SELECT count(*) FROM recommendation_applied), (SELECT count(*) FROM invoice_matches)
-"""
+_SAID = (
+    "finding_judgements",
+    "finding_mutes",
+    "recommendation_predictions",
+    "recommendation_words",
+    "recommendation_applied",
+    "invoice_matches",
+)
+
+
+def _each(**told: str) -> str:
+    """Return a query of one row for each table: one after the other they are planned in a quarter of the time."""
+    return " UNION ALL ".join(
+        f"SELECT '{table}' AS t, ({what})::VARCHAR AS told FROM {table}" for table, what in told.items()
+    )
+
+
+_WORDS = dict.fromkeys(_SAID, "count(*)")
+_CONTENT = _each(
+    ledger_hours="(count(*), bit_xor(hash(hash(hour, status, input_digest))))",
+    runs="(count(*), bit_xor(hash(hash(runs))))",
+    adjustments="(count(*), max(recorded_at))",
+    **_WORDS,
+)
 # What changes whenever the content does: a pass writes down that it was made, and people's words are only ever added.
-MARKS = """
-SELECT (SELECT list(a ORDER BY a)::VARCHAR FROM analysis a), (SELECT count(*) FROM finding_judgements),
-    (SELECT count(*) FROM finding_mutes), (SELECT count(*) FROM recommendation_predictions),
-    (SELECT count(*) FROM recommendation_words), (SELECT count(*) FROM recommendation_applied),
-    (SELECT count(*) FROM invoice_matches)
-"""
+MARKS = _each(analysis="list(analysis ORDER BY analysis)", **_WORDS)
 
 
 class Generations:
@@ -43,11 +55,11 @@ class Generations:
 
     def of(self, session: "Session") -> str:
         """Return the generation; it must be asked of a session that sees everything."""
-        last_pass = session.rows(MARKS)
+        last_pass = sorted(session.rows(MARKS))
         with self._lock:
             if self._known is not None and self._known[0] == last_pass:
                 return self._known[1]
-        content = repr((session.row(_CONTENT), self._settings))
+        content = repr((sorted(session.rows(_CONTENT)), self._settings))
         name = hashlib.sha256(content.encode()).hexdigest()[:16]
         with self._lock:
             self._known = (last_pass, name)

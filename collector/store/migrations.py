@@ -1,4 +1,4 @@
-"""Bring a store's schema up to date: numbered SQL files, each applied in one transaction with the record of it."""
+"""Bring a store's schema up to date: numbered SQL files, applied in one transaction with the record of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +26,14 @@ def migrate(session: "Session") -> None:
     """Apply what is pending, in order.
 
     Raises:
-        StoreError: the store was written by a newer release, or a migration fails; what it did is undone.
+        StoreError: the store was written by a newer release, or a migration fails; all that they did is undone.
     """
-    for number, path in pending(session):
+    if waiting := pending(session):
         with session.transaction():
-            session.execute(path.read_text())
-            session.execute("INSERT INTO migrations VALUES (?, ?)", [number, path.name])
+            for _, path in waiting:
+                session.execute(path.read_text())
+            numbers, names = zip(*((number, path.name) for number, path in waiting), strict=True)
+            session.execute("INSERT INTO migrations SELECT unnest(?), unnest(?)", [numbers, names])
 
 
 def require_current(session: "Session") -> None:

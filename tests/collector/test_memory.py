@@ -41,7 +41,7 @@ def _fast(collector: CollectorProcess, stream: str) -> None:
     for sequence in range(BATCHES):
         content = body(sequence, stream=stream)
         while (answer := collector.client.post(content)).status != 200:
-            assert answer.status == 429, answer.text
+            assert answer.status in {408, 429}, answer.text  # 408: on a loaded machine it was slow itself
             time.sleep(0.05)  # less than is asked for: the harder the better
 
 
