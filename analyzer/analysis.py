@@ -15,7 +15,7 @@ from analyzer.chunks import cut
 from analyzer.closing import close_hours, settle_hours
 from analyzer.config import Settings
 from analyzer.judging import judge_chunk
-from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, mark_arrivals
+from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, know_fleet
 from analyzer.pricing.book import PriceBook
 from analyzer.publishing import Published, publish_chunk, rates_of_chunk
 from analyzer.run_facts import write_runs
@@ -96,8 +96,7 @@ def analyze(
     take_up(store)  # where another analyzer has booked into the lake, go on from what it booked
     with store.session() as session:
         with session.transaction():  # of one catalogue too, which each statement by itself would ask anew
-            up_to_batches = mark_arrivals(session, rules.limits)
-            run_sql(session, "fleet.sql")
+            up_to_batches = know_fleet(session, rules.limits)
             facts = write_runs(session, settings.team_book(), settings.model_book())
             services = find_services(session, policies)
             close_hours(session, settings.calendar, now_us, provisional=False)

@@ -7,12 +7,15 @@ Hours whose samples have expired are left as they are, whatever is learned of th
 nothing had been measured. From when on there are samples is written down by who drops them (the table `retention`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.believed import show_believed
 from analyzer.closing import HOUR_US, LOOK_AHEAD_US
 from analyzer.statements import run as run_sql
 from analyzer.thresholds import Thresholds
+from collector.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.numbering import COLLECTORS
 from collector.tiers.retained import kept_from
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 HOUR_MS = HOUR_US // 1000
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
+FOR_EVER = 2**63 - 1  # microseconds
 _COLLECTOR = COLLECTORS - 1  # the bits of a batch's number that say who took it
 
 # What is told of hosts: it touches the GPUs on them.
@@ -71,11 +75,19 @@ class Chunk:
     is_last: bool = True  # of the parts of its hour
 
 
-def mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
-    """Fill `marks`, `newly_sampled`, `newly_sighted` and `newly_serving` with what came since the last pass.
+def know_fleet(session: "Session", limits: Thresholds) -> list[int]:
+    """Fill the tables of the fleet as the store knows it (fleet.sql), of what is believed and of what came newly.
 
     Returns the newest batch of each collector, up to which the ledger is made when the pass is done.
     """
+    show_believed(session)
+    last = _mark_arrivals(session, limits)
+    run_sql(session, "fleet.sql", arrived_us=_arrived_us(last))
+    return last
+
+
+def _mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
+    """Fill `marks`, `newly_sampled`, `newly_sighted` and `newly_serving` with what came since the last pass."""
     done = {batch & _COLLECTOR: batch for (batch,) in session.rows("SELECT analysed_batch FROM analysis")}
     last = [batch for (batch,) in session.rows(f"SELECT max(batch) FROM receipts GROUP BY batch & {_COLLECTOR}")]
     before = [(newest, newest & _COLLECTOR, done.get(newest & _COLLECTOR, -1)) for newest in last]
@@ -84,6 +96,12 @@ def mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
     session.load("marks", ("collector", "batch"), marks)
     run_sql(session, "sighted.sql", batch=_oldest(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US)
     return last
+
+
+def _arrived_us(batches: Sequence[int]) -> int:
+    """Return by when all of these had come, by the collectors' clocks: no host's own clock makes anything later."""
+    latest = max(batches, default=0) // COLLECTORS
+    return latest + AHEAD_OF_SENDER if latest > EARLIEST else FOR_EVER  # numbers that are no times are of imports
 
 
 def _oldest(session: "Session") -> int:

@@ -94,6 +94,7 @@ async def _request(body: bytes) -> float:
     from collector.config import CollectorConfig
     from collector.ingest import Ingest
     from collector.landing import Receipt
+    from collector.registry import open_registry
     from collector.store.database import Store
     from collector.writer import Writer
 
@@ -105,7 +106,7 @@ async def _request(body: bytes) -> float:
 
     config = CollectorConfig(agent_batches_per_second=1e9, agent_bytes_per_second=1e15)
     with Store.open(None) as store:
-        ingest = Ingest(config, AtOnce(store, config))
+        ingest = Ingest(config, AtOnce(store, config), open_registry(None).homes)
         headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", str(len(body)).encode())]
         scope = {"type": "http", "method": "POST", "path": "/v1/batches", "headers": headers}
         statuses: list[int] = []

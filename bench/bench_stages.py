@@ -14,9 +14,10 @@ from agent.simulated.site import alpha_site
 from agent.simulated.workloads import run_id
 from analyzer.analysis import analyze
 from analyzer.config import Settings
+from analyzer.pending import know_fleet
 from analyzer.stages.book import doings
 from analyzer.stages.telemetry import looks_like
-from analyzer.statements import run as run_sql
+from analyzer.thresholds import Thresholds
 from bench.demo_store import demo_fleet, fill
 from bench.machine import add_record, keep
 from collector.store.database import Store
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def _seen(session: Session) -> dict[str, str]:
-    run_sql(session, "fleet.sql")  # how far the store's knowledge reaches
+    know_fleet(session, Thresholds())  # how far the store's knowledge reaches
     judged = {run: looks_like(did) for run, did in doings(session).items()}
     return {run: found.word for run, found in judged.items() if found is not None}
 

@@ -47,7 +47,7 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
     ]
     prometheus = remote_write.RemoteWrite(config, store, writer)
 
-    ingest = Ingest(config, writer)
+    ingest = Ingest(config, writer, access.registry.homes)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

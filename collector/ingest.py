@@ -14,13 +14,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
-from collector.access.own_node import may_write
+from collector.access.host_book import HostBook
+from collector.access.own_word import check_host, foreign_part, gpus_named, own_part
 from collector.answers import Answers, unknown_yet
 from collector.body import Arriving
 from collector.decoding.batch import Batch, opened, read
 from collector.decoding.decoders import Decoders, command
 from collector.decoding.verdict import Question
-from collector.errors import BatchError
+from collector.errors import BatchError, RegistryError
 from collector.limits import SenderLimits, spread
 from collector.problem import PROBLEM_TYPE, problem
 from collector.writer import Writer
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collector.access.roles import Principal
     from collector.config import CollectorConfig
     from collector.landing import Receipt
+    from collector.registry.homes import Homes
 
 RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second
 COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; sending again is always safe
@@ -47,8 +49,9 @@ _EPOCH = EPOCH_HEADER.lower().encode()
 class Ingest:
     """The ASGI application behind /v1/batches."""
 
-    def __init__(self, config: "CollectorConfig", writer: Writer) -> None:
+    def __init__(self, config: "CollectorConfig", writer: Writer, homes: "Homes") -> None:
         self._config = config
+        self._hosts = HostBook(homes)
         self._writer = writer
         self._metrics = writer.metrics
         self._arriving = Arriving(config.body_bytes, config.arriving_bytes, config.body_seconds)
@@ -113,10 +116,31 @@ class Ingest:
             batch = await self._found_fine(body, principal) or self._opened(body, principal)
         else:
             batch = await asyncio.get_running_loop().run_in_executor(self._large, self._opened, body, principal)
+        batch = await self._believed(batch, principal)
         if batch.ignored_columns or batch.ignored_tables:
             self._metrics.ignored.labels("column").inc(batch.ignored_columns)
             self._metrics.ignored.labels("table").inc(batch.ignored_tables)
-        return batch
+        return batch.without_tables() if self._keeps_bodies else batch
+
+    async def _believed(self, batch: Batch, principal: "Principal | None") -> Batch:
+        """Return the batch without the rows that are not its sender's to tell (own_word.py).
+
+        Raises:
+            BatchError: 503, the registry does not say whose the GPUs are.
+        """
+        if batch.told_by is not None or not batch.tables:  # another process has looked at it, or there is nothing in it
+            return batch
+        agent, gpus = batch.header.agent, gpus_named(batch)
+        is_key_of_host = principal is not None and principal.node is not None
+        if not is_key_of_host and foreign_part(agent, batch) is not None:  # a Prometheus, a scheduler: of many hosts
+            return batch
+        host = self._hosts.settled(agent, gpus)
+        if host is None:
+            try:
+                host = await asyncio.to_thread(self._hosts.learn, agent, batch.header.sent_at, gpus)
+            except RegistryError as error:
+                raise BatchError(503, "registry", f"nobody can say whose its GPUs are: {error}") from error
+        return own_part(host, batch) if is_key_of_host else batch
 
     async def _found_fine(self, body: bytes, principal: "Principal | None") -> Batch | None:
         """Return the batch if many come, and another process finds nothing wrong with it."""
@@ -126,7 +150,10 @@ class Ingest:
         if now >= self._many_until or not self._decoders.can_help:
             return None
         node = principal.node if principal else None
-        batch = await self._decoders.decoded(Question(body, time.time_ns() // 1000, node))
+        host = self._hosts.known(node) if node else None
+        if node and host is None:
+            return None
+        batch = await self._decoders.decoded(Question(body, time.time_ns() // 1000, host))
         if batch is not None:
             self._limits.spend(node or batch.header.agent, len(body))
         return batch
@@ -135,8 +162,8 @@ class Ingest:
         sealed = opened(body, self._config.unpacked_bytes)
         self._limits.spend((principal and principal.node) or sealed.header.agent, len(body))
         batch = read(sealed, time.time_ns() // 1000, self._config.rows)
-        may_write(principal, batch)
-        return batch.without_tables() if self._keeps_bodies else batch
+        check_host(principal, batch)
+        return batch
 
 
 def _epoch(headers: dict[bytes, bytes]) -> int | None:

@@ -17,7 +17,7 @@ from collector.numbering import BatchNumbers
 from collector.quarantine import keep
 from collector.receipts import ReceiptRow, as_table
 from collector.sealing.mark import Mark
-from collector.sealing.rows import merged
+from collector.sealing.rows import Part, merged
 from collector.streams import MAX_STREAMS, Key, StreamBook
 from collector.tenancy.disown import disown
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 NEWEST = 2**63 - 1  # a batch that none comes after
 _NUMBER: pa.DataType = pa.int64()
 _BODY: pa.DataType = pa.large_binary()
-_ARRIVALS = pa.schema({"batch": _NUMBER, "body": _BODY})
+_TEXT: pa.DataType = pa.string()
+_ARRIVALS = pa.schema({"batch": _NUMBER, "body": _BODY, "told_by": _TEXT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,9 @@ class Landing:
     def _commit(self, numbered: list[tuple[int, "Batch"]]) -> None:
         with self._session.transaction():
             if self._keeps_bodies:
-                numbers, bodies = [number for number, _ in numbered], [batch.body for _, batch in numbered]
-                self._session.insert("arrivals", pa.table({"batch": numbers, "body": bodies}, schema=_ARRIVALS))
+                rows = [(number, batch.body, batch.told_by) for number, batch in numbered]
+                columns = dict(zip(_ARRIVALS.names, map(list, zip(*rows, strict=True)), strict=True))
+                self._session.insert("arrivals", pa.table(columns, schema=_ARRIVALS))
             else:
                 self._insert_rows(numbered)
             self._session.insert("receipts", as_table(_receipt(*each) for each in numbered))
@@ -133,7 +135,9 @@ class Landing:
 
     def _insert_rows(self, numbered: list[tuple[int, "Batch"]]) -> None:
         for name in TABLES:
-            parts = [(number, batch.tables[name]) for number, batch in numbered if name in batch.tables]
+            parts = [
+                Part(number, batch.told_by, batch.tables[name]) for number, batch in numbered if name in batch.tables
+            ]
             if parts:
                 self._session.insert(name, merged(parts))
 

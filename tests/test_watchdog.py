@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.watchdog import lives, processes
 
 ROOT = Path(__file__).parent.parent
 # Stands for pytest: it starts processes in the ways that servers of tests are started, and tells which.
 RUN = """
-import json, os, subprocess, sys
+import json, os, signal, subprocess, sys
 from pathlib import Path
 from tests.watchdog import Watchdog, remove_at_end
 
 def main():
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the suite under nohup has it ignored
     watchdog = Watchdog()
     outside = Path(sys.argv[1])
     outside.touch()
@@ -70,7 +71,7 @@ def test_what_a_killed_run_started_ends_with_it(tmp_path: Path, number: signal.S
     """In whatever session it is, whoever its parent is, and without our mark too."""
     with run(tmp_path / "outside") as (process, folder, pids):
         os.kill(process.pid, number)
-        process.wait()
+        process.wait(PATIENCE_SECONDS)
         until(lambda: not [name for name, pid in pids.items() if lives(pid)], "all have ended")
         until(lambda: not folder.exists() and not (tmp_path / "outside").exists(), "nothing is left on disk")
 

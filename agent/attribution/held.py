@@ -7,9 +7,10 @@ from itertools import groupby
 from typing import TypeVar
 
 from agent.attribution.run import Attribution, Authority
+from agent.wire.tables import HOST_AUTHORITIES
 
 # DESIGN, invariant 4: the word of a scheduler before its cgroup, before what a run says itself, before nobody's.
-PRECEDENCE: tuple[Authority, ...] = ("kubernetes", "cgroup", "declared", "process")
+PRECEDENCE: tuple[Authority, ...] = HOST_AUTHORITIES
 MEMBERS_MAX = 8  # of one run on one GPU that are named
 
 T = TypeVar("T")

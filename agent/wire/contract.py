@@ -1,13 +1,15 @@
 """What a column and a table of the contract are, and what follows from them: metric names and ranges."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 ArrowType = Literal["string", "int64", "float64", "bool"]
 Kind = Literal["key", "gauge", "amount", "counter", "fact"]
 Sensitivity = Literal["none", "id", "identity"]  # an id may bear a name in a part of it
+# Who may tell something, in order of belief. The operator may tell all of it.
+Teller = Literal["scheduler", "host", "run"]
 
-SCHEMA_VERSION = 3  # of what an agent writes; raised with every additive column
+SCHEMA_VERSION = 4  # of what an agent writes; raised with every additive column
 MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
 
 # The plausible range of a value by its unit: what lies outside is refused, never clipped.
@@ -24,6 +26,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "count": (0, 2**53),
     "microseconds": (0, 4_102_444_800_000_000),  # until 2100
     "unix_seconds": (0.0, 4_102_444_800.0),
+    "cores": (0.0, 1e6),
+    "offset_seconds": (-1e9, 1e9),
 }
 
 
@@ -45,6 +49,7 @@ class Column:
     sensitivity: Sensitivity = "none"
     required: bool = False
     since: int = 1  # the schema version that appended it
+    tellers: frozenset[Teller] | None = None  # where others than those of its table
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -52,11 +57,14 @@ class Column:
         return RANGES.get(self.unit) if self.type in ("int64", "float64") else None
 
 
+HOST: Final[frozenset[Teller]] = frozenset({"host"})  # of itself alone
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table of the contract. `family` is the middle of its metric names, None where it is not exported.
 
-    `labels` are the columns that tell one series of the family from another.
+    `labels` are the columns that tell one series of the family from another, `tellers` who may tell a row.
     """
 
     name: str
@@ -64,6 +72,7 @@ class Table:
     columns: tuple[Column, ...]
     family: str | None = None
     labels: tuple[str, ...] = ()
+    tellers: frozenset[Teller] = HOST
 
     def column(self, name: str) -> Column:
         """Return the column of this name; a KeyError is our own mistake."""
@@ -82,6 +91,10 @@ class Table:
         Of a newer version than ours these are all that we know, and a prefix of what was sent.
         """
         return tuple(column for column in self.columns if column.since <= version)
+
+    def may_tell(self, teller: Teller, column: Column) -> bool:
+        """Return whether one of this kind may tell a column; where it may not, its word is not believed."""
+        return teller in (self.tellers if column.tellers is None else column.tellers)
 
     @property
     def names(self) -> tuple[str, ...]:

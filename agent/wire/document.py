@@ -56,8 +56,18 @@ def metrics_md() -> str:
         *(f"- **{kind}**: {words}" for kind, words in KINDS.items()),
     ]
     for table in TABLES.values():
-        lines += ["", f"## `{table.name}`", "", f"A row is {table.row}.", *_labels(table), "", *_columns(table)]
+        row = f"A row is {table.row}. {_tellers(table)}"
+        lines += ["", f"## `{table.name}`", "", row, *_labels(table), "", *_columns(table)]
     return "\n".join([*lines, *_own()]) + "\n"
+
+
+def _tellers(table: Table) -> str:
+    """Return who may tell a row; what a host's own key brings of anything else is put aside (access.md)."""
+    words = {"scheduler": "a scheduler's source", "host": "the host itself", "run": "the run"}
+    told = " or ".join(word for teller, word in words.items() if teller in table.tellers)
+    others = [column.name for column in table.columns if "host" in table.tellers and not table.may_tell("host", column)]
+    but = f", {', '.join(f'`{name}`' for name in others)} not by the host" if others else ""
+    return f"Told by {told}{but}."
 
 
 def privacy_md() -> str:

@@ -4,7 +4,9 @@ Times are integer microseconds UTC, intervals half-open and abutting. Amounts ar
 reset can never look like work. None means that the source did not report; it never stands for 0.
 """
 
-from agent.wire.contract import ArrowType, Column, Kind, Sensitivity, Table
+from typing import Final
+
+from agent.wire.contract import ArrowType, Column, Kind, Sensitivity, Table, Teller
 
 
 def _key(
@@ -35,15 +37,21 @@ def _fact(
     source: str = "",
     sensitivity: Sensitivity = "none",
     since: int = 1,
+    tellers: frozenset[Teller] | None = None,
 ) -> Column:
     kind: Kind = "fact"
-    return Column(name, type, kind, unit, help, source, sensitivity=sensitivity, since=since)
+    return Column(name, type, kind, unit, help, source, sensitivity=sensitivity, since=since, tellers=tellers)
 
 
 def _number_type(unit: str) -> ArrowType:
     return "int64" if unit in ("bytes", "events", "count") else "float64"
 
 
+SCHEDULER: Final[frozenset[Teller]] = frozenset({"scheduler"})
+SCHEDULER_OR_HOST: Final[frozenset[Teller]] = frozenset({"scheduler", "host"})
+HOST_OR_RUN: Final[frozenset[Teller]] = frozenset({"host", "run"})
+# How a host knows who holds its GPUs, in order of belief: its kubelet, a cgroup, the process's own word, nobody's.
+HOST_AUTHORITIES: Final = ("kubernetes", "cgroup", "declared", "process")
 NODE = _key("node", "Host name, as its scheduler calls it.")
 STARTED = _key("started_at", "Start of the interval, inclusive.", "int64", "microseconds")
 ENDED = _key("ended_at", "End of the interval, exclusive.", "int64", "microseconds")
@@ -51,6 +59,12 @@ INTERVAL = (NODE, STARTED, ENDED)
 GPU = _key("gpu_uuid", "The driver's UUID of the GPU or MIG instance.")
 RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id")
 RUN_WITH_GPU = _key("gpu_uuid", "The GPU that the process tree holds; none for a host-only process.", required=False)
+TOLD_BY = _fact(
+    "told_by",
+    "The host whose own key brought the row; none where a scheduler, a Prometheus or the operator told it. "
+    "The collector writes it.",
+    since=4,
+)
 DEVICE = _key("device", "Kernel name of the device, or the mount point.", sensitivity="id")
 
 GPU_SAMPLES = Table(
@@ -421,6 +435,7 @@ FLOW_SAMPLES = Table(
             source="sock_diag",
             since=2,
         ),
+        TOLD_BY,
     ),
     family="flow",
     labels=("run_id", "peer", "transport"),
@@ -452,6 +467,7 @@ PROCESS_SAMPLES = Table(
         _gauge("workers_waiting_ratio", "ratio", "Share of the workers in uninterruptible sleep.", "/proc/<pid>/stat"),
         _amount("read_bytes", "bytes", "Bytes read; none without the right to see them.", "/proc/<pid>/io"),
         _amount("written_bytes", "bytes", "Bytes written; none without the right to see them.", "/proc/<pid>/io"),
+        TOLD_BY,
     ),
     family="process",
     labels=("run_id", "gpu_uuid"),
@@ -472,6 +488,7 @@ RUN_SAMPLES = Table(
         _gauge("pressure_memory_some_ratio", "ratio", "Share of time some task waited for memory.", "memory.pressure"),
         _gauge("memory_used_bytes", "bytes", "Memory in use.", "memory.current"),
         Column("cores_allotted", "float64", "gauge", "cores", "Cores it may use.", "cpu.max, cpuset.cpus.effective"),
+        TOLD_BY,
     ),
     family="run",
     labels=("run_id",),
@@ -500,9 +517,11 @@ SERVICE_SAMPLES = Table(
             sensitivity="identity",  # often a path, and in it a home
             since=3,
         ),
+        TOLD_BY,
     ),
     family="service",
     labels=("run_id",),
+    tellers=HOST_OR_RUN,
 )
 
 PROGRESS = Table(
@@ -516,9 +535,11 @@ PROGRESS = Table(
         _amount("tokens", "count", "Tokens consumed.", "the run"),
         _amount("requests", "count", "Requests answered.", "the run"),
         _fact("checkpoint", "Name of the checkpoint that was complete at the end of the interval."),
+        TOLD_BY,
     ),
     family="progress",
     labels=("run_id",),
+    tellers=HOST_OR_RUN,
 )
 
 ALLOCATIONS = Table(
@@ -526,30 +547,36 @@ ALLOCATIONS = Table(
     "a run asks for, takes and gives back one GPU",
     (
         _key("node", "Host name; none while waiting.", required=False),
-        Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for."),
+        Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for.", tellers=SCHEDULER),
         Column("started_at", "int64", "key", "microseconds", "When it was taken; none while waiting."),
         Column("ended_at", "int64", "fact", "microseconds", "When it was given back; none while held."),
         RUN,
         _fact("member", "Pod, task or replica within the run.", sensitivity="identity"),
         _fact("attempt", "Requeues count up from 0.", "int64", "count"),
-        _fact("parent_run_id", "The run that this one runs within.", sensitivity="id"),
+        _fact("parent_run_id", "The run that this one runs within.", sensitivity="id", tellers=SCHEDULER),
         RUN_WITH_GPU,
-        _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count"),
+        _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count", tellers=SCHEDULER),
         _fact("rank", "Position of this GPU in the run's order of ranks, from 0.", "int64", "count"),
-        Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take."),
-        Column("priority", "float64", "fact", "", "The scheduler's own number."),
-        _fact("pending_reason", "Why it waits."),
-        _fact("restarts_of", "The run that this one continues.", sensitivity="id"),
+        Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take.", tellers=SCHEDULER),
+        Column("priority", "float64", "fact", "", "The scheduler's own number.", tellers=SCHEDULER),
+        _fact("pending_reason", "Why it waits.", tellers=SCHEDULER),
+        _fact("restarts_of", "The run that this one continues.", sensitivity="id", tellers=SCHEDULER),
         _fact("scheduler", "slurm, kubernetes, ray, cgroup, declared or process: sets its precedence."),
         _fact("user", "Who asked.", sensitivity="identity"),
-        _fact("account", "Account or namespace charged.", sensitivity="identity"),
-        _fact("project", "Project label.", sensitivity="identity"),
-        _fact("name", "The run's name.", sensitivity="identity"),
-        _fact("queue", "Partition or queue."),
+        _fact("account", "Account or namespace charged.", sensitivity="identity", tellers=SCHEDULER),
+        _fact("project", "Project label.", sensitivity="identity", tellers=SCHEDULER),
+        _fact("name", "The run's name.", sensitivity="identity", tellers=SCHEDULER),
+        _fact("queue", "Partition or queue.", tellers=SCHEDULER),
         _fact("labels", "Further labels, as a JSON object of strings.", sensitivity="identity"),
-        _fact("exit_status", "completed, failed, cancelled, preempted, node_failed, timeout or out_of_memory."),
+        _fact(
+            "exit_status",
+            "completed, failed, cancelled, preempted, node_failed, timeout or out_of_memory.",
+            tellers=SCHEDULER,
+        ),
         _fact("gpu_fraction", "Part of the GPU that was asked for, where it is shared.", "float64", "ratio", since=2),
+        TOLD_BY,
     ),
+    tellers=SCHEDULER_OR_HOST,
 )
 
 RUN_ALIASES = Table(
@@ -559,7 +586,9 @@ RUN_ALIASES = Table(
         _key("alias_run_id", "The name that hosts use, as of a pod.", sensitivity="id", since=2),
         _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id", since=2),
         _fact("member", "Pod, task or replica that the name stands for.", sensitivity="identity", since=2),
+        TOLD_BY,
     ),
+    tellers=SCHEDULER_OR_HOST,
 )
 
 NODE_STATES = Table(
@@ -570,6 +599,7 @@ NODE_STATES = Table(
         _fact("state", "up, drained, reserved or down."),
         _fact("reason", "The scheduler's own words."),
     ),
+    tellers=SCHEDULER,
 )
 
 AGENT_SAMPLES = Table(
@@ -646,6 +676,7 @@ OWNERSHIP = Table(
         _fact("purchase_option", "on_demand, reserved, spot or owned."),
         _fact("source", "fleet file, scheduler, billing export or agents."),
     ),
+    tellers=SCHEDULER,
 )
 
 TABLES: dict[str, Table] = {

@@ -24,6 +24,11 @@ SELECT agent, min(late)::BIGINT, quantile_disc(late, 0.5)::BIGINT FROM (
     FROM {receipts} WHERE received_at > ? AND agent NOT LIKE ?)
 WHERE k <= ? GROUP BY agent HAVING abs(quantile_disc(late, 0.5)) > ? ORDER BY abs(min(late)) DESC, agent
 """
+# What was put aside is kept in the hot file, the newest of it: of each host how much, and the last reason.
+_ASIDE = """
+SELECT agent, count(*) AS told, arg_max(reason, (received_at, reason)) AS last FROM {hot}.quarantine
+WHERE received_at > ? GROUP BY agent ORDER BY told DESC, agent
+"""
 
 
 def agents(sight: Sight) -> Section:
@@ -33,9 +38,8 @@ def agents(sight: Sight) -> Section:
         return Section("AGENTS", (Line("note", "nobody has sent anything within a day"),))
     if sight.is_simulated:
         return Section("AGENTS", (_simulated(sight, heard), *_versions(sight, heard)))
-    return Section(
-        "AGENTS", (_lag(sight, heard[-1][1]), _silent(sight, heard), *_clocks(sight), *_versions(sight, heard))
-    )
+    told = (_lag(sight, heard[-1][1]), _silent(sight, heard), *_clocks(sight), *_versions(sight, heard))
+    return Section("AGENTS", (*told, *_not_believed(sight)))
 
 
 def _simulated(sight: Sight, heard: list[tuple[str, int, int]]) -> Line:
@@ -109,6 +113,18 @@ def _versions(sight: Sight, heard: list[tuple[str, int, int]]) -> Iterator[Line]
         yield Line("note", f"{words} of newer agents were not read since the server began")
     if not newer and not older:
         yield Line("ok", f"all speak schema {SCHEMA_VERSION}, as this server does")
+
+
+def _not_believed(sight: Sight) -> Iterator[Line]:
+    """Tell of rows that were put aside within a day: a fault of a host, or a host that tells what is not its own."""
+    if sight.store.hot is None:
+        return
+    found = sight.session.rows(_ASIDE.format(hot=sight.store.hot), [sight.now_us - DAY * SECOND_US])
+    if found:
+        agent, _, reason = found[0]
+        rows = count(sum(told for _, told, _ in found), "row")
+        words = f"{rows} of {some([agent for agent, _, _ in found])} put aside within a day; {agent}: {reason}"
+        yield Line("note", words, "look at that host; the table quarantine has the first rows of each batch")
 
 
 def _speak(names: list[str]) -> str:

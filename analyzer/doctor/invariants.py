@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.config import Settings
 from analyzer.finding_book import findings
-from analyzer.pending import mark_arrivals
+from analyzer.pending import know_fleet
 from analyzer.statements import run as run_sql
 from analyzer.states import BOOKINGS, LOSABLE
 from analyzer.thresholds import Thresholds
@@ -34,8 +34,7 @@ class Check:
 
 def examine(session: "Session", settings: Settings) -> list[Check]:
     """Return every check; hours that may still change are left out."""
-    mark_arrivals(session, Thresholds())
-    run_sql(session, "fleet.sql")
+    know_fleet(session, Thresholds())
     run_sql(session, "doctor.sql")
     return [
         _time(session),

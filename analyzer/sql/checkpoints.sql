@@ -2,8 +2,8 @@
 -- Reads node_minutes (rid, nid, minute_ms, ms, activity, out_kb) over [$from_us, $until_us).
 
 CREATE OR REPLACE TEMP TABLE node_written AS
-SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, sum(d.written_bytes)::BIGINT AS written,
-    CASE WHEN count(d.mount_kind) > 0 THEN coalesce(sum(d.written_bytes) FILTER (d.mount_kind <> 'block'), 0)::BIGINT END AS network
+SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, amount(sum(d.written_bytes)) AS written,
+    CASE WHEN count(d.mount_kind) > 0 THEN amount(coalesce(sum(d.written_bytes) FILTER (d.mount_kind <> 'block'), 0)) END AS network
 FROM disk_samples d JOIN nodes n USING (node)
 WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL
     AND n.nid IN (SELECT nid FROM node_minutes) GROUP BY ALL;

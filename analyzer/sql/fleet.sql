@@ -29,7 +29,8 @@ WITH evidence AS (
     SELECT min(first_us) AS from_us, max(last_us) AS until_us FROM evidence
 )
 SELECT coalesce(from_us, (SELECT min(owned_from) FROM ownership)) AS from_us,
-    coalesce(until_us, (SELECT max(owned_until) FROM ownership)) AS until_us
+    -- No host's clock makes it later than what has arrived; least() passes over what is null.
+    coalesce(CASE WHEN until_us IS NOT NULL THEN least(until_us, $arrived_us) END, (SELECT max(owned_until) FROM ownership)) AS until_us
 FROM bounds;
 
 -- Hosts know some runs by another name than their scheduler: the task of an array by its number, a pod by its name and

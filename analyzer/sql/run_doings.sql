@@ -31,15 +31,15 @@ CREATE OR REPLACE TEMP TABLE hour_windows AS
 SELECT k.rid, w.window_ms // 3600000 AS hour, count(*) AS windows,
     count(*) FILTER (coalesce(w.nvlink_kb >= $exchange_kb_per_ms * w.ms, false) OR coalesce(w.nodes > 1 AND w.rdma_out // 1000 >= $exchange_kb_per_ms * w.ms, false)) AS exchange_windows,
     CASE WHEN count(w.rdma_out) > 0 THEN count(*) FILTER (w.nodes > 1 AND w.rdma_out // 1000 >= $exchange_kb_per_ms * w.ms) END AS fabric_windows,
-    sum(w.mount_read * 600)::BIGINT AS mount_read_bytes
+    amount(sum(w.mount_read::HUGEINT * 600)) AS mount_read_bytes
 FROM run_windows_here w JOIN run_keys k USING (run_id) GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE hour_cgroups AS
-SELECT k.rid, s.started_at // 3600000000 AS hour, sum(round(1000 * cpu_seconds)::BIGINT) FILTER (cores_allotted IS NOT NULL)::BIGINT AS cores_used_ms,
-    (sum(round(1000 * cores_allotted)::BIGINT * (ended_at - started_at)) FILTER (cpu_seconds IS NOT NULL) // 1000000)::BIGINT AS cores_allotted_ms,
-    (sum(ended_at - started_at) FILTER (pressure_io_some_ratio IS NOT NULL) // 1000)::BIGINT AS told_ms,
-    (sum(round(1000 * pressure_io_some_ratio)::BIGINT * (ended_at - started_at)) // 1000000)::BIGINT AS pressure_io_ms,
-    sum(read_bytes)::BIGINT AS disk_read_bytes
+SELECT k.rid, s.started_at // 3600000000 AS hour, amount(sum(round(1000 * cpu_seconds)::BIGINT) FILTER (cores_allotted IS NOT NULL)) AS cores_used_ms,
+    amount(sum(round(1000 * cores_allotted)::HUGEINT * (ended_at - started_at)) FILTER (cpu_seconds IS NOT NULL) // 1000000) AS cores_allotted_ms,
+    amount(sum(ended_at - started_at) FILTER (pressure_io_some_ratio IS NOT NULL) // 1000) AS told_ms,
+    amount(sum(round(1000 * pressure_io_some_ratio)::BIGINT * (ended_at - started_at)) // 1000000) AS pressure_io_ms,
+    amount(sum(read_bytes)) AS disk_read_bytes
 FROM run_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE s.started_at >= $from_us AND s.started_at < $until_us GROUP BY ALL;
 
@@ -57,7 +57,7 @@ WITH starting AS (
     JOIN disk_samples d ON d.node = h.node AND d.mount_kind <> 'block' AND d.started_at >= t.from_us AND d.started_at < t.from_us + 900000000
     WHERE d.started_at >= $from_us AND d.started_at < $until_us
 )
-SELECT rid, hour, sum(read_bytes)::BIGINT AS start_read_bytes FROM reads GROUP BY ALL;
+SELECT rid, hour, amount(sum(read_bytes)) AS start_read_bytes FROM reads GROUP BY ALL;
 
 DELETE FROM run_doings WHERE hour >= $from_us AND hour < $until_us AND (run_id, hour // 1000) IN (SELECT (run_id, hour_ms) FROM remade);
 

@@ -7,8 +7,13 @@ WITH serving AS (
     JOIN run_names n ON n.run_id = s.run_id AND s.last_at > n.from_us AND s.first_at < n.until_us
     GROUP BY n.rid
 )
-SELECT a.run_id, k.rid, min(a.name) AS name, min(a.account) AS account, min(a.owner) AS owner, min(a.project) AS project,
-    min(a.queue) AS queue, min(a.labels) AS labels, min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
+SELECT a.run_id, k.rid, coalesce(min(a.name) FILTER (a.precedence = 0), min(a.name)) AS name,
+    coalesce(min(a.account) FILTER (a.precedence = 0), min(a.account)) AS account,
+    -- Of hosts the one that told first is believed: who joins a run later does not say whose it is.
+    coalesce(min(a.owner) FILTER (a.precedence = 0), arg_min(a.owner, (a.batch, a.owner)) FILTER (a.owner IS NOT NULL)) AS owner,
+    coalesce(min(a.project) FILTER (a.precedence = 0), min(a.project)) AS project,
+    coalesce(min(a.queue) FILTER (a.precedence = 0), min(a.queue)) AS queue,
+    coalesce(min(a.labels) FILTER (a.precedence = 0), min(a.labels)) AS labels, min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
     (SELECT s.model FROM serving s WHERE s.rid = k.rid) AS served,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
     CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks

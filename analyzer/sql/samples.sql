@@ -5,7 +5,7 @@
 CREATE OR REPLACE TEMP TABLE narrow AS
 SELECT u.uid,
     u.uid * (($until_us - $from_us) // 3600000000 + 3) + greatest(0, s.started_at // 3600000000 - $from_us // 3600000000 + 1) AS unit_hour, s.started_at // 1000 AS from_ms,
-    s.ended_at // 1000 AS until_ms, (s.ended_at // 1000 - s.started_at // 1000)::INTEGER AS sample_ms, s.batch,
+    s.ended_at // 1000 AS until_ms, s.ended_at // 1000 - s.started_at // 1000 AS sample_ms, s.batch,
     s.up IS DISTINCT FROM false AS up,
     round(1000 * coalesce(s.sm_active_ratio, s.utilization_ratio))::SMALLINT AS activity,
     s.sm_active_ratio IS NOT NULL AS has_sm,
@@ -15,7 +15,7 @@ SELECT u.uid,
     round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
     -- least() passes over what is null: unknown must be kept unknown by hand.
     CASE WHEN s.power_watts / u.power_limit_watts IS NOT NULL THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
-    (s.memory_used_bytes // 1000000)::INTEGER AS memory_mb,
+    TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
               AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0) + coalesce(s.throttle_hardware_seconds, 0) > 0
          THEN 1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,

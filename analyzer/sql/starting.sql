@@ -24,7 +24,7 @@ WITH starts AS (
     FROM starts s JOIN narrow n ON n.uid = s.uid AND n.up AND n.from_ms < s.started_ms AND n.until_ms > s.from_ms
     WHERE s.started_ms > s.from_ms GROUP BY ALL
 ), unpacked AS (
-    SELECT s.rid, s.attempt, s.uid, s.from_ms, sum(r.written_bytes)::BIGINT AS written_bytes
+    SELECT s.rid, s.attempt, s.uid, s.from_ms, amount(sum(r.written_bytes)) AS written_bytes
     FROM starts s JOIN seen n USING (rid, attempt, uid, from_ms) JOIN run_names k USING (rid)
     JOIN run_samples r ON r.run_id = k.run_id AND r.started_at >= k.from_us AND r.started_at < k.until_us
         AND r.started_at < least(coalesce(n.context_ms, s.started_ms), s.started_ms) * 1000 AND r.ended_at > s.from_ms * 1000

@@ -83,7 +83,7 @@ WITH hosts AS (
     FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
-        sum(read_bytes)::BIGINT AS read_bytes, sum(written_bytes)::BIGINT AS written_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
+        amount(sum(read_bytes)) AS read_bytes, amount(sum(written_bytes)) AS written_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
     FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), disks AS (
@@ -92,8 +92,8 @@ WITH hosts AS (
         sum(written_bytes * 1000 // greatest(span_ms, 1)) AS written
     FROM devices GROUP BY ALL
 ), links AS (
-    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, sum(transmit_bytes) FILTER (link_kind <> 'ethernet')::BIGINT AS rdma_out,
-        (sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at), 1))::BIGINT AS network_in
+    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, amount(sum(transmit_bytes) FILTER (link_kind <> 'ethernet')) AS rdma_out,
+        amount(sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at), 1)) AS network_in
     FROM network_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 )
 SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
@@ -106,9 +106,9 @@ WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    (sum(round(1000 * cpu_seconds)::BIGINT) * 1000000 // greatest(sum(ended_at - started_at), 1) * count(DISTINCT node))::BIGINT AS cores_used_milli,
+    amount(sum(round(1000 * cpu_seconds)::BIGINT) * 1000000 // greatest(sum(ended_at - started_at), 1) * count(DISTINCT node)) AS cores_used_milli,
     (avg(round(1000 * cores_allotted)::BIGINT) * count(DISTINCT node))::BIGINT AS cores_milli,
-    (sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at), 1))::BIGINT AS cpu_throttled,
+    amount(sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at), 1)) AS cpu_throttled,
     avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
 FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
@@ -129,8 +129,8 @@ WITH gpus AS (
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
-        sum(h.block_read)::BIGINT AS block_read, sum(h.mount_read)::BIGINT AS mount_read, sum(h.written)::BIGINT AS written, sum(h.rdma_out)::BIGINT AS rdma_out,
-        sum(h.network_in)::BIGINT AS network_in
+        amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read, amount(sum(h.written)) AS written, amount(sum(h.rdma_out)) AS rdma_out,
+        amount(sum(h.network_in)) AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
 SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),

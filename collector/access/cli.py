@@ -94,6 +94,13 @@ def _audit(options: argparse.Namespace, _: CollectorConfig, registry: Registry) 
     return OK
 
 
+def _move_gpu(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
+    before = registry.homes.of([options.gpu]).get(options.gpu)
+    registry.homes.move(options.gpu, options.node, _now(), _actor())
+    _say(f"what {options.node} tells of {options.gpu} is believed within a minute; it was of {before or 'no host'}")
+    return OK
+
+
 def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Registry) -> int:
     from collector.access.erasure.erase import erase, pseudonym  # opens the store, which no other command here does
     from collector.access.erasure.names import Replacement
@@ -175,6 +182,11 @@ def _parser() -> argparse.ArgumentParser:
     revoking = command("revoke", _revoke, "close keys or join tokens for good, within seconds")
     revoking.add_argument("ids", nargs="+", metavar="ID", help="as access list shows it")
     _join_options(command("join", _join, "make a token with which hosts get keys of their own", "It is no key itself."))
+    moving = command(
+        "move-gpu", _move_gpu, "say that a GPU is in another host now", "Else it is of who told of it first."
+    )
+    moving.add_argument("gpu", metavar="GPU", help="its UUID")
+    moving.add_argument("node", metavar="HOST", help="the host that it is in now")
     _erase_options(
         command(
             "erase-user",

@@ -25,7 +25,7 @@ class Right(Enum):
 
 
 ROLES: Final[Mapping[Role, frozenset[Right]]] = {
-    "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_node.py
+    "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_word.py
     "writer": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE}),
     "read": frozenset({Right.LEARN, Right.READ}),  # of all teams, or of those that its key names
     "owner": frozenset({Right.LEARN, Right.READ, Right.JUDGE, Right.ASK}),  # the same, and judges what it sees

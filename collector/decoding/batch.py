@@ -1,7 +1,8 @@
 """A body as it came to validated Arrow tables: all is checked here, so that whoever holds a Batch may trust it."""
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -11,8 +12,8 @@ from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.envelope import Header, TablePart, declared_bytes, open_envelope, seal
 from agent.wire.tables import TABLES
 from collector.decoding.arrow_messages import Message, read_message
-from collector.decoding.plausible import Clock
-from collector.decoding.sifting import Aside, sift
+from collector.decoding.plausible import Clock, Mask, Reason
+from collector.decoding.sifting import Aside, parted, sift
 from collector.errors import BatchError
 
 MAX_UNPACKED_BYTES = 64 * 2**20
@@ -37,6 +38,7 @@ class Batch:
     body: bytes = b""  # as it travelled, or sealed again without the rows put aside; kept where rows are sealed later
     quarantined: Mapping[str, int] = field(default_factory=dict)
     asides: tuple[Aside, ...] = ()
+    told_by: str | None = None  # the host whose own key its sender showed
 
     @property
     def byte_count(self) -> int:
@@ -52,6 +54,20 @@ class Batch:
     def without_tables(self) -> "Batch":
         """Return the batch with its body alone: what is held where rows are read again when they are sealed."""
         return replace(self, tables={})
+
+    def without(self, broken: Mapping[str, Sequence[tuple[Reason, Mask]]]) -> "Batch":
+        """Return the batch without the rows of each table for which there is a reason; they are put aside."""
+        sifted = {name: parted(TABLES[name], self.tables[name], reasons) for name, reasons in broken.items()}
+        tables = self.tables | {name: each.rows for name, each in sifted.items()}
+        more = Counter({name: each.count for name, each in sifted.items()})
+        return replace(
+            self,
+            tables=tables,
+            row_count=sum(rows.num_rows for rows in tables.values()),
+            body=_sealed_again(self.header, tables),
+            quarantined=Counter(self.quarantined) + more,
+            asides=(*self.asides, *(aside for each in sifted.values() for aside in each.asides)),
+        )
 
 
 def decode(body: bytes, received_at: int, max_bytes: int = MAX_UNPACKED_BYTES, max_rows: int = MAX_ROWS) -> Batch:

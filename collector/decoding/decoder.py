@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from collector.access.own_node import foreign_part
+from collector.access.own_word import Host, foreign_part, not_its_own
 from collector.decoding.batch import Batch, decode
 from collector.decoding.verdict import answered, expected
 from collector.errors import BatchError
@@ -18,19 +18,23 @@ from collector.errors import BatchError
 def answer_all(questions: BinaryIO, answers: BinaryIO, max_bytes: int, max_rows: int) -> None:
     """Answer until there are no more questions."""
     while line := questions.readline():
-        bodies = [(questions.read(size), received_at, node) for size, received_at, node in expected(line)]
+        bodies = [(questions.read(size), received_at, host) for size, received_at, host in expected(line)]
         answers.write(answered([_found(*each, max_bytes, max_rows) for each in bodies]))
         answers.flush()
 
 
-def _found(body: bytes, received_at: int, node: str | None, max_bytes: int, max_rows: int) -> Batch | None:
+def _found(body: bytes, received_at: int, host: Host | None, max_bytes: int, max_rows: int) -> Batch | None:
     """Return the batch if there is nothing to say against it."""
     try:
         batch = decode(body, received_at, max_bytes, max_rows)
     except BatchError:
         return None
-    is_fine = not batch.quarantined and (node is None or foreign_part(node, batch) is None)
+    is_fine = not batch.quarantined and (host is None or _is_its_own(host, batch))
     return batch if is_fine else None
+
+
+def _is_its_own(host: Host, batch: Batch) -> bool:
+    return foreign_part(host.node, batch) is None and not not_its_own(host, batch)
 
 
 def main() -> None:

@@ -53,11 +53,17 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing that must hold in a column: `bad` marks the rows where it does not, `says` is the end of a sentence."""
+class Reason:
+    """Why a row is put aside: the column that says it, and the end of a sentence."""
 
     column: str
     says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Reason):
+    """One thing that must hold in a column: `bad` marks the rows where it does not."""
+
     bad: Callable[[pa.RecordBatch, Clock], Mask]
 
 

@@ -8,7 +8,7 @@ are now put aside here, with what they say and why they are not believed, and th
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,7 +19,7 @@ from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 from collector.decoding.arrow_messages import Message
 from collector.decoding.glance import all_fine, suspects
-from collector.decoding.plausible import Clock, Mask, Rule, faults, pc
+from collector.decoding.plausible import Clock, Mask, Reason, faults, pc
 
 TOLD_OF_A_TABLE = 10  # rows put aside that are kept with what they say; further ones are only counted
 LONGEST_VALUE = 200  # characters of a text that are kept
@@ -55,9 +55,13 @@ def sift(tables: Mapping[str, Message], clock: Clock) -> dict[str, Sifted]:
 
 
 def _sifted(table: Table, message: Message, clock: Clock) -> Sifted:
-    rows = message.rows
     columns = suspects(table, message, clock)
-    broken = list(faults(table, rows, clock, columns)) if columns else []
+    broken = list(faults(table, message.rows, clock, columns)) if columns else []
+    return parted(table, message.rows, broken)
+
+
+def parted(table: Table, rows: pa.RecordBatch, broken: Sequence[tuple[Reason, Mask]]) -> Sifted:
+    """Return the rows of a table that break none of these rules, each of which comes with the rows that break it."""
     if not broken:
         return Sifted(rows)
     bad: Mask = broken[0][1]
@@ -68,7 +72,7 @@ def _sifted(table: Table, message: Message, clock: Clock) -> Sifted:
     return Sifted(rows.filter(pc.invert(bad)), int(bad.true_count), asides)
 
 
-def _aside(table: Table, rows: pa.RecordBatch, index: int, broken: list[tuple[Rule, Mask]]) -> Aside:
+def _aside(table: Table, rows: pa.RecordBatch, index: int, broken: Sequence[tuple[Reason, Mask]]) -> Aside:
     rule = next(rule for rule, mask in broken if mask[index].as_py())
     (row,) = rows.slice(index, 1).to_pylist()
     value = row[rule.column]

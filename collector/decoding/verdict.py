@@ -10,27 +10,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.wire.envelope import Header, TablePart
+from collector.access.own_word import Host
 from collector.decoding.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A body that arrived (microseconds UTC), and the host that its sender may write of; None where any."""
+    """A body that arrived (microseconds UTC), and the host whose own key its sender shows; None for others."""
 
     body: bytes
     received_at: int
-    node: str | None = None
+    host: Host | None = None
 
 
 def asked(questions: Sequence[Question]) -> bytes:
     """Return the line and the bodies."""
-    told = [(len(question.body), question.received_at, question.node) for question in questions]
+    told = [(len(question.body), question.received_at, _host_told(question.host)) for question in questions]
     return b"".join((_line(told), *(question.body for question in questions)))
 
 
-def expected(line: bytes) -> list[tuple[int, int, str | None]]:
+def expected(line: bytes) -> list[tuple[int, int, Host | None]]:
     """Return of each body that follows a line its length, when it arrived and the host that it may be of."""
-    return [(size, received_at, node) for size, received_at, node in json.loads(line)]
+    return [(size, received_at, _host(host)) for size, received_at, host in json.loads(line)]
 
 
 def answered(batches: Sequence[Batch | None]) -> bytes:
@@ -41,6 +42,14 @@ def answered(batches: Sequence[Batch | None]) -> bytes:
 def understood(line: bytes, questions: Sequence[Question]) -> list[Batch | None]:
     """Return the batches of an answer, without their tables."""
     return [told and _batch(told, question) for told, question in zip(json.loads(line), questions, strict=True)]
+
+
+def _host_told(host: Host | None) -> list[object] | None:
+    return None if host is None else [host.node, host.first_sent_at, sorted(host.gpus)]
+
+
+def _host(told: Any) -> Host | None:  # noqa: ANN401 - what JSON holds
+    return told and Host(told[0], told[1], frozenset(told[2]))
 
 
 def _told(batch: Batch) -> list[object]:
@@ -63,6 +72,7 @@ def _batch(told: Any, question: Question) -> Batch:  # noqa: ANN401 - what JSON 
         ignored_columns=ignored_columns,
         ignored_tables=ignored_tables,
         body=question.body,
+        told_by=question.host.node if question.host else None,
     )
 
 

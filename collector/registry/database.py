@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
 from collector.errors import RegistryError
@@ -55,7 +52,14 @@ class Database:
 
     def insert(self, table: Any) -> Any:  # noqa: ANN401  two dialects, each with its own class of one form
         """Return an INSERT that knows ON CONFLICT."""
-        return postgresql.insert(table) if self.is_postgres else sqlite.insert(table)
+        # Here: a site without PostgreSQL need not wait for its dialect at each start, a seventh of it.
+        if self.is_postgres:
+            from sqlalchemy.dialects.postgresql import insert as postgres_insert
+
+            return postgres_insert(table)
+        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+        return sqlite_insert(table)
 
     def one_at_a_time(self, connection: Connection, number: int) -> None:
         """Wait until no other transaction that asks for this number goes on; in SQLite none that writes does."""
@@ -105,6 +109,9 @@ def postgres_database(conninfo: str) -> Database:
     Raises:
         RegistryError: it is no connection string.
     """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
     try:
         known = conninfo_to_dict(conninfo)
         full = make_conninfo(

@@ -7,6 +7,7 @@ from collector.registry.audit import Audit
 from collector.registry.capacity import Bounds, CapacityRequests
 from collector.registry.collectors import Collectors
 from collector.registry.database import Database, postgres_database, sqlite_database
+from collector.registry.homes import Homes
 from collector.registry.joins import Joins
 from collector.registry.keys import Keys
 from collector.registry.leases import Leases
@@ -26,6 +27,7 @@ class Registry:
         self.leases = Leases(database)
         self.keys = Keys(database)
         self.joins = Joins(database)
+        self.homes = Homes(database)
         self.audit = Audit(database)
         self.mails = Mails(database)
         self.alarms = Alarms(database)

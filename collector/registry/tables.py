@@ -69,6 +69,14 @@ AUDIT = Table(
     Column("detail", String),
     Column("count", BigInteger),
 )
+GPU_HOMES = Table(
+    "gpu_homes",
+    _METADATA,
+    Column("gpu_uuid", String, primary_key=True),
+    Column("node", String),
+    Column("told_at", BigInteger),
+)
+HOSTS = Table("hosts", _METADATA, Column("node", String, primary_key=True), Column("first_sent_at", BigInteger))
 CAPACITY_REQUESTS = Table(
     "capacity_requests",
     _METADATA,

@@ -71,6 +71,13 @@ _CAPACITY = (
 )
 
 
+_HOMES = (
+    "CREATE TABLE {p}gpu_homes (gpu_uuid VARCHAR PRIMARY KEY, node VARCHAR NOT NULL, told_at BIGINT NOT NULL)",
+    "CREATE INDEX gpu_homes_by_node ON {p}gpu_homes (node)",
+    "CREATE TABLE {p}hosts (node VARCHAR PRIMARY KEY, first_sent_at BIGINT NOT NULL)",
+)
+
+
 def _first(database: "Database") -> tuple[str, ...]:
     return _TABLES + (_POSTGRES_GUARDS if database.is_postgres else _SQLITE_GUARDS)
 
@@ -87,7 +94,11 @@ def _alarms(_: "Database") -> tuple[str, ...]:
     return ALARMS
 
 
-VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails, ALARM_VERSION: _alarms}
+def _homes(_: "Database") -> tuple[str, ...]:
+    return _HOMES
+
+
+VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails, ALARM_VERSION: _alarms, 7: _homes}
 
 
 def migrate(database: "Database") -> None:

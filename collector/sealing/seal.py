@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 from collector.sealing.bodies import BrokenBodyError, unpack
-from collector.sealing.rows import merged
+from collector.sealing.rows import Part, merged
 from collector.sealing.syncing import sync
 from collector.store.lake_schema import RECEIPTS, sort_key
 from collector.tenancy.disown import NEVER, disown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from collector.sealing.mark import Mark
     from collector.store.database import Store
     from collector.store.session import Session
@@ -132,15 +130,15 @@ class _Pass:
         self._session = session
         self._hot = store.hot
         self._span = [after, upto]
-        self._pending: dict[str, list[tuple[int, pa.RecordBatch]]] = {}
+        self._pending: dict[str, list[Part]] = {}
         self._pending_rows = 0
         self._rows = 0
         self._broken = 0
 
     def run(self) -> Sealed:
         """Insert everything."""
-        for number, body in self._bodies():
-            self._add(number, body)
+        for number, body, told_by in self._bodies():
+            self._add(number, body, told_by)
             if self._pending_rows >= ROWS_AT_ONCE:
                 self._flush()
         self._flush()
@@ -155,11 +153,12 @@ class _Pass:
         )
         return Sealed(batches, self._rows, self._broken)
 
-    def _bodies(self) -> Iterator[tuple[int, bytes]]:
+    def _bodies(self) -> Iterator[tuple[int, bytes, str | None]]:
         after, upto = self._span
         while True:
             page = self._session.rows(
-                f"SELECT batch, body FROM {self._hot}.arrivals WHERE batch > ? AND batch <= ? ORDER BY batch LIMIT ?",
+                f"SELECT batch, body, told_by FROM {self._hot}.arrivals WHERE batch > ? AND batch <= ? "
+                "ORDER BY batch LIMIT ?",
                 [after, upto, _BODIES_AT_ONCE],
             )
             yield from page
@@ -167,7 +166,7 @@ class _Pass:
                 return
             after = page[-1][0]
 
-    def _add(self, number: int, body: bytes) -> None:
+    def _add(self, number: int, body: bytes, told_by: str | None) -> None:
         try:
             tables = unpack(body)
         except BrokenBodyError as error:
@@ -175,7 +174,7 @@ class _Pass:
             self._broken += 1
             return
         for name, rows in tables.items():
-            self._pending.setdefault(name, []).append((number, rows))
+            self._pending.setdefault(name, []).append(Part(number, told_by, rows))
             self._pending_rows += rows.num_rows
 
     def _flush(self) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from io import BytesIO
 
+from collector.access.own_word import Host
 from collector.decoding.batch import decode
 from collector.decoding.decoder import answer_all
 from collector.decoding.verdict import Question, answered, asked, understood
@@ -39,7 +40,8 @@ def test_what_is_wrong_is_not_told_of() -> None:
 def test_another_hosts_batch_is_not_told_of() -> None:
     """A key of one host says nothing of another, whoever decodes."""
     foreign = body(tables={"gpu_samples": [*gpu_rows(7), *gpu_rows(1, node="n15")]})
-    found = _answers(Question(body(), NOW, "n15"), Question(foreign, NOW, "n14"), Question(body(), NOW, "n14"))
+    other, own = (Host(node, NOW, frozenset(row["gpu_uuid"] for row in gpu_rows(7))) for node in ("n15", "n14"))
+    found = _answers(Question(body(), NOW, other), Question(foreign, NOW, own), Question(body(), NOW, own))
     assert [batch is not None for batch in found] == [False, False, True]
 
 

@@ -163,6 +163,18 @@ def test_agents_of_another_version_are_named(site: Site, sight: Sight) -> None:
     ]
 
 
+def test_a_host_that_tells_what_is_not_its_own_is_named(site: Site, sight: Sight) -> None:
+    """It may be broken, or taken: who runs the site must not have to look into a table to know."""
+    heard(site, "n1", 10)
+    with site.store.hot_session() as session:
+        session.execute(
+            "INSERT INTO quarantine VALUES (1, ?, 'n1', 'ownership', 'node', ?, '{}')",
+            [NOW - SECOND, "a scheduler tells ownership, no host"],
+        )
+    (said,) = told(agents(sight), "note")
+    assert said == "1 row of n1 put aside within a day; n1: a scheduler tells ownership, no host"
+
+
 def test_what_waits_too_long_to_be_sealed_is_said(site: Site, sight: Sight) -> None:
     """The lake is away, or a disk is full."""
     heard(site, "n1", 100)

@@ -17,7 +17,7 @@ def _arrive(store: Store, first: int, received_at: int) -> None:
     """Take batches as the writer does: their bodies and their receipts, in one transaction."""
     with store.hot_session() as session, session.transaction():
         for number in range(first, first + BATCHES):
-            session.execute("INSERT INTO arrivals VALUES (?, ?)", [number << 8, BODY])
+            session.execute("INSERT INTO arrivals (batch, body) VALUES (?, ?)", [number << 8, BODY])
             session.execute(
                 "INSERT INTO receipts VALUES (?, 'n1', 's', ?, 'h', ?, ?, 2, 1)",
                 [number << 8, number, received_at, received_at],
@@ -93,7 +93,7 @@ def test_a_log_that_cannot_be_folded_in_just_now_is_no_failure(tmp_path: Path) -
         _arrive(store, 0, DAY)
         _sealed(store, BATCHES)
         with store.hot_session() as session:
-            session.execute("INSERT INTO arrivals VALUES (?, ?)", [1 << 20, BODY])
+            session.execute("INSERT INTO arrivals (batch, body) VALUES (?, ?)", [1 << 20, BODY])
         with store.hot_session() as session, session.transaction():
             session.execute("UPDATE arrivals SET batch = batch + 1")  # an insertion alone DuckDB lets pass
             assert not store.checkpoint()

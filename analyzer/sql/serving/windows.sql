@@ -13,10 +13,10 @@ WITH told AS (
     LEFT JOIN service_policies p ON p.rid = k.rid AND s.started_at >= p.from_us AND s.started_at < p.until_us
     WHERE s.started_at >= $from_us AND s.started_at < $until_us AND s.ended_at > s.started_at AND k.rid IN (SELECT rid FROM service_runs)
 )
-SELECT rid, window_ms, sum(requests)::BIGINT AS requests, (sum(ms) FILTER (requests IS NOT NULL))::BIGINT AS requests_ms,
-    (sum(1000 * running * ms) // sum(ms) FILTER (running IS NOT NULL))::BIGINT AS running_milli,
+SELECT rid, window_ms, amount(sum(requests)) AS requests, (sum(ms) FILTER (requests IS NOT NULL))::BIGINT AS requests_ms,
+    amount(sum(1000::HUGEINT * running * ms) // sum(ms) FILTER (running IS NOT NULL)) AS running_milli,
     (coalesce(sum(ms) FILTER (running > 0), 0) * 1000 // sum(ms) FILTER (running IS NOT NULL))::BIGINT AS answering,
-    (sum(1000 * waiting * ms) // sum(ms) FILTER (waiting IS NOT NULL))::BIGINT AS waiting_milli,
+    amount(sum(1000::HUGEINT * waiting * ms) // sum(ms) FILTER (waiting IS NOT NULL)) AS waiting_milli,
     (coalesce(sum(ms) FILTER (waiting > 0), 0) * 1000 // sum(ms) FILTER (waiting IS NOT NULL))::BIGINT AS queued,
     (sum(kv_cache * ms) // sum(ms) FILTER (kv_cache IS NOT NULL))::BIGINT AS kv_cache,
     (coalesce(sum(ms) FILTER (kv_cache >= $kv_full_permille AND waiting > 0), 0) * 1000
