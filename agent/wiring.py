@@ -116,7 +116,8 @@ def open_stamper(config: AgentConfig) -> Stamper:
 
 def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
     from agent.control.quiet import Quiet, make_directory, users
-    from agent.nvml import NvmlSource, WaitingNvml, open_nvml
+    from agent.kernels_gpus import kernels_gpus
+    from agent.nvml import SEEN_GPUS, NvmlSource, WaitingNvml, open_nvml
 
     config = host.config
     control = config.control if host.lasting else None
@@ -137,7 +138,11 @@ def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
         process_seconds=config.process_seconds,
         quiet=quiet.gpus,
     )
-    gpus = WaitingNvml(lambda: open_nvml(made))
+
+    def expected() -> int:
+        return max(config.expected_gpus, len(remembered.section(SEEN_GPUS)), len(kernels_gpus(config.proc)))
+
+    gpus = WaitingNvml(lambda: open_nvml(made), expected=expected)
     return gpus
 
 
@@ -174,7 +179,15 @@ def _processes(
 
     config, register = host.config, Register(witnesses, remembered, host.here)
     return ProcessSource(
-        gpus.holding, host.run_of, now, watched, config.proc, config.sys, config.process_seconds, register=register
+        gpus.holding,
+        host.run_of,
+        now,
+        watched,
+        config.proc,
+        config.sys,
+        config.process_seconds,
+        register=register,
+        remembered=remembered,
     )
 
 

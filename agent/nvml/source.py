@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent.attribution.devices import Device
-from agent.gpu_process import GpuProcess
+from agent.errors import SourceError
+from agent.gpu_process import GpuProcess, Holding, together
 from agent.nvml.asking import ask_all
 from agent.nvml.census import Census
 from agent.nvml.energy import EnergyBook
@@ -62,6 +63,7 @@ class NvmlSource:
         self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds))
         self._budget = OURS * hang_seconds
         self._last_read: float | None = None
+        self._fails = False  # the driver did not answer at all when it was last asked
         self._warned = False
         self._census.prepare(OPENING_SECONDS)
 
@@ -82,14 +84,20 @@ class NvmlSource:
 
     @property
     def seen(self) -> int:
-        """How many GPUs answered at the last reading, or are left alone since."""
+        """How many GPUs answered at the last reading, or are left alone since; none where the driver failed whole."""
+        if self._fails:
+            return 0
         found = list(self._census.gpus.values())
         readings = [one.reading for one in found if one.reading is not None]
         return sum(reading.rows[0]["up"] is True for reading in readings) + sum(one.quiet for one in found)
 
     def processes(self) -> list[GpuProcess]:
-        """Return who held which GPU when that was last asked: a GPU that hangs is still held."""
-        return [process for one in list(self._census.gpus.values()) for process in one.holding.processes]
+        """Return who held which GPU when that was last said: a GPU that hangs, or is lost, is still held."""
+        return [process for one in list(self._census.gpus.values()) for process in one.processes]
+
+    def holding(self) -> Holding:
+        """Return who holds which GPU as the last reading said it, and of which GPUs it said it."""
+        return together(one.holding for one in list(self._census.gpus.values()))
 
     def devices(self) -> list[Device]:
         """Return how each GPU and MIG instance is named, at the last reading."""
@@ -120,6 +128,17 @@ class NvmlSource:
             SourceError: the driver does not answer at all.
             DriverChangedError: the driver was replaced under this process; only a new process can load the new one.
         """
+        try:
+            reading = self._read()
+        except SourceError:
+            self._fails = True
+            for one in self._census.gpus.values():
+                one.reading = None
+            raise
+        self._fails = False
+        return reading
+
+    def _read(self) -> Reading:
         began, now = time.monotonic(), self._around.seconds()
         budget = OPENING_SECONDS if self._last_read is None else self._budget
         listed = self._census.begin(budget / 4)
