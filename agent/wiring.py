@@ -137,6 +137,7 @@ def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
         hang_seconds=config.hang_seconds,
         process_seconds=config.process_seconds,
         quiet=quiet.gpus,
+        node=config.node_name,
     )
 
     def expected() -> int:

@@ -27,10 +27,16 @@ HANG_SECONDS = 0.5  # that the whole source may take
 OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
 OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
 REACH_SECONDS = 15.0  # of the driver's rings
+UNLISTED = {
+    "lost": "the GPU is lost: the driver does not list it",
+    "hangs": "a question to the driver hangs",
+    "unknown": "the driver counts the GPU and does not tell its name",
+}
 
 
 class NvmlSource:
-    """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost.
+    """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost; so has one that was
+    lost before anybody saw it, by its place.
 
     One that hangs has none, nor has one in `quiet`: silence is a gap. `failures` counts questions that failed, by name.
     """
@@ -51,6 +57,7 @@ class NvmlSource:
         hang_seconds: float = HANG_SECONDS,
         process_seconds: float = 0.0,
         quiet: Callable[[], Collection[str]] = tuple,
+        node: str = "",
     ) -> None:
         self._quiet = quiet
         self.failures: Counter[str] = Counter()
@@ -60,7 +67,7 @@ class NvmlSource:
         self._around = Surroundings(
             self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
         )
-        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds))
+        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds, sysfs, node))
         self._budget = OURS * hang_seconds
         self._last_read: float | None = None
         self._fails = False  # the driver did not answer at all when it was last asked
@@ -117,8 +124,8 @@ class NvmlSource:
                 found += nothing(uuid, "the GPU is left alone, as its holder asked")
             else:
                 found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
-        for uuid in self._census.ghosts:
-            found += nothing(uuid, "the GPU is lost: the driver does not list it")
+        for name, why in self._census.ghosts.items():
+            found += nothing(name, UNLISTED[why])
         return found
 
     def read(self) -> Reading:
@@ -170,7 +177,8 @@ class NvmlSource:
         changed = self._census.settle(fact for facts in told for fact in facts)
         answered = [(one.gpu, one.reading) for one in self._census.gpus.values() if one.reading is not None]
         rows: list[Row] = [row for gpu, reading in answered for row in self._with_xids(gpu, reading)]
-        rows += [{"gpu_uuid": uuid, "up": False} for uuid in self._census.ghosts]
+        silent = self._census.ghosts.items()
+        rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
     def _with_xids(self, gpu: Gpu, reading: GpuReading) -> Sequence[Row]:

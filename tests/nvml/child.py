@@ -41,6 +41,7 @@ def main(options: dict[str, Any]) -> None:
         expected_gpus=options["expected_gpus"],
         hang_seconds=options["hang_seconds"],
         process_seconds=options["process_seconds"],
+        node="n14",
         quiet=lambda: frozenset(Path(options["quiet"]).read_text().split()),
     )
     try:

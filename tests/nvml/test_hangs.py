@@ -103,3 +103,29 @@ def test_an_agent_ends_although_a_gpu_hangs(hurried: Host) -> None:
     hurried.scenario.hang(CALL, FOR_EVER, 0)
     hurried.read()
     hurried.close()
+
+
+def test_a_gpu_that_hangs_at_the_start_blinds_nobody(host: Host) -> None:
+    """It hung in the question for its UUID, and the host had no GPU at all."""
+    host.scenario.hang("nvmlDeviceGetUUID", FOR_EVER, 0)
+    answer = host.read()
+    assert [row["gpu_uuid"] for row in answer["reading"]["gpu_samples"]] == [SECOND]
+    assert (answer["counts"], answer["lost"]) == ([2, 1], [])
+    assert {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/gpu-0"} == {
+        "a question to the driver hangs"
+    }
+    assert uuids(host) == [SECOND]
+    host.scenario.hang("nvmlDeviceGetUUID", 0, 0)
+    until(lambda: sorted(uuids(host)) == [FIRST, SECOND], "it tells its name")
+    assert host.read()["counts"] == [2, 2]
+
+
+def test_a_known_gpu_that_hangs_at_the_next_start_is_neither_up_nor_down(host: Host) -> None:
+    """It is remembered; that it hangs is no loss."""
+    host.read()
+    host.close()
+    host.scenario.hang("nvmlDeviceGetHandleByIndex_v2", FOR_EVER, 0)
+    answer = host.read()
+    assert [row["gpu_uuid"] for row in answer["reading"]["gpu_samples"]] == [SECOND]
+    assert (answer["counts"], answer["lost"]) == ([2, 1], [])
+    host.scenario.hang("nvmlDeviceGetHandleByIndex_v2", 0, 0)
