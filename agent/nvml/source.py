@@ -62,7 +62,7 @@ class NvmlSource:
         self._quiet = quiet
         self.failures: Counter[str] = Counter()
         kept = remembered or Remembered(None)
-        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds)
+        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
         energy = EnergyBook(kept, proc)
         self._around = Surroundings(
             self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
@@ -175,25 +175,29 @@ class NvmlSource:
     def _reading(self) -> Reading:
         told = [one.reading.facts for one in self._census.gpus.values() if one.reading is not None]
         changed = self._census.settle(fact for facts in told for fact in facts)
-        answered = [(one.gpu, one.reading) for one in self._census.gpus.values() if one.reading is not None]
-        rows: list[Row] = [row for gpu, reading in answered for row in self._with_xids(gpu, reading)]
+        rows: list[Row] = [row for one in self._census.gpus.values() for row in self._with_xids(one.gpu, one.reading)]
         silent = self._census.ghosts.items()
         rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
-    def _with_xids(self, gpu: Gpu, reading: GpuReading) -> Sequence[Row]:
-        """Add the XID errors, which come from a watch of their own; of a lost GPU only where there were some."""
+    def _with_xids(self, gpu: Gpu, reading: GpuReading | None) -> Sequence[Row]:
+        """Add the XID errors, which come from a watch of their own; of a lost or silent GPU only where there were some.
+
+        What is wrong with a GPU that hangs must not wait until it answers.
+        """
         xids = self._around.xid.take(gpu.uuid)
         if xids.count:
             gpu.instruments.look_soon()
-        elif gpu.lost:
-            return reading.rows
+        elif gpu.lost or reading is None:
+            return reading.rows if reading is not None else ()
         told: Row = {
             "xid_events": xids.count,
             "xid_last": xids.last,
+            "xid_numbers": ",".join(map(str, xids.numbers)) or None,
             "xid_last_timestamp_seconds": xids.last_seconds,
         }
-        return [{**reading.rows[0], **told}, *reading.rows[1:]]
+        rows: Sequence[Row] = reading.rows if reading is not None else ({"gpu_uuid": gpu.uuid, "up": None},)
+        return [{**rows[0], **told}, *rows[1:]]
 
     def _hung(self) -> set[str]:
         return {uuid for uuid, one in self._census.gpus.items() if one.hung}

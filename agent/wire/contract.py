@@ -7,7 +7,7 @@ ArrowType = Literal["string", "int64", "float64", "bool"]
 Kind = Literal["key", "gauge", "amount", "counter", "fact"]
 Sensitivity = Literal["none", "id", "identity"]  # an id may bear a name in a part of it
 
-SCHEMA_VERSION = 3  # of what an agent writes; raised with every additive column
+SCHEMA_VERSION = 4  # of what an agent writes; raised with every additive column
 MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
 
 # The plausible range of a value by its unit: what lies outside is refused, never clipped.

@@ -1,0 +1,1 @@
+ALTER TABLE gpu_samples ADD COLUMN xid_numbers VARCHAR;
