@@ -163,8 +163,11 @@ def _witnesses(host: _Host, gpus: "WaitingNvml", remembered: "Remembered") -> "W
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
     from agent.attribution.open_witnesses import open_witnesses
     from agent.attribution.witnesses import Witnesses
+    from agent.processes.holdings import authorities
 
-    return Witnesses() if host.alone else open_witnesses(host.config, gpus.devices, host.run_of, remembered)
+    if host.alone:
+        return Witnesses()
+    return open_witnesses(host.config, gpus.devices, host.run_of, remembered, authorities(remembered))
 
 
 def _processes(

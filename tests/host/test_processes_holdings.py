@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.held import Held, Meant, Told
-from agent.attribution.run import Attribution, Place
+from agent.attribution.run import Attribution, Authority, Place
 from agent.attribution.witnesses import Witnesses
 from agent.processes import ProcessSource
 from agent.processes.holdings import SECTION, Holdings
@@ -109,6 +109,7 @@ class Fixed:
     """A holder that always says the same."""
 
     name = "fixed"
+    authority: Authority = "kubernetes"
     period_seconds = 0.0
 
     def __init__(self, told: Told | None) -> None:
