@@ -177,10 +177,11 @@ class XidWatch:
 
 def _event_set(failures: Counter[str]) -> object | None:
     try:
-        return pynvml.nvmlEventSetCreate()
+        events: object = pynvml.nvmlEventSetCreate()
     except pynvml.NVMLError:
         failures["nvmlEventSetCreate"] += 1
         return None
+    return events
 
 
 def _refusal(handle: object, events: object | None, failures: Counter[str]) -> str | None:

@@ -45,6 +45,11 @@ class Holders:
         silent = told.unanswered(one.process for one in self._seen)
         return [*told.processes, *(replace(one, sm_utilization_ratio=None, is_listed=False) for one in silent)]
 
+    def seen_first(self, asserted: Sequence[GpuProcess]) -> list[GpuProcess]:
+        """Return the same in an order in which nobody who comes takes the place of one who was there."""
+        seen = {(one.process.gpu_uuid, one.process.pid) for one in self._seen}
+        return sorted(asserted, key=lambda one: (one.gpu_uuid, one.pid) not in seen)
+
     def look_for_blindness(self, processes: Mapping[int, Stat]) -> None:
         """See to it that who is missing in this pass over /proc has ended.
 

@@ -93,7 +93,7 @@ class ProcessSource:
         if told is None and not self._holders.are_known:
             return {}
         holders, watched = self._holders.asserted(told or Holding()), frozenset(self._watched())
-        kept = holders[:HOLDERS_MAX]
+        kept = self._holders.seen_first(holders)[:HOLDERS_MAX] if len(holders) > HOLDERS_MAX else holders
         if not kept and not watched:
             self.unseen = self.left_out = 0
             self._last = None

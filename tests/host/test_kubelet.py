@@ -5,6 +5,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -321,7 +322,7 @@ def told_by_next_agent(kubelet: StandIn, state: Path, clock: Clock, readings: in
     )
     witnesses = Witnesses([asked], Aliases(with_file), clock, patience_seconds=PATIENCE_SECONDS)
     register = Register(witnesses, with_file)
-    rows = []
+    rows: list[Mapping[str, Any]] = []
     for _ in range(readings):
         rows += register.update((), round(clock.seconds * 1e6))["allocations"]
         clock.seconds += 1200
