@@ -1,19 +1,25 @@
 """Count XID errors: the driver tells them as events, which a thread of its own waits for."""
 
+import contextlib
 import ctypes
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pynvml
 
+from agent.attendant import Attendant
+from agent.errors import SourceHungError
 from agent.nvml.calls import Again, in_words
 from agent.nvml.xid_class import CLASSES, xid_class
 
 WAIT_MILLISECONDS = 200
+ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events
+HANGS = "a question to the driver hangs"
 MOST_NUMBERS = 64  # of one GPU and one reading that are told apart; those of hardware always
 
 
@@ -78,7 +84,8 @@ class XidWatch:
         self._refusals: dict[str, str] = {}
         self._followed: dict[str, int] = {}
         self._heard: dict[int, str] = {}  # by address, as the events of the present set bear it
-        self._events: object | None = None
+        self._events: _Events | None = None
+        self._hanging: dict[str, Attendant[str | None]] = {}  # GPUs whose question for events has no answer yet
         self._deaf = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -92,28 +99,31 @@ class XidWatch:
         before, self._followed = self._followed, addresses
         came = {uuid for uuid, address in addresses.items() if before.get(uuid) != address}
         due = {uuid for uuid in addresses.keys() & self._refusals.keys() if self._again.is_due(uuid)}
-        if self._deaf or came:
-            self._begin(handles)  # one that came back after a reset is no longer known to the old set
-        elif due:
-            self._ask({uuid: handles[uuid] for uuid in due})
+        if self._deaf:
+            self._leave()
+            self._ask(handles)
+        elif came or due:  # one that came back after a reset too; what others told meanwhile is still heard
+            self._ask({uuid: handles[uuid] for uuid in came | due})
 
-    def _begin(self, handles: Mapping[str, Any]) -> None:
-        """Wait with a new set of events; the old thread ends by itself, and what it still hears does not count."""
+    def _leave(self) -> None:
+        """Leave the set of events with which every wait fails; its thread ends by itself."""
         self._stop.set()
         with self._lock:
             self._stop, self._thread, self._events = threading.Event(), None, None
             self._heard, self._refusals, self._deaf = {}, {}, False
-        self._ask(handles)
 
     def _ask(self, handles: Mapping[str, Any]) -> None:
         """Let the driver tell the events of these GPUs too, and note why it does not, in words."""
         events, new = self._events, self._events is None
         if events is None:
             events = _event_set(self._failures)
-        refusals = {uuid: _refusal(handle, events, self._failures) for uuid, handle in handles.items()}
+        none: dict[str, str | None] = dict.fromkeys(handles, "the driver gives no events")
+        refusals = none if events is None else self._put(handles, events)
         told = [uuid for uuid, why in refusals.items() if why is None]
         with self._lock:
             self._ears.update({uuid: Ear() for uuid in told if uuid not in self._ears})
+            for address in [address for address, uuid in self._heard.items() if uuid in handles]:
+                del self._heard[address]
             self._heard.update((_address(handles[uuid]), uuid) for uuid in told)
             for uuid, why in refusals.items():
                 self._note(uuid, why)
@@ -123,7 +133,28 @@ class XidWatch:
             self._thread = threading.Thread(target=self._run, args=arguments, name="gpuledger-xid", daemon=True)
             self._thread.start()
         elif new and events is not None:
-            _free(events)
+            events.free()
+
+    def _put(self, handles: Mapping[str, Any], events: "_Events") -> dict[str, str | None]:
+        """Ask each GPU on a thread of its own, so that one that hangs stops no other, and return why it refuses."""
+        began, found = time.monotonic(), dict[str, str | None]()
+        askers: dict[str, Attendant[str | None]] = {}
+        for uuid, handle in handles.items():
+            if uuid in self._hanging and not self._hanging[uuid].has_late:
+                found[uuid] = HANGS
+                continue
+            self._hanging.pop(uuid, None)
+            question = partial(_refusal, handle, events.handle, self._failures)
+            askers[uuid] = asker = Attendant(f"the question for events to {uuid}", question)
+            asker.begin()
+            asker.ready(began + ASKING_SECONDS / 2 - time.monotonic())
+        for uuid, asker in askers.items():
+            try:
+                found[uuid] = asker.answer(began + ASKING_SECONDS - time.monotonic())
+            except SourceHungError:
+                found[uuid], self._hanging[uuid], events.is_in_use = HANGS, asker, True
+            asker.close()
+        return found
 
     def _note(self, uuid: str, why: str | None) -> None:
         if why is None:
@@ -157,10 +188,10 @@ class XidWatch:
         if self._thread is not None:
             self._thread.join(timeout=2 * WAIT_MILLISECONDS / 1000)
 
-    def _run(self, events: object, names: Mapping[int, str], stop: threading.Event) -> None:
+    def _run(self, events: "_Events", names: Mapping[int, str], stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                event = pynvml.nvmlEventSetWait_v2(events, WAIT_MILLISECONDS)
+                event = pynvml.nvmlEventSetWait_v2(events.handle, WAIT_MILLISECONDS)
             except pynvml.NVMLError as error:
                 if error.value == pynvml.NVML_ERROR_TIMEOUT:
                     continue
@@ -172,22 +203,33 @@ class XidWatch:
                 ear = self._ears.get(names.get(_address(event.device), ""))  # of this set, not of one begun meanwhile
                 if ear is not None and not stop.is_set():
                     ear.hear(int(event.eventData), self._wall_seconds())
-        _free(events)
+        events.free()
 
 
-def _event_set(failures: Counter[str]) -> object | None:
+@dataclass(slots=True)
+class _Events:
+    """A set of events. One that a question hangs with may be used by the driver at any time: it is not given back."""
+
+    handle: Any
+    is_in_use: bool = False
+
+    def free(self) -> None:
+        """Give it back to the driver."""
+        with contextlib.suppress(pynvml.NVMLError):  # the library was closed first
+            if not self.is_in_use:
+                pynvml.nvmlEventSetFree(self.handle)
+
+
+def _event_set(failures: Counter[str]) -> _Events | None:
     try:
-        events: object = pynvml.nvmlEventSetCreate()
+        return _Events(pynvml.nvmlEventSetCreate())
     except pynvml.NVMLError:
         failures["nvmlEventSetCreate"] += 1
         return None
-    return events
 
 
-def _refusal(handle: object, events: object | None, failures: Counter[str]) -> str | None:
+def _refusal(handle: object, events: object, failures: Counter[str]) -> str | None:
     """Return why a GPU does not tell its XID errors to this set of events, in words; None where it does."""
-    if events is None:
-        return "the driver gives no events"
     try:
         if not pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
             return in_words(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -196,13 +238,6 @@ def _refusal(handle: object, events: object | None, failures: Counter[str]) -> s
         failures["nvmlDeviceRegisterEvents"] += error.value != pynvml.NVML_ERROR_NOT_SUPPORTED
         return in_words(error.value)
     return None
-
-
-def _free(events: object) -> None:
-    try:
-        pynvml.nvmlEventSetFree(events)
-    except pynvml.NVMLError:
-        return  # the library was closed first
 
 
 def _address(handle: Any) -> int:  # noqa: ANN401  # an opaque pointer of the binding
