@@ -57,6 +57,11 @@ class Attendant(Generic[T]):
         self._given_up = 0  # questions up to this number are no longer waited for
         self._thread: threading.Thread | None = None
 
+    @property
+    def has_late(self) -> bool:
+        """Whether an answer came that nobody waits for any more; begin() takes it."""
+        return self._given_up >= self._asked > self._answered and not self._answers.empty()
+
     def begin(self) -> None:
         """Put the question; nothing happens where an older one is still without an answer."""
         self._take_late()

@@ -56,7 +56,8 @@ def lines(reading: Reading) -> list[str]:
     inventory = {str(row.get("gpu_uuid")): row for row in reading.tables.get("inventory", [])}
     gpus = reading.tables.get("gpu_samples", [])
     seconds = reading.interval_seconds
-    what = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" if gpus else f"no GPU ({reading.no_gpu})"
+    none = f"no GPU ({reading.no_gpu})" if reading.no_gpu else "no GPU answered"
+    what = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" if gpus else none
     return [
         f"{reading.node}: {what}, over {seconds:.1f} s",
         *(_gpu(row, inventory.get(str(row["gpu_uuid"]), {})) for row in gpus),

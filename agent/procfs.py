@@ -54,6 +54,14 @@ def number(path: Path) -> int | None:
         return None
 
 
+def boot_id(proc: Path) -> str | None:
+    """Return what tells this boot of the host from every other, or None where the kernel does not show it.
+
+    The kernel refuses to read what lies below sys/ into a buffer of 4 MiB, which is what `text` brings along.
+    """
+    return (short(str(proc / "sys/kernel/random/boot_id")) or b"").decode("ascii", "replace").strip() or None
+
+
 @contextmanager
 def understanding(place: Path) -> Iterator[None]:
     """Turn what a parser could not read under this place into a SourceError, so that no daemon dies of a new kernel."""

@@ -1,4 +1,4 @@
-"""What must outlive a restart of the agent: GPUs seen, energy counters, allocations still open. One small JSON file.
+"""What must outlive a restart of the agent: GPUs seen and their holders, energy, open allocations. A small JSON file.
 
 Losing it costs little and stops nothing: a GPU that died meanwhile is missed, an energy epoch begins anew.
 """

@@ -116,7 +116,8 @@ def open_stamper(config: AgentConfig) -> Stamper:
 
 def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
     from agent.control.quiet import Quiet, make_directory, users
-    from agent.nvml import NvmlSource, WaitingNvml, open_nvml
+    from agent.kernels_gpus import kernels_gpus
+    from agent.nvml import SEEN_GPUS, NvmlSource, WaitingNvml, open_nvml
 
     config = host.config
     control = config.control if host.lasting else None
@@ -136,8 +137,13 @@ def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
         hang_seconds=config.hang_seconds,
         process_seconds=config.process_seconds,
         quiet=quiet.gpus,
+        node=config.node_name,
     )
-    gpus = WaitingNvml(lambda: open_nvml(made))
+
+    def expected() -> int:
+        return max(config.expected_gpus, len(remembered.section(SEEN_GPUS)), len(kernels_gpus(config.proc)))
+
+    gpus = WaitingNvml(lambda: open_nvml(made), expected=expected)
     return gpus
 
 
@@ -157,8 +163,11 @@ def _witnesses(host: _Host, gpus: "WaitingNvml", remembered: "Remembered") -> "W
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
     from agent.attribution.open_witnesses import open_witnesses
     from agent.attribution.witnesses import Witnesses
+    from agent.processes.holdings import authorities
 
-    return Witnesses() if host.alone else open_witnesses(host.config, gpus.devices, host.run_of, remembered)
+    if host.alone:
+        return Witnesses()
+    return open_witnesses(host.config, gpus.devices, host.run_of, remembered, authorities(remembered))
 
 
 def _processes(
@@ -174,7 +183,15 @@ def _processes(
 
     config, register = host.config, Register(witnesses, remembered, host.here)
     return ProcessSource(
-        gpus.holding, host.run_of, now, watched, config.proc, config.sys, config.process_seconds, register=register
+        gpus.holding,
+        host.run_of,
+        now,
+        watched,
+        config.proc,
+        config.sys,
+        config.process_seconds,
+        register=register,
+        remembered=remembered,
     )
 
 

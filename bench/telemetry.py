@@ -29,8 +29,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 # What an agent leaves null on an H100: bench_agent.py's host, asked for 45 s over the fake driver.
 NEVER = {
-    "gpu_samples": {"parent_uuid", "throttle_sync_boost_seconds", "xid_last", "xid_last_timestamp_seconds"}
-    | {"ecc_uncorrected_events", "ecc_corrected_events", "pcie_replay_events"},
+    "gpu_samples": {"parent_uuid", "throttle_sync_boost_seconds", "xid_last", "xid_numbers"}
+    | {"xid_last_timestamp_seconds", "ecc_uncorrected_events", "ecc_corrected_events", "pcie_replay_events"},
     "network_samples": {"speed_bytes_per_second"},
     "agent_samples": {"dropped_from", "dropped_until", "attribution_age_seconds"},
 }

@@ -19,7 +19,7 @@ from agent.attribution.devices import Devices
 from agent.attribution.held import Held, Meant, Told
 from agent.attribution.podresources import Container, allocatable, containers, replicas, shared, unit
 from agent.attribution.pods import living, logged
-from agent.attribution.run import Attribution
+from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
 
 _LOG = logging.getLogger(__name__)
@@ -33,12 +33,14 @@ ANSWER_BYTES_MAX = 16 * 2**20
 class Kubelet:
     """Asks a kubelet for its pods' GPUs. Pods are told by name, `kubernetes/<cluster>/<namespace>.<pod>`.
 
+    `was_there` is whether an agent before this one heard it: a socket that is missing is then a kubelet that restarts.
     `uid_of` is what else is known of the uids behind such names: a pod that has ended is then not believed to hold
     anything. `claims` counts the devices of Dynamic Resource Allocation in the last answer, whose names only the
     cluster can resolve.
     """
 
     name = "kubelet"
+    authority: Authority = "kubernetes"
     period_seconds = PERIOD_SECONDS
 
     def __init__(
@@ -51,6 +53,8 @@ class Kubelet:
         logs: Path = Path("/var/log/pods"),
         answer_seconds: float = ANSWER_SECONDS,
         seconds: Callable[[], float] = time.monotonic,
+        *,
+        was_there: bool = False,
     ) -> None:
         self.claims = 0
         self._socket = socket
@@ -62,7 +66,7 @@ class Kubelet:
         self._answer_seconds = answer_seconds
         self._seconds = seconds
         self._channel: Any = None
-        self._was_there = False
+        self._was_there = was_there
         self._replicas: Mapping[str, int] = {}
         self._replicas_at: float | None = None
 

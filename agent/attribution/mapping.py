@@ -17,7 +17,7 @@ from agent.attribution.devices import Devices
 from agent.attribution.environment import number
 from agent.attribution.evidence import user_name
 from agent.attribution.held import Held, Told
-from agent.attribution.run import Attribution
+from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
 from agent.procfs import short
 
@@ -35,6 +35,7 @@ class _MappingFiles:
     """A witness that reads a directory of files, each of which speaks of one GPU."""
 
     name: str
+    authority: Authority = "declared"
     period_seconds = 0.0
 
     def __init__(self, directory: Path, cluster: str, devices: Callable[[], Devices]) -> None:

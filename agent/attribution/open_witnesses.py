@@ -1,6 +1,6 @@
 """Which witnesses this host has. Each says for itself whether there is anything of the kind here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from agent.attribution.aliases import Aliases
 from agent.attribution.devices import Device, Devices, minors
@@ -19,17 +19,26 @@ def open_witnesses(
     listed: Callable[[], Sequence[Device]],
     attribution: Callable[[Process], Attribution],
     remembered: Remembered,
+    told_before: Collection[str] = (),
 ) -> Witnesses:
-    """Return the witnesses that the settings allow; `listed` is the driver's list of GPUs and MIG instances."""
+    """Return the witnesses that the settings allow; `listed` is the driver's list of GPUs and MIG instances.
+
+    `told_before` are the authorities that stand behind what was held when the agent before this one ended.
+    """
     aliases = Aliases(remembered)
-    numbers = minors(config.proc)  # they change only with the driver, and then the agent is a new one
+    numbers: dict[str, int] = {}  # they change only with the driver, and then the agent is a new one
 
     def devices() -> Devices:
-        return Devices(listed(), numbers)
+        found = listed()
+        if not numbers.keys() >= {one.uuid for one in found if one.parent_uuid is None}:  # it may be loaded after us
+            numbers.update(minors(config.proc))
+        return Devices(found, numbers)
 
     witnesses: list[Witness] = [SlurmJobs(attribution, devices, config.proc, config.sys)]
     if config.kubelet is not None:
-        witnesses.append(Kubelet(config.kubelet, config.cluster, devices, aliases.last_part, config.sys))
+        was_there = Kubelet.authority in told_before
+        uid_of = aliases.last_part
+        witnesses.append(Kubelet(config.kubelet, config.cluster, devices, uid_of, config.sys, was_there=was_there))
     if config.dcgm_mapping is not None:
         witnesses.append(DcgmMapping(config.dcgm_mapping, config.cluster, devices))
     if config.jobstats is not None:

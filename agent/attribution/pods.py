@@ -33,7 +33,11 @@ class Seen:
 def logged(logs: Path) -> dict[Pod, set[str]]:
     """Return the uids of each pod by the kubelet's log directories; a pod that was made anew has several."""
     found: dict[Pod, set[str]] = {}
-    for name in _listed(logs):
+    try:
+        names = _listed(logs)
+    except OSError:  # which uid a pod has is then found in another way, or not
+        return {}
+    for name in names:
         if match := _LOG.fullmatch(name):
             found.setdefault((match[1], match[2]), set()).add(match[3])
     return found
@@ -42,16 +46,24 @@ def logged(logs: Path) -> dict[Pod, set[str]]:
 def living(sys: Path) -> set[str] | None:
     """Return the uids of the pods that have a cgroup, or None where the kubelet's cgroups cannot be seen from here.
 
-    A pod that has ended loses its cgroup, while some kubelets go on listing its devices (kubernetes#119423).
+    A pod that has ended loses its cgroup, while some kubelets go on listing its devices (kubernetes#119423). What
+    cannot be listed may hold any pod, so that none can be said to have ended.
     """
     top = sys / "fs/cgroup"
     roots = [top, top / "unified", top / "systemd", top / "memory"]
-    found = [uids for root in roots if (uids := _below(root, DEPTH_MAX)) is not None]
+    try:
+        found = [uids for root in roots if (uids := _below(root, DEPTH_MAX)) is not None]
+    except OSError:
+        return None
     return set().union(*found) if found else None
 
 
 def _below(here: Path, depth: int) -> set[str] | None:
-    """Return the uids below a directory, or None where nothing here is the kubelet's."""
+    """Return the uids below a directory, or None where nothing here is the kubelet's.
+
+    Raises:
+        OSError: a directory that is there cannot be listed.
+    """
     uids: set[str] | None = None
     for name in _listed(here):
         place = here / name
@@ -67,7 +79,7 @@ def _below(here: Path, depth: int) -> set[str] | None:
 def _listed(place: Path) -> list[str]:
     try:
         return [path.name for path in islice(place.iterdir(), ENTRIES_MAX)]
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -15,7 +15,7 @@ from agent.attribution.devices import Devices
 from agent.attribution.environment import number
 from agent.attribution.evidence import Process, read_process
 from agent.attribution.held import Held, Meant, Told
-from agent.attribution.run import Attribution
+from agent.attribution.run import Attribution, Authority
 from agent.procfs import text
 
 JOBS_MAX = 1024
@@ -43,6 +43,7 @@ class SlurmJobs:
     """Finds the jobs below Slurm's cgroups. `attribution` names the run of a process."""
 
     name = "slurm"
+    authority: Authority = "cgroup"
     period_seconds = 0.0
 
     def __init__(

@@ -13,6 +13,7 @@ from typing import Protocol
 from agent.attendant import Attendant
 from agent.attribution.aliases import Aliases
 from agent.attribution.held import Told
+from agent.attribution.run import Authority
 from agent.clock import MICROSECONDS
 from agent.errors import SourceError, SourceHungError
 
@@ -26,6 +27,7 @@ class Witness(Protocol):
     """Who can say what is held on this host: Slurm's cgroups, the kubelet, files of a prolog."""
 
     name: str
+    authority: Authority  # of its word
     period_seconds: float  # 0 is asked at every reading
 
     def read(self) -> Told | None:
@@ -85,6 +87,16 @@ class Witnesses:
     def pending(self) -> bool:
         """Whether one of them has neither answered nor failed since the agent began."""
         return any(one.told_at is None and not one.failing for one in self._asked)
+
+    @property
+    def awaited(self) -> frozenset[Authority]:
+        """Whose word is missing since the agent began, and may yet come: what it said before that counts."""
+        now = self._seconds()
+        return frozenset(
+            one.witness.authority
+            for one in self._asked
+            if one.told_at is None and now - one.began_at <= GOOD_FOR_SECONDS
+        )
 
     def told(self) -> Told:
         """Return what they say, each as it last said it; never fails, and waits only for a moment."""

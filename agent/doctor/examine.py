@@ -53,7 +53,8 @@ def examine(config: AgentConfig) -> Examination:
     skus = [str(row.get("sku") or "GPU") for row in inventory if row.get("gpu_uuid") and not row.get("parent_uuid")]
     return Examination(
         node=config.node_name,
-        gpus=", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus)) or f"no GPU ({eyes.no_gpu})",
+        gpus=", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus))
+        or f"no GPU ({eyes.no_gpu or 'none answered'})",
         driver=next((str(row["driver_version"]) for row in inventory if row.get("driver_version")), None),
         version=installed_version() or "(a checkout that is not installed)",
         user=_user(),

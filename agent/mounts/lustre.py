@@ -25,13 +25,22 @@ def lustre_places(proc: Path, sys: Path) -> list[Path]:
 
 
 def lustre_counters(places: Sequence[Path]) -> dict[str, MountCounters]:
-    """Return the counters of each Lustre file system by its name, summed over its storage targets."""
+    """Return the counters of each Lustre file system by its name, summed over its storage targets.
+
+    Where those of one target cannot be read the sum is not known: what the others moved would pass for the whole, and
+    the target's whole past for the next interval's.
+    """
     found: dict[str, list[MountCounters]] = {}
+    unread: set[str] = set()
     for target in _targets(places)[:TARGETS_MAX]:
         match = _TARGET.match(target.name)
-        if match and (stats := text(target / "stats")) is not None:
+        if match is None:
+            continue
+        if (stats := text(target / "stats")) is not None:
             found.setdefault(match[1], []).append(target_counters(stats))
-    return {name: _sum(targets) for name, targets in found.items()}
+        elif (target / "stats").exists():
+            unread.add(match[1])
+    return {name: _sum(targets) for name, targets in found.items() if name not in unread}
 
 
 def target_counters(stats: str) -> MountCounters:

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent.attendant import Attendant
 from agent.errors import SourceHungError
+from agent.gpu_process import GpuProcess, Holding
 from agent.nvml.gpu import Gpu, GpuReading
+from agent.nvml.processes import MOST_PROCESSES
 from agent.source import Row, Value
 from agent.wire.tables import GPU_SAMPLES
 
@@ -23,9 +25,20 @@ class Followed:
     gpu: Gpu
     attendant: Attendant[GpuReading]
     reading: GpuReading | None = None  # of this beat
-    holding: GpuReading = field(default_factory=lambda: GpuReading(()))  # the newest, for who holds the GPU
+    processes: tuple[GpuProcess, ...] = ()  # who held it when that was last said
     hung: str = ""
     quiet: bool = False  # it is left alone, as its holder asked
+
+    @property
+    def holding(self) -> Holding:
+        """Who holds it, as this beat said; what was said before this beat is no answer."""
+        return Holding() if self.reading is None else self.reading.holding
+
+    def take(self, reading: GpuReading) -> None:
+        """Take the reading of this beat."""
+        self.reading = reading
+        told = reading.holding
+        self.processes = (*told.processes, *told.unanswered(self.processes))[:MOST_PROCESSES]
 
 
 def follow(gpu: Gpu) -> Followed:
@@ -50,7 +63,7 @@ def ask_all(
     asked = []
     for one in followed:
         if one.gpu.absent:
-            one.reading = one.holding = one.gpu.lost_reading()
+            one.take(one.gpu.lost_reading())
             continue
         if one.gpu.uuid in quiet:
             one.reading, one.quiet = None, True
@@ -72,7 +85,7 @@ def _take(one: Followed, timeout_seconds: float) -> None:
         return
     if one.attendant.lost_answer or one.hung or one.quiet:
         reading = mended(reading, late.value if late else None)
-    one.reading = one.holding = reading
+    one.take(reading)
     one.hung, one.quiet = "", False
 
 
@@ -83,7 +96,7 @@ def mended(reading: GpuReading, late: GpuReading | None) -> GpuReading:
     """
     before = {row["gpu_uuid"]: row for row in late.rows} if late else {}
     rows = tuple(_mended(row, before.get(row["gpu_uuid"], {})) for row in reading.rows)
-    return GpuReading(rows, reading.processes, reading.facts or (late.facts if late else ()))
+    return GpuReading(rows, reading.holding, reading.facts or (late.facts if late else ()))
 
 
 def _mended(row: Row, before: Row) -> Row:

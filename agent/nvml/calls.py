@@ -1,7 +1,8 @@
 """Ask the driver, and say what each of its refusals means."""
 
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import pynvml
@@ -10,7 +11,7 @@ from agent.errors import DriverChangedError, SourceLostError
 
 T = TypeVar("T")
 
-# The answer will be the same until the driver or the MIG mode changes: do not ask again.
+# The answer will be the same until the driver or the MIG mode changes, as a rule: it is asked for again rarely.
 NEVER = frozenset(
     (
         pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -19,6 +20,8 @@ NEVER = frozenset(
     )
 )
 # The device cannot be used until somebody resets it or the host.
+AGAIN_SECONDS = 60.0  # before the first repetition of what is not supported; then twice as long each time
+SELDOM_SECONDS = 3600.0  # between two at most
 LOST = frozenset((pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_GPU_NOT_FOUND))
 # Nothing is wrong, there is merely nothing to say. The binding raises NVMLError(0) for an empty list.
 NOTHING_NEW = frozenset((pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_NO_DATA))
@@ -34,17 +37,45 @@ _WORDS = {
 }
 
 
-class Calls:
-    """The questions that one GPU answers. One it does not support is not repeated; one that fails is, and counted."""
+class Again:
+    """When to put a question again that the driver says it does not support.
 
-    def __init__(self, uuid: str, failures: Counter[str]) -> None:
+    Some say so for a moment (a reset, a mode that changes): a metric must not be gone for it until the driver is loaded
+    anew. So it is asked for after a minute, after two more, after four, and at last once an hour.
+    """
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._due: dict[Hashable, tuple[float, float]] = {}  # when it is due, and the pause before that
+
+    def refuse(self, question: Hashable) -> None:
+        """Note that it was refused."""
+        _, pause = self._due.get(question, (0.0, AGAIN_SECONDS / 2))
+        pause = min(2 * pause, SELDOM_SECONDS)
+        self._due[question] = (self._seconds() + pause, pause)
+
+    def is_due(self, question: Hashable) -> bool:
+        """Return whether it is worth asking now; what was never refused is."""
+        due, _ = self._due.get(question, (0.0, 0.0))
+        return question not in self._due or self._seconds() >= due
+
+    def forget(self, question: Hashable) -> None:
+        """Note that it was answered."""
+        self._due.pop(question, None)
+
+
+class Calls:
+    """The questions that one GPU answers. One that fails is repeated and counted; one it does not support rarely."""
+
+    def __init__(self, uuid: str, failures: Counter[str], seconds: Callable[[], float] = time.monotonic) -> None:
         self.answered = 0
+        self.again = Again(seconds)
         self._uuid = uuid
         self._failures = failures
         self._codes: dict[str, int] = {}  # the newest answer to each question; 0 where there was nothing new
 
     def supports(self, name: str) -> bool:
-        """Return whether the question is still worth asking."""
+        """Return whether the driver does not say that it has no such thing."""
         return self._codes.get(name) not in NEVER
 
     def refusal(self, name: str) -> str | None:
@@ -64,7 +95,7 @@ class Calls:
     def ask_as(self, name: str, call: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401  # untyped
         """Ask under a name of its own, where one call answers several questions; otherwise as `ask`."""
         codes = self._codes
-        if codes.get(name) in NEVER:
+        if codes.get(name) in NEVER and not self.again.is_due(name):
             return None
         try:
             answer = call(*arguments)
@@ -73,7 +104,10 @@ class Calls:
             return None
         except pynvml.NVMLLibraryMismatchError:  # a plain Exception: this driver is too old for the call
             codes[name] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+            self.again.refuse(name)
             return None
+        if codes.get(name) in NEVER:
+            self.again.forget(name)
         codes[name] = pynvml.NVML_SUCCESS
         self.answered += 1
         return answer
@@ -86,7 +120,9 @@ class Calls:
         if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
             raise DriverChangedError(CHANGED)
         self._codes[name] = pynvml.NVML_SUCCESS if code in NOTHING_NEW else code
-        if code not in NEVER and code not in NOTHING_NEW:
+        if code in NEVER:
+            self.again.refuse(name)
+        elif code not in NOTHING_NEW:
             self._failures[name] += 1
 
 

@@ -8,10 +8,10 @@ from agent.errors import SourceError, SourceHungError
 from agent.nvml.asking import Followed, follow
 from agent.nvml.gpu import Found, Gpu
 from agent.nvml.inventory import Inventory
-from agent.nvml.listing import Listed, Listing
+from agent.nvml.listing import Listed, Listing, Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from agent.nvml.roster import Roster
     from agent.nvml.surroundings import Surroundings
@@ -40,14 +40,15 @@ class Census:
         return self._roster.expected
 
     @property
-    def ghosts(self) -> list[str]:
-        """The UUIDs of GPUs that are missed and were never listed to this agent."""
-        return [uuid for uuid in self._roster.missing if uuid not in self.gpus]
+    def ghosts(self) -> "Mapping[str, Silence]":
+        """Why each GPU is silent that should be here and was never listed to this agent, by UUID or other name."""
+        return {name: why for name, why in self._roster.absent.items() if name not in self.gpus}
 
     @property
     def lost(self) -> list[str]:
         """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""
-        return [uuid for uuid, one in list(self.gpus.items()) if one.gpu.lost] + self.ghosts
+        lost = [uuid for uuid, one in list(self.gpus.items()) if one.gpu.lost]
+        return lost + [name for name, why in self.ghosts.items() if why == "lost"]
 
     def prepare(self, timeout_seconds: float) -> None:
         """Ask for the first list before the first beat, which has little time for it.
@@ -134,7 +135,7 @@ class Census:
 
     def _follow_up(self, listed: Listed) -> None:
         self._is_new = False
-        for uuid in self._roster.update(listed.gpus.keys(), self._inventory.told, listed.count):
+        for uuid in self._roster.update(listed, self._inventory.told):
             if uuid in self.gpus:
                 self.gpus.pop(uuid).attendant.close()
         lost = self._listing.lost = frozenset(self.lost)

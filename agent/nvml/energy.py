@@ -6,12 +6,11 @@ from pathlib import Path
 
 from agent.nvml.meter import Meter
 from agent.nvml.units import MILLIJOULES_PER_JOULE
-from agent.procfs import text
+from agent.procfs import boot_id
 from agent.remembered import Remembered
 
 SECTION = "energy"
 BOOT = "boot"
-BOOT_ID = "sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class EnergyBook:
 
     def __init__(self, remembered: Remembered, proc: Path) -> None:
         self._remembered = remembered
-        self._boot = _boot_id(proc)
+        self._boot = boot_id(proc)
 
     def known(self, uuid: str) -> Counter | None:
         """Return how far the agent before this one read the counter, None where that is of no use."""
@@ -86,7 +85,3 @@ class EnergyBook:
             section = {}
         read = {uuid: [counter.millijoules, counter.epoch] for uuid, counter in counters.items()}
         self._remembered.keep(SECTION, {**section, **read, BOOT: self._boot})
-
-
-def _boot_id(proc: Path) -> str | None:
-    return (text(proc / BOOT_ID) or "").strip() or None

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pynvml
 
+from agent.errors import SourceLostError
 from agent.nvml.architecture import architecture_name
 from agent.nvml.memory import memory_total_bytes
 from agent.nvml.units import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT
@@ -78,10 +79,10 @@ def _part(instance: "Instance", whole: "Mapping[str, Value]") -> "Mapping[str, V
 
 
 def _nvlink_peers(gpu: "Gpu", found: "Found") -> int | None:
-    """Return how many GPUs it reaches by NVLink, directly or through a switch; None where the driver does not say."""
-    answers = [
-        gpu.calls.ask(pynvml.nvmlDeviceGetP2PStatus, found.handle, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
-        for other in found.others
-    ]
-    known = [answer for answer in answers if answer is not None]
-    return sum(answer == pynvml.NVML_P2P_STATUS_OK for answer in known) if known or not found.others else None
+    """Return how many GPUs it reaches by NVLink, directly or through a switch; None where it is not known of each."""
+    question, kind = pynvml.nvmlDeviceGetP2PStatus, pynvml.NVML_P2P_CAPS_INDEX_NVLINK
+    try:
+        answers = [gpu.calls.ask(question, found.handle, other, kind) for other in found.others]
+    except SourceLostError:  # it may be the other that is lost; this one's own questions tell whether it is
+        return None
+    return None if None in answers else sum(answer == pynvml.NVML_P2P_STATUS_OK for answer in answers)

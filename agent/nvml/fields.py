@@ -2,7 +2,7 @@
 
 import math
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pynvml
 
@@ -61,7 +61,7 @@ NOW_AND_THEN: tuple[Field, ...] = (
     RECOVERY_ACTION,
 )
 
-# Of a field this one never changes either: a driver that does not know its number says so.
+# Of a field this one hardly changes either: a driver that does not know its number says so.
 UNKNOWN_FIELD = pynvml.NVML_ERROR_INVALID_ARGUMENT
 
 # nvmlFieldValue_t: field, scope, time, latency, type of value, return code, and a union of eight bytes.
@@ -84,7 +84,7 @@ def _number(kind: int, value: bytes) -> int | None:
 
 
 class Fields:
-    """The fields of one GPU. Each value carries its own return code; those not supported leave the batch."""
+    """The fields of one GPU. Each value carries its own return code; those not supported are rarely asked for again."""
 
     def __init__(self, calls: Calls, wanted: Sequence[Field]) -> None:
         self._calls = calls
@@ -95,13 +95,9 @@ class Fields:
         """Read these too from now on."""
         self._wanted += [field for field in more if field not in self._wanted]
 
-    def drop(self, fields: Collection[Field]) -> None:
-        """Read these no longer."""
-        self._wanted = [field for field in self._wanted if field not in fields]
-
     def wants(self, field: Field) -> bool:
         """Return whether it is read: it was asked for, and the driver does not say that it has no such thing."""
-        return field in self._wanted
+        return field in self._wanted and not self._is_refused_for_good(field)
 
     def refusal(self, field: Field) -> str | None:
         """Return why a field has no value, in words; None where it has one, or was never asked for."""
@@ -115,9 +111,12 @@ class Fields:
             SourceLostError: the GPU is gone until it is reset.
             DriverChangedError: the driver was replaced under this process.
         """
-        if not self._wanted:
+        again, asked = self._calls.again, self._wanted
+        if self._refused:
+            asked = [each for each in asked if not self._is_refused_for_good(each) or again.is_due(each)]
+        if not asked:
             return {}
-        answers = self._calls.ask(pynvml.nvmlDeviceGetFieldValues, handle, self._wanted)
+        answers = self._calls.ask(pynvml.nvmlDeviceGetFieldValues, handle, asked)
         if answers is None:
             return {}
         values: dict[Field, int] = {}
@@ -128,11 +127,16 @@ class Fields:
                 values[field] = value
         for field in self._refused.keys() & values.keys():
             del self._refused[field]
+            again.forget(field)
         return values
+
+    def _is_refused_for_good(self, field: Field) -> bool:
+        code = self._refused.get(field)
+        return code in NEVER or code == UNKNOWN_FIELD
 
     def _refuse(self, field: Field, code: int) -> None:
         self._refused[field] = code
-        if code in NEVER or code == UNKNOWN_FIELD:
-            self.drop((field,))
+        if self._is_refused_for_good(field):
+            self._calls.again.refuse(field)
         else:
             self._calls.refused(f"field {field[0]}", code)

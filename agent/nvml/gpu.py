@@ -9,7 +9,7 @@ import pynvml
 
 from agent.attribution.devices import Device
 from agent.errors import SourceLostError
-from agent.gpu_process import GpuProcess
+from agent.gpu_process import NOTHING_SAID, Holding, together
 from agent.nvml.calls import Calls
 from agent.nvml.energy import EnergyMeter
 from agent.nvml.facts import facts
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from agent.nvml.surroundings import Surroundings
 
 _LOG = logging.getLogger(__name__)
+MOST_GONE = 64  # MIG instances that are no more and are remembered, so that nobody is said to hold them still
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """What one beat said of one GPU: rows of gpu_samples (itself, then its MIG instances) and its processes.
+    """What one beat said of one GPU: rows of gpu_samples (itself, then its MIG instances) and who holds it.
 
     `facts` are rows of inventory, where it was looked at anew.
     """
 
     rows: tuple[Mapping[str, Value], ...]
-    processes: tuple[GpuProcess, ...] = ()
+    holding: Holding = NOTHING_SAID
     facts: tuple[Row, ...] = ()
 
 
@@ -65,14 +66,15 @@ class Gpu:
         self.energy = EnergyMeter(around.wall_seconds, around.energy.known(uuid))
         self._place = Found(0, None, ())
         self._found: Found | None = None  # what is not yet looked at
+        self._gone: tuple[str, ...] = ()  # instances that were deleted
         self._buffer: GpmBuffer | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self.calls = Calls(self.uuid, self.around.failures)
+        self.calls = Calls(self.uuid, self.around.failures, self.around.seconds)
         self.instruments = Instruments(self.uuid, self.calls, self.energy, self.around)
         self._processes = Processes(self.uuid, self.calls)
-        self._held: tuple[GpuProcess, ...] = ()
+        self._held = Holding()
         self._held_at: float | None = None
 
     @property
@@ -149,11 +151,14 @@ class Gpu:
         return True
 
     def _measure(self, handle: object) -> None:
-        buffer = self._buffer = self._buffer or GpmBuffer()
+        buffer, before = self._buffer or GpmBuffer(), self.instances
+        self._buffer = buffer
         if self.mig:
             self.instances = find_instances(self.calls, self.uuid, handle, self.instances, self.around, buffer)
         else:
             self.instances = {}
+        gone = [uuid for uuid in (*self._gone, *before) if uuid not in self.instances]
+        self._gone = tuple(dict.fromkeys(gone))[-MOST_GONE:]
         if self.instruments.gpm is None:
             self.instruments.gpm = self.around.gpm(self.calls, handle, buffer)
         self.architecture = self.calls.ask(pynvml.nvmlDeviceGetArchitecture, handle)
@@ -166,11 +171,12 @@ class Gpu:
         told = facts(self, self._place) if looked else []
         return GpuReading((row, *parts), self._holders(handle), tuple(told))
 
-    def _holders(self, handle: object) -> tuple[GpuProcess, ...]:
+    def _holders(self, handle: object) -> Holding:
         """Return who holds it, as often as that is wanted: listing processes is the dearest question of a beat."""
         now, asked = self.around.seconds(), self._held_at
         if asked is None or now - asked >= self.around.process_seconds - (self.seconds or 0) / 2:
-            own = [] if self.mig else self._processes.read(handle)
-            parts = [process for instance in self.instances.values() for process in instance.processes()]
-            self._held, self._held_at = (*own, *parts), now
+            nobody = Holding(known=frozenset((self.uuid, *self._gone) if self.mig else self._gone))
+            own = nobody if self.mig else self._processes.read(handle)
+            parts = [instance.holding() for instance in self.instances.values()]
+            self._held, self._held_at = together((nobody, own, *parts)), now
         return self._held

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pynvml
 
-from agent.gpu_process import GpuProcess
+from agent.gpu_process import Holding
 from agent.nvml.calls import Calls
 from agent.nvml.memory import memory
 from agent.nvml.processes import Processes
@@ -25,7 +25,7 @@ class Instance:
         self.uuid = uuid
         self.handle: Any = handle
         self._parent_uuid = parent_uuid
-        self.calls = Calls(uuid, around.failures)
+        self.calls = Calls(uuid, around.failures, around.seconds)
         self._processes = Processes(uuid, self.calls)
         self._gpm: Gpm | None = None
         self.number: int | None = None  # of the GPU instance that it lies in
@@ -50,7 +50,7 @@ class Instance:
         row["up"] = True if self.calls.answered > before else None
         return row
 
-    def processes(self) -> list[GpuProcess]:
+    def holding(self) -> Holding:
         """Return who holds the instance now; exceptions as `read`."""
         return self._processes.read(self.handle)
 
@@ -71,19 +71,27 @@ def find_instances(
 ) -> dict[str, Instance]:
     """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
 
+    None is gone while the driver does not list all of them.
+
     Raises:
         SourceLostError: the GPU is gone until it is reset.
         DriverChangedError: the driver was replaced under this process.
     """
-    most = calls.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0
+    most = calls.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent)
     found: dict[str, Instance] = {}
-    for position in range(min(most, MOST_INSTANCES)):
-        handle = calls.ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, position)
+    is_whole = most is not None
+    question = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
+    for position in range(min(most or 0, MOST_INSTANCES)):
+        handle = calls.ask(question, parent, position)
         uuid = None if handle is None else calls.ask(pynvml.nvmlDeviceGetUUID, handle)
-        if uuid is not None:
+        if uuid is None:
+            is_whole = is_whole and handle is None and calls.refusal(question.__name__) is None
+        else:
             found[uuid] = known.get(uuid) or Instance(uuid, parent_uuid, handle, around)
             found[uuid].handle = handle
             found[uuid].measure(parent, around, buffer)
+    if not is_whole:
+        return {**known, **found}
     for uuid in known.keys() - found.keys():
         known[uuid].close()
     return found

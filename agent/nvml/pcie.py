@@ -12,6 +12,7 @@ from agent.nvml.calls import Calls
 from agent.nvml.units import BYTES_PER_KILOBYTE
 
 PAUSE_SECONDS = 2.0  # between two measurements of a GPU: the driver is asked for 2 % of the time
+UNSUPPORTED_PAUSE_SECONDS = 30.0  # of a GPU that has no such counter; it is asked again rarely
 STALE_SECONDS = 15.0  # after which the newest rate no longer speaks for now
 
 
@@ -61,9 +62,8 @@ class _Follower:
             with self.lock:
                 self.received.add(received)
                 self.transmitted.add(transmitted)
-            if not self.calls.supports(pynvml.nvmlDeviceGetPcieThroughput.__name__):
-                return
-            self.stop.wait(self._pause_seconds)
+            is_supported = self.calls.supports(pynvml.nvmlDeviceGetPcieThroughput.__name__)
+            self.stop.wait(self._pause_seconds if is_supported else UNSUPPORTED_PAUSE_SECONDS)
 
     def _rate(self, direction: int) -> float | None:
         try:

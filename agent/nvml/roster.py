@@ -4,10 +4,12 @@ A GPU that died while no agent ran is in nobody's list any more. It is remembere
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent.kernels_gpus import kernels_gpus
+from agent.nvml.listing import Listed, Silence
+from agent.nvml.pci import fallen_gpus
 from agent.remembered import Remembered
 from agent.source import Row
 
@@ -21,28 +23,42 @@ MOST_REMEMBERED = 128
 class Roster:
     """Remembers GPUs by UUID with their place, and since when (seconds since 1970) they are missing.
 
+    A GPU that no agent has seen, and that cannot tell its UUID, is known by its place on the bus, else by the driver's
+    index: `<node>/pci-0000:1b:00.0`, `<node>/gpu-3`.
+
     A missing GPU is forgotten when another sits in its place, when the driver lists as many GPUs as the operator
     expects, or after a week in which the driver listed all it has without it.
     """
 
     def __init__(
-        self, remembered: Remembered, expected_gpus: int, proc: Path, wall_seconds: Callable[[], float]
+        self,
+        remembered: Remembered,
+        expected_gpus: int,
+        proc: Path,
+        wall_seconds: Callable[[], float],
+        sys: Path = Path("/sys"),
+        node: str = "",
     ) -> None:
         self._remembered = remembered
         self._expected = expected_gpus
         self._proc = proc
         self._wall_seconds = wall_seconds
+        self._sys = sys
+        self._node = node
         self._known: dict[str, dict[str, object]] = {
             uuid: _believed(entry) for uuid, entry in remembered.section(SECTION).items() if isinstance(entry, dict)
         }
         self._missed: set[str] = set()
         self._listed: frozenset[str] | None = None
+        self._silent: Mapping[int, Silence] = {}
+        self._nameless: Mapping[str, Silence] = {}
         self._count = 0
 
     @property
     def expected(self) -> int:
         """How many GPUs this host should have."""
-        return max(self._expected, self._count, len(self._known.keys() | (self._listed or frozenset())))
+        known = self._known.keys() | (self._listed or frozenset())
+        return max(self._expected, self._count, len(known) + len(self._nameless))
 
     @property
     def missing(self) -> Collection[str]:
@@ -50,12 +66,23 @@ class Roster:
         listed = self._listed
         return [] if listed is None else sorted(self._known.keys() - listed)
 
-    def update(self, listed: Collection[str], facts: Mapping[str, Row], count: int) -> Collection[str]:
+    @property
+    def absent(self) -> Mapping[str, Silence]:
+        """Why each GPU is silent that should be here and does not tell its name: the missing, and the nameless.
+
+        What the driver does not count is lost. Of several that it counts the index tells which is which.
+        """
+        kinds = set(self._silent.values())
+        only: Silence = kinds.pop() if len(kinds) == 1 else "unknown"
+        missing = {uuid: self._silence(uuid, only) if self._silent else "lost" for uuid in self.missing}
+        return {**missing, **self._nameless}
+
+    def update(self, now: Listed, facts: Mapping[str, Row]) -> Collection[str]:
         """Take what the driver lists now, with what is known of it, and return the UUIDs that are forgotten with it.
 
-        `count` are the GPUs that the driver has: one of them may be too ill to tell its UUID, which the kernel knows.
+        One of the GPUs that the driver counts may be too ill to tell its UUID, which the kernel may know.
         """
-        complete = len(listed) == count
+        listed, count, complete = now.gpus.keys(), now.count, now.complete
         kernels = kernels_gpus(self._proc)
         self._count = max(count, len(kernels))
         for uuid in sorted(listed)[:MOST_REMEMBERED]:
@@ -65,14 +92,40 @@ class Roster:
         if len(strangers) == count - len(listed):  # else the kernel has GPUs that this process may not see
             for stranger, place in strangers.items():
                 self._known.setdefault(stranger, {"pci_bus_id": place})
-        self._listed = frozenset(listed)
+        self._listed, self._silent = frozenset(listed), now.silent
         forgotten = [uuid for uuid in self.missing if self._is_to_forget(uuid, self._listed, complete)]
         self._known = {uuid: entry for uuid, entry in self._known.items() if uuid not in forgotten}
         for uuid in forgotten:
             _LOG.info("%s is no longer missed", uuid)
+        self._name(now, [one.bus_id for one in kernels])
         self._log_missing()
         self._remembered.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
         return forgotten
+
+    def _silence(self, uuid: str, otherwise: Silence) -> Silence:
+        index = self._known[uuid].get("gpu_index")
+        return self._silent.get(index, otherwise) if isinstance(index, int) else otherwise
+
+    def _name(self, now: Listed, kernels: Sequence[str]) -> None:
+        """Give a name to each GPU that tells none and is none of the missing."""
+        if 0 < self._expected <= len(now.gpus):
+            self._nameless = {}
+            return
+        entries = [self._known[uuid] for uuid in self.missing]
+        taken = {self._known[uuid].get("pci_bus_id") for uuid in self._known}
+        fallen = [place for place in fallen_gpus(self._sys) if place not in taken]
+        places = sorted({*fallen, *(place for place in kernels if place not in taken)})
+        indices = sorted(now.silent.keys() - {entry.get("gpu_index") for entry in entries})
+        indices = indices[sum(entry.get("gpu_index") not in now.silent for entry in entries) :]
+        if len(places) == len(indices):
+            named = {f"pci-{place}": now.silent[index] for place, index in zip(places, indices, strict=True)}
+        elif len(fallen) >= len(indices):
+            named = dict.fromkeys((f"pci-{place}" for place in fallen), "lost")
+        else:
+            named = {f"gpu-{index}": now.silent[index] for index in indices}
+        before, self._nameless = self._nameless, {f"{self._node}/{name}": why for name, why in named.items()}
+        for name in self._nameless.keys() - before.keys():
+            _LOG.warning("GPU %s does not tell its name: %s; reset it or the host", name, self._nameless[name])
 
     def _is_to_forget(self, uuid: str, listed: Collection[str], complete: bool) -> bool:
         entry = self._known[uuid]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent.attribution.devices import Device
-from agent.gpu_process import GpuProcess
+from agent.errors import SourceError
+from agent.gpu_process import GpuProcess, Holding, together
 from agent.nvml.asking import ask_all
 from agent.nvml.census import Census
 from agent.nvml.energy import EnergyBook
@@ -26,10 +27,16 @@ HANG_SECONDS = 0.5  # that the whole source may take
 OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
 OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
 REACH_SECONDS = 15.0  # of the driver's rings
+UNLISTED = {
+    "lost": "the GPU is lost: the driver does not list it",
+    "hangs": "a question to the driver hangs",
+    "unknown": "the driver counts the GPU and does not tell its name",
+}
 
 
 class NvmlSource:
-    """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost.
+    """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost; so has one that was
+    lost before anybody saw it, by its place.
 
     One that hangs has none, nor has one in `quiet`: silence is a gap. `failures` counts questions that failed, by name.
     """
@@ -50,18 +57,20 @@ class NvmlSource:
         hang_seconds: float = HANG_SECONDS,
         process_seconds: float = 0.0,
         quiet: Callable[[], Collection[str]] = tuple,
+        node: str = "",
     ) -> None:
         self._quiet = quiet
         self.failures: Counter[str] = Counter()
         kept = remembered or Remembered(None)
-        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds)
+        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
         energy = EnergyBook(kept, proc)
         self._around = Surroundings(
             self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
         )
-        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds))
+        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds, sysfs, node))
         self._budget = OURS * hang_seconds
         self._last_read: float | None = None
+        self._fails = False  # the driver did not answer at all when it was last asked
         self._warned = False
         self._census.prepare(OPENING_SECONDS)
 
@@ -82,14 +91,20 @@ class NvmlSource:
 
     @property
     def seen(self) -> int:
-        """How many GPUs answered at the last reading, or are left alone since."""
+        """How many GPUs answered at the last reading, or are left alone since; none where the driver failed whole."""
+        if self._fails:
+            return 0
         found = list(self._census.gpus.values())
         readings = [one.reading for one in found if one.reading is not None]
         return sum(reading.rows[0]["up"] is True for reading in readings) + sum(one.quiet for one in found)
 
     def processes(self) -> list[GpuProcess]:
-        """Return who held which GPU when that was last asked: a GPU that hangs is still held."""
-        return [process for one in list(self._census.gpus.values()) for process in one.holding.processes]
+        """Return who held which GPU when that was last said: a GPU that hangs, or is lost, is still held."""
+        return [process for one in list(self._census.gpus.values()) for process in one.processes]
+
+    def holding(self) -> Holding:
+        """Return who holds which GPU as the last reading said it, and of which GPUs it said it."""
+        return together(one.holding for one in list(self._census.gpus.values()))
 
     def devices(self) -> list[Device]:
         """Return how each GPU and MIG instance is named, at the last reading."""
@@ -109,8 +124,8 @@ class NvmlSource:
                 found += nothing(uuid, "the GPU is left alone, as its holder asked")
             else:
                 found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
-        for uuid in self._census.ghosts:
-            found += nothing(uuid, "the GPU is lost: the driver does not list it")
+        for name, why in self._census.ghosts.items():
+            found += nothing(name, UNLISTED[why])
         return found
 
     def read(self) -> Reading:
@@ -120,6 +135,17 @@ class NvmlSource:
             SourceError: the driver does not answer at all.
             DriverChangedError: the driver was replaced under this process; only a new process can load the new one.
         """
+        try:
+            reading = self._read()
+        except SourceError:
+            self._fails = True
+            for one in self._census.gpus.values():
+                one.reading = None
+            raise
+        self._fails = False
+        return reading
+
+    def _read(self) -> Reading:
         began, now = time.monotonic(), self._around.seconds()
         budget = OPENING_SECONDS if self._last_read is None else self._budget
         listed = self._census.begin(budget / 4)
@@ -149,24 +175,29 @@ class NvmlSource:
     def _reading(self) -> Reading:
         told = [one.reading.facts for one in self._census.gpus.values() if one.reading is not None]
         changed = self._census.settle(fact for facts in told for fact in facts)
-        answered = [(one.gpu, one.reading) for one in self._census.gpus.values() if one.reading is not None]
-        rows: list[Row] = [row for gpu, reading in answered for row in self._with_xids(gpu, reading)]
-        rows += [{"gpu_uuid": uuid, "up": False} for uuid in self._census.ghosts]
+        rows: list[Row] = [row for one in self._census.gpus.values() for row in self._with_xids(one.gpu, one.reading)]
+        silent = self._census.ghosts.items()
+        rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
-    def _with_xids(self, gpu: Gpu, reading: GpuReading) -> Sequence[Row]:
-        """Add the XID errors, which come from a watch of their own; of a lost GPU only where there were some."""
+    def _with_xids(self, gpu: Gpu, reading: GpuReading | None) -> Sequence[Row]:
+        """Add the XID errors, which come from a watch of their own; of a lost or silent GPU only where there were some.
+
+        What is wrong with a GPU that hangs must not wait until it answers.
+        """
         xids = self._around.xid.take(gpu.uuid)
         if xids.count:
             gpu.instruments.look_soon()
-        elif gpu.lost:
-            return reading.rows
+        elif gpu.lost or reading is None:
+            return reading.rows if reading is not None else ()
         told: Row = {
             "xid_events": xids.count,
             "xid_last": xids.last,
+            "xid_numbers": ",".join(map(str, xids.numbers)) or None,
             "xid_last_timestamp_seconds": xids.last_seconds,
         }
-        return [{**reading.rows[0], **told}, *reading.rows[1:]]
+        rows: Sequence[Row] = reading.rows if reading is not None else ({"gpu_uuid": gpu.uuid, "up": None},)
+        return [{**rows[0], **told}, *rows[1:]]
 
     def _hung(self) -> set[str]:
         return {uuid for uuid, one in self._census.gpus.items() if one.hung}

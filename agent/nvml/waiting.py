@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agent.attendant import Attendant
 from agent.attribution.devices import Device
-from agent.gpu_process import GpuProcess
+from agent.gpu_process import GpuProcess, Holding
 from agent.nvml.source import NvmlSource
 from agent.source import Reading, Supported
 
@@ -25,7 +25,8 @@ class WaitingNvml:
     """The GPU source from the moment its driver can be opened; before that it reads nothing, which is no failure.
     While opening it hangs, so does a reading.
 
-    `no_gpu` is why there was no driver at the start, in words; empty where there was.
+    `no_gpu` is why there was no driver at the start, in words; empty where there was. `expected` is how many GPUs this
+    host should have, as far as that is known without a driver.
 
     Raises:
         DriverChangedError: the library and the loaded driver do not fit.
@@ -39,7 +40,9 @@ class WaitingNvml:
         try_to_open: Callable[[], tuple[NvmlSource | None, str]],
         seconds: Callable[[], float] = time.monotonic,
         opening_seconds: float = OPENING_SECONDS,
+        expected: Callable[[], int] = lambda: 0,
     ) -> None:
+        self._expected = expected
         self._seconds = seconds
         self._source: NvmlSource | None = None
         self._opener = Attendant("the NVIDIA driver", try_to_open)
@@ -60,14 +63,17 @@ class WaitingNvml:
         return {} if self._source is None else self._source.read()
 
     def processes(self) -> Sequence[GpuProcess]:
-        """Return who held which GPU at the last reading."""
+        """Return who held which GPU when that was last said."""
         return self._source.processes() if self._source else []
 
-    def holding(self) -> Sequence[GpuProcess] | None:
-        """Return the same, but None while it is not known, since no GPU has been read yet."""
+    def holding(self) -> Holding | None:
+        """Return who holds which GPU as the last reading said it; None while no GPU has been read yet.
+
+        A driver that cannot be opened says nothing of anybody.
+        """
         if self._source is None:
-            return None if self._opening else []
-        return self._source.processes() if self._source.was_read else None
+            return None if self._opening else Holding()
+        return self._source.holding() if self._source.was_read else None
 
     def devices(self) -> Sequence[Device]:
         """Return how each GPU and MIG instance is named."""
@@ -83,8 +89,11 @@ class WaitingNvml:
 
     @property
     def counts(self) -> tuple[int, int] | None:
-        """How many GPUs are expected and seen; None without a driver."""
-        return (self._source.expected, self._source.seen) if self._source else None
+        """How many GPUs are expected and seen; None where there is no driver, and nobody knows of a GPU."""
+        if self._source is not None:
+            return self._source.expected, self._source.seen
+        expected = self._expected()
+        return (expected, 0) if expected else None
 
     @property
     def lost(self) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """When a run takes a GPU and gives it back: the edges of what is held, across restarts of the agent."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from agent.attribution.held import PRECEDENCE, Held
@@ -18,23 +18,29 @@ class Holdings:
     """Remembers which run holds which GPU, and tells the changes as rows of `allocations`.
 
     What was open when an agent ended is told again by the next one: as still open, from when it was taken, or as
-    given back when it was last seen held.
+    given back when it was last seen held. As long as the word of who told it is awaited it is open.
     """
 
     def __init__(self, remembered: Remembered | None = None) -> None:
         self._remembered = remembered or Remembered(None)
         self._open, self._seen_at = _kept(self._remembered.section(SECTION))
         self._retell = True
+        self._unconfirmed = set(self._open)  # what only an earlier agent saw
 
-    def update(self, held: Iterable[Held], now: int) -> list[Row]:
+    def update(self, held: Iterable[Held], now: int, awaited: Collection[str] = ()) -> list[Row]:
         """Return a row for each (run, GPU) that came, went, or of which more is known. `now` is in microseconds UTC.
 
-        The edges are as coarse as the readings; where a scheduler knows better, its own rows come first.
+        The edges are as coarse as the readings; where a scheduler knows better, its own rows come first. `awaited` are
+        the authorities who have not spoken since this agent began.
         """
         holds = {_key(one): one for one in held}
+        unseen = {key: self._open[key][1] for key in self._unconfirmed - holds.keys()}
+        waits = {key: one for key, one in unseen.items() if one.attribution.scheduler in awaited}
+        holds |= waits
         went = {key: at for key, at in self._open.items() if key not in holds}
-        until = min(now, self._seen_at) if self._retell and self._seen_at is not None else now
-        rows = [_row(one, since, max(since, until)) for since, one in went.values()]
+        last = now if self._seen_at is None else min(now, self._seen_at)  # when the earlier agent looked
+        rows = [_row(one, since, max(since, last if key in unseen else now)) for key, (since, one) in went.items()]
+        self._unconfirmed = set(waits)
         before = self._open
         self._open = {key: (before[key][0] if key in before else now, one) for key, one in holds.items()}
         rows += [
@@ -42,9 +48,15 @@ class Holdings:
             for key, (since, one) in self._open.items()
             if self._retell or key not in before or before[key][1] != one
         ]
-        self._retell, self._seen_at = False, now
+        self._retell = False
         self._remembered.keep(SECTION, _to_keep(self._open, now))
         return rows
+
+
+def authorities(remembered: Remembered) -> frozenset[str]:
+    """Return whose word stands behind what was held when the agent before this one ended."""
+    held, _ = _kept(remembered.section(SECTION))
+    return frozenset(one.attribution.scheduler for _, one in held.values())
 
 
 def _key(one: Held) -> Key:

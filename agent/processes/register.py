@@ -61,7 +61,7 @@ class Register:
         aliases.learn({**_jobs(seen), **(names or {})})
         aliases.learn(_pods(told, _by_uid(seen, self.place.node), aliases.runs))
         held = combined([*told, *map(_held, seen)], aliases.runs)
-        rows: Reading = {"allocations": self._holdings.update(held.values(), now)}
+        rows: Reading = {"allocations": self._holdings.update(held.values(), now, self._witnesses.awaited)}
         named = aliases.rows()
         return {**rows, "run_aliases": named} if named else rows
 

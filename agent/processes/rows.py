@@ -22,12 +22,12 @@ Spent = Mapping[int, int | None]
 def gpu_columns(held: Sequence[GpuProcess]) -> Row:
     """Return what a run's processes hold of one GPU.
 
-    Memory is unknown where it is for any of them; SM shares are those that the driver told, as it leaves out
-    processes that have done nothing lately.
+    Memory is unknown where it is for any of them, or cannot be read now; SM shares are those that the driver told, as
+    it leaves out processes that have done nothing lately.
     """
     shares = [one.sm_utilization_ratio for one in held if one.sm_utilization_ratio is not None]
     return {
-        "memory_used_bytes": total(one.memory_used_bytes for one in held),
+        "memory_used_bytes": total(one.memory_used_bytes if one.is_listed else None for one in held),
         "sm_utilization_ratio": min(1.0, sum(shares)) if shares else None,
     }
 

@@ -57,7 +57,10 @@ def stat_fields(stat: str | None) -> dict[str, int]:
 
 
 def run_counters(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> RunCounters:
-    """Return the counters of the run whose cgroups these are, by controller."""
+    """Return the counters of the run whose cgroups these are, by controller.
+
+    Where no disk of the host is known none of its bytes are: 0 would be told, and then all that it ever moved.
+    """
     if V2 in directories:
         found = _unified(_below(unified_root(sys), directories[V2]), disks)
         if found.cpu_microseconds is not None:
@@ -67,7 +70,7 @@ def run_counters(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> 
 
 def _unified(cgroup: Path, disks: Set[str]) -> RunCounters:
     io_stat, cpu = text(cgroup / "io.stat"), stat_fields(text(cgroup / "cpu.stat"))
-    read, written = (None, None) if io_stat is None else io_bytes(io_stat, disks)
+    read, written = io_bytes(io_stat, disks) if io_stat is not None and disks else (None, None)
     return RunCounters(
         read_bytes=read,
         written_bytes=written,
@@ -89,7 +92,7 @@ def _legacy(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> RunCo
 
     blkio, cpu = at("blkio", "blkio.throttle.io_service_bytes_recursive"), at("cpu", "cpu.stat")
     service_bytes = text(blkio) if blkio else None
-    read, written = (None, None) if service_bytes is None else blkio_bytes(service_bytes, disks)
+    read, written = blkio_bytes(service_bytes, disks) if service_bytes is not None and disks else (None, None)
     throttled = stat_fields(text(cpu)).get("throttled_time") if cpu else None
     return RunCounters(
         read_bytes=read,

@@ -8,8 +8,9 @@ from pathlib import Path
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution
 from agent.disk import block_counters
-from agent.gpu_process import GpuProcess
+from agent.gpu_process import GpuProcess, Holding
 from agent.processes.claims import Claim, Claims
+from agent.processes.holders import Holders
 from agent.processes.io import IoTable, read_io
 from agent.processes.register import Register, shown
 from agent.processes.rows import Row, Spent, amount_columns, gpu_columns, run_columns, worker_columns
@@ -19,6 +20,7 @@ from agent.processes.submissions import Submissions
 from agent.processes.table import ProcessTable, read_table
 from agent.processes.tree import RunOnGpu, Tree, home_gpus, trees
 from agent.procfs import text, understanding
+from agent.remembered import Remembered
 from agent.source import Reading
 
 HOLDERS_MAX = 4096  # (process, GPU) pairs looked at; the rest is counted
@@ -44,18 +46,18 @@ class _Spending:
 class ProcessSource:
     """Reads the processes behind each GPU: rows of `process_samples`, `run_samples` and `allocations`.
 
-    `gpu_processes` is what the driver told last, or None where it does not answer: what it told before then stands for
-    the processes that still live. `watched` names further roots that may hold no GPU (`gpuledger
-    run`). `now` is the wall clock in microseconds UTC. A host whose GPUs nobody holds costs no pass over /proc.
-    `unseen` counts the holders of the last reading that /proc does not show: ended meanwhile, or in a PID namespace
-    that is hidden from the agent. `left_out` counts what was too much for one reading.
+    `holding` is what the driver says of who holds which GPU, None before its first word: of what it does not say, what
+    it said before stands for the processes that still live. `watched` names further roots that may hold no GPU
+    (`gpuledger run`). `now` is the wall clock in microseconds UTC. A host whose GPUs nobody holds costs no pass over
+    /proc. `unseen` counts the holders of the last reading that /proc does not show: ended meanwhile, or in a PID
+    namespace that is hidden from the agent. `left_out` counts what was too much for one reading.
     """
 
     name = "process"
 
     def __init__(
         self,
-        gpu_processes: Callable[[], Sequence[GpuProcess] | None],
+        holding: Callable[[], Holding | None],
         attribution: Callable[[Process], Attribution],
         now: Callable[[], int],
         watched: Callable[[], Sequence[int]] = tuple,
@@ -64,11 +66,12 @@ class ProcessSource:
         period_seconds: float = 10.0,
         monotonic: Callable[[], float] = time.monotonic,
         register: Register | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
         self.period_seconds = period_seconds
         self.unseen = 0
         self.left_out = 0
-        self._gpu_processes = gpu_processes
+        self._holding = holding
         self._watched = watched
         self._now = now
         self._proc = proc
@@ -78,7 +81,7 @@ class ProcessSource:
         self._register = register or Register()
         self._submissions = Submissions(proc, self._register.place.cluster)
         self._last: _Pass | None = None
-        self._holders: list[GpuProcess] | None = None
+        self._holders = Holders(proc, remembered)
 
     def read(self) -> Reading:
         """Return the rows of the trees and runs that are there now; amounts come with the second pass.
@@ -86,21 +89,24 @@ class ProcessSource:
         Raises:
             SourceError: /proc cannot be listed.
         """
-        if (told := self._gpu_processes()) is not None:
-            self._holders = list(told)
-        if self._holders is None:
+        told = self._holding()
+        if told is None and not self._holders.are_known:
             return {}
-        holders, watched = self._holders, frozenset(self._watched())
-        kept = holders[:HOLDERS_MAX]
+        holders, watched = self._holders.asserted(told or Holding()), frozenset(self._watched())
+        kept = self._holders.seen_first(holders)[:HOLDERS_MAX] if len(holders) > HOLDERS_MAX else holders
         if not kept and not watched:
             self.unseen = self.left_out = 0
             self._last = None
+            self._holders.forget()
             return self._register.update((), self._now())
         with understanding(self._proc):
             return self._reading(kept, watched, len(holders) - len(kept))
 
     def _reading(self, holders: list[GpuProcess], watched: frozenset[int], left_out: int) -> Reading:
-        read_at, table = self._monotonic(), read_table(self._proc)
+        pids = watched.union(held.pid for held in holders)
+        read_at, table = self._monotonic(), read_table(self._proc, wanted=pids)
+        self._holders.look_for_blindness(table.processes)
+        holders = self._holders.living(holders, table.processes)
         roots = watched.union(held.pid for held in holders)
         claims = self._claims.update(table.processes, roots & table.processes.keys())
         held: dict[RunOnGpu, list[GpuProcess]] = {}

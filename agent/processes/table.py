@@ -1,7 +1,7 @@
 """Every process of the host in one pass over /proc: one read of `stat` a process, and nothing else."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -55,8 +55,10 @@ def parse_stat(line: bytes) -> Stat | None:
     )
 
 
-def read_table(proc: Path, limit: int = PROCESSES_MAX) -> ProcessTable:
+def read_table(proc: Path, limit: int = PROCESSES_MAX, wanted: Collection[int] = ()) -> ProcessTable:
     """Return the processes of the host; one that ends during the pass is simply not there.
+
+    Those in `wanted` come first, so that a pass that is cut short still tells whether they live.
 
     Raises:
         SourceError: /proc cannot be listed.
@@ -65,6 +67,9 @@ def read_table(proc: Path, limit: int = PROCESSES_MAX) -> ProcessTable:
         pids = [entry for entry in os.listdir(proc) if entry.isdigit()]  # noqa: PTH208 (a Path for each costs as much as the reading)
     except OSError as error:
         raise SourceError(f"{proc} cannot be listed ({error}); mount procfs there or name its place") from error
+    if len(pids) > limit:
+        first = {str(pid) for pid in wanted}
+        pids.sort(key=lambda pid: pid not in first)
     lines = (short(f"{proc}/{pid}/stat") for pid in islice(pids, limit))
     stats = (parse_stat(line) for line in lines if line is not None)
     return ProcessTable({stat.pid: stat for stat in stats if stat is not None}, max(0, len(pids) - limit))

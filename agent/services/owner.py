@@ -39,15 +39,21 @@ class Owners:
         self._cgroups = CgroupRuns(sys, run_of_cgroup)
         self._holders = holders
         self._ask = ask
+        self._known: dict[Service, str] = {}
 
     def run_of(self, service: Service) -> str:
-        """Return the run of a service, or a name of its own, which holds no GPU, where none can be told."""
+        """Return the run of a service, or a name of its own, which holds no GPU, where none can be told.
+
+        While the kernel does not say who listens it is whose it was.
+        """
+        nobody = f"service/{self._node}/{service.host}:{service.port}"
         try:
             listener = behind(service.host, service.port, self._ask())
         except (SourceError, ValueError):
-            listener = None
+            return self._known.get(service, nobody)
         found = None if listener is None or listener.cgroup is None else self._run(listener, listener.cgroup)
-        return found or f"service/{self._node}/{service.host}:{service.port}"
+        self._known[service] = found or nobody
+        return self._known[service]
 
     def _run(self, listener: Listener, cgroup: int) -> str | None:
         scheduled = self._cgroups.runs({cgroup}).get(cgroup)

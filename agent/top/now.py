@@ -12,6 +12,7 @@ _WANTED = {
     "gpuledger_gpu_run_info",
     "gpuledger_agent_build_info",
     "gpuledger_process_workers",
+    "gpuledger_gpu_supported",
     *(f"gpuledger_gpu_{name}" for name in _GAUGES),
     *(f"gpuledger_gpu_throttle_{why}_seconds_total" for why in THROTTLES),
 }
@@ -43,6 +44,7 @@ class GpuNow:
     temperature_celsius: float | None
     throttled_seconds: Mapping[str, float]  # by reason, since the agent began
     held: tuple[Held, ...]
+    lists_holders: bool = True  # False: the driver does not say who holds it, so that nobody is not nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ def _gpu(uuid: str, info: Mapping[str, str], found: Mapping[str, list[Sample]]) 
         of("temperature_celsius"),
         {why: seconds for why, seconds in throttled.items() if seconds is not None},
         _held(uuid, found),
+        not any(
+            each.labels.get("gpu_uuid") == uuid and each.labels.get("subject") == "processes" and each.value == 0
+            for each in found.get("gpuledger_gpu_supported", ())
+        ),
     )
 
 

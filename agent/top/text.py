@@ -25,7 +25,8 @@ def screen(now: HostNow, before: HostNow | None, seconds: float, width: int) -> 
     lines = [f"{title}   agent {_clean(now.agent_version) or UNKNOWN}", "", f"{HEAD}{user}HELD BY"]
     split = {gpu.parent_uuid for gpu in now.gpus}
     for gpu in now.gpus:
-        lines += _lines(gpu, earlier, seconds, width, nobody="(split)" if gpu.gpu_uuid in split else "(nobody)")
+        nobody = "(nobody)" if gpu.lists_holders else "(not known)"
+        lines += _lines(gpu, earlier, seconds, width, nobody="(split)" if gpu.gpu_uuid in split else nobody)
     if not now.gpus:
         lines.append("  the agent sees no GPU; gpuledger doctor agent says why")
     foot = [line.format(node=_clean(now.node) or "HOST") for line in FOOT]

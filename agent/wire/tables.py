@@ -352,6 +352,12 @@ GPU_SAMPLES = Table(
             source="field 230",
             since=2,
         ),
+        _fact(
+            "xid_numbers",
+            "Numbers of all XID errors of the interval, each once, in the order in which they came: 48,63,43.",
+            source="nvmlEventSetWait_v2",
+            since=4,
+        ),
     ),
     family="gpu",
     labels=("gpu_uuid",),

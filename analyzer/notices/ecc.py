@@ -44,7 +44,7 @@ class Memory:
     gpu_uuid: str
     corrected: Mapping[int, int] = field(default_factory=dict)
     uncorrected: int = 0
-    xids: Mapping[int, int] = field(default_factory=dict)  # intervals in which each was the newest
+    xids: Mapping[int, int] = field(default_factory=dict)  # intervals in which each came
     remapped: int = 0
     remapped_before: int = 0  # when the period began
 

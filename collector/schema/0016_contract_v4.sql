@@ -1,3 +1,5 @@
+ALTER TABLE gpu_samples ADD COLUMN xid_numbers VARCHAR;
+
 ALTER TABLE flow_samples ADD COLUMN told_by VARCHAR;
 
 ALTER TABLE process_samples ADD COLUMN told_by VARCHAR;

@@ -136,6 +136,14 @@ def most(column: Column) -> Measure:
     return Measure(column, (Kept(name, _TYPES[column.type], highest, highest, "most"),))
 
 
+def united(column: Column) -> Measure:
+    """Keep each entry of lists, once: what was told in one interval is not taken back by the next."""
+    name = column.name
+    lists = f"list(string_split({name}, ',')) FILTER ({name} IS NOT NULL)"
+    each = f"array_to_string(list_sort(list_distinct(flatten({lists}))), ',')"
+    return Measure(column, (Kept(name, _TYPES[column.type], each, each, "each that was told"),))
+
+
 def down(column: Column) -> Measure:
     """Keep of a flag that is nearly always set the milliseconds in which it was told not to be."""
     kept = Kept(

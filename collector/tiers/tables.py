@@ -10,7 +10,20 @@ from functools import cache, partial
 
 from agent.wire.contract import Column, Table
 from agent.wire.tables import TABLES
-from collector.tiers.measures import Kept, Measure, Rule, amount, down, folded, histogram, last, mean, most, spread
+from collector.tiers.measures import (
+    Kept,
+    Measure,
+    Rule,
+    amount,
+    down,
+    folded,
+    histogram,
+    last,
+    mean,
+    most,
+    spread,
+    united,
+)
 
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
@@ -57,6 +70,7 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
         "pcie_width": most,
         "pcie_width_max": most,
         "xid_last_timestamp_seconds": most,
+        "xid_numbers": united,
         "remapped_rows_corrected": most,
         "remapped_rows_uncorrected": most,
         "row_remap_pending": last,

@@ -55,4 +55,7 @@ def test_a_lost_gpu_makes_it_fail(tmp_path: Path, library: Path) -> None:
     code, found = examined(tmp_path, lost(tmp_path / "scenario", 3).path, library)
     assert code == 1
     assert not found["healthy"]
-    assert [line["what"] for line in found["measures"] if line["answer"] == "bad"] == ["1 of 8 GPUs do not answer"]
+    assert [line["what"] for line in found["measures"] if line["answer"] == "bad"] == [
+        "1 of 8 GPUs do not answer",
+        "n14/gpu-3 is lost",
+    ]

@@ -2,14 +2,14 @@
 
 import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution, Place, attribute
-from agent.gpu_process import GpuProcess
+from agent.gpu_process import GpuProcess, Holding
 
 DATA = Path(__file__).parent / "data"
 
@@ -52,6 +52,12 @@ def host(tmp_path: Path) -> CapturedHost:
 def attribution() -> Callable[[Process], Attribution]:
     """Return the attribution of the host n14 in cluster alpha."""
     return functools.partial(attribute, place=Place("n14", "alpha"))
+
+
+def told(held: Iterable[GpuProcess]) -> Holding:
+    """Return the word of a driver that lists the processes of every GPU of the captured host."""
+    processes = tuple(held)
+    return Holding(processes, frozenset({"GPU-a", "GPU-b", "GPU-c", *(one.gpu_uuid for one in processes)}))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.attribution.aliases import ALIASES_MAX, Aliases
 from agent.attribution.held import PRECEDENCE, Held, Meant, Told, combined
-from agent.attribution.run import Attribution
+from agent.attribution.run import Attribution, Authority
 from agent.attribution.witnesses import LATE_SECONDS, Witness, Witnesses
 from agent.errors import SourceError, SourceHungError
 from agent.remembered import Remembered
@@ -98,6 +98,7 @@ class Scripted:
     """A holder that says what its script holds next."""
 
     name = "scripted"
+    authority: Authority = "kubernetes"
     period_seconds = 0.0
 
     def __init__(self, *script: Told | Exception | None) -> None:

@@ -10,6 +10,7 @@ from agent.network import NetworkSource
 from agent.processes import ProcessSource
 from agent.source import Reading, Source
 from agent.wire.tables import TABLES
+from tests.host.conftest import told
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def readings(host: Any, attribution: Any, holder: Any) -> tuple[Reading, Reading
         HostSource(host.proc, monotonic=host.monotonic),
         DiskSource(host.proc, monotonic=host.monotonic),
         NetworkSource(host.proc, host.sys),
-        ProcessSource(lambda: held, attribution, host.wall, tuple, host.proc, host.sys, monotonic=host.monotonic),
+        ProcessSource(lambda: told(held), attribution, host.wall, tuple, host.proc, host.sys, monotonic=host.monotonic),
     ]
     first = {table: rows for source in sources for table, rows in source.read().items()}
     host.move_on()

@@ -175,6 +175,16 @@ def test_a_servers_own_requests_are_not_a_clients(tmp_path: Path) -> None:
     assert lustre_counters([tmp_path, tmp_path / "none"]) == {"fs1": MountCounters(5, 0, 0, 0, 0)}
 
 
+def test_a_target_that_cannot_be_read_makes_its_file_system_unknown(tmp_path: Path) -> None:
+    """Its whole past was told as one interval's reading once it could be read again."""
+    for name in ("fs1-OST0000-osc-ffff8800", "fs1-OST0001-osc-ffff8800", "fs2-OST0000-osc-ffff8800"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stats").write_text("read_bytes 1 samples [bytes] 5 5 5 25\n")
+    (tmp_path / "fs1-OST0001-osc-ffff8800/stats").unlink()
+    (tmp_path / "fs1-OST0001-osc-ffff8800/stats").mkdir()
+    assert list(lustre_counters([tmp_path])) == ["fs2"]
+
+
 def test_a_share_is_counted_by_its_kernel_client(tmp_path: Path) -> None:
     """Azure mounts its data sets so. A directory of a share has the share's counters."""
     (tmp_path / "self").mkdir()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.errors import SourceError
 from agent.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, memory, stalled_microseconds
-from agent.procfs import difference, share
+from agent.procfs import boot_id, difference, share
 
 
 def test_the_first_line_of_stat_is_all_cores() -> None:
@@ -93,3 +93,10 @@ def test_a_share_is_a_ratio_or_unknown(part: float | None, whole: float) -> None
     """The collector refuses a ratio above 1, and one refused cell must not cost a row."""
     found = share(part, whole)
     assert found is None or 0 <= found <= 1
+
+
+def test_the_boot_of_this_very_host_is_known() -> None:
+    """The kernel refuses large reads of it: no energy epoch outlived a restart, and nothing but a fake showed one."""
+    place = Path("/proc/sys/kernel/random/boot_id")
+    with place.open("rb", buffering=0) as file:
+        assert boot_id(Path("/proc")) == file.read(64).decode().strip()

@@ -1,8 +1,11 @@
 """Pods and their GPUs, from a real gRPC server that answers as a kubelet does, and as one does not."""
 
+import os
+import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +16,13 @@ from agent.attribution.devices import Device, Devices
 from agent.attribution.held import Meant, Told
 from agent.attribution.kubelet import Kubelet
 from agent.attribution.podresources import allocatable, containers, replicas, unit
+from agent.attribution.pods import living
 from agent.attribution.protobuf import fields
 from agent.attribution.witnesses import GOOD_FOR_SECONDS, Witnesses
 from agent.errors import SourceError
+from agent.processes.holdings import authorities
+from agent.processes.register import Register
+from agent.remembered import Remembered
 from tests.host.kubelet_stand_in import StandIn, allocatable_response, field, list_response
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -299,3 +306,63 @@ def test_any_answer_is_taken_in_peace(answer: bytes) -> None:
             parse(answer)
         except ValueError:
             continue
+
+
+def told_by_next_agent(kubelet: StandIn, state: Path, clock: Clock, readings: int = 1) -> list[tuple[str, int | None]]:
+    """Let an agent begin with what the last one left, read, and end; return run and end of what it told."""
+    with_file, empty = Remembered(state), state.parent / "empty"
+    asked = Kubelet(
+        kubelet.socket,
+        "alpha",
+        lambda: DEVICES,
+        sys=empty,
+        logs=empty,
+        seconds=clock,
+        was_there="kubernetes" in authorities(with_file),
+    )
+    witnesses = Witnesses([asked], Aliases(with_file), clock, patience_seconds=PATIENCE_SECONDS)
+    register = Register(witnesses, with_file)
+    rows: list[Mapping[str, Any]] = []
+    for _ in range(readings):
+        rows += register.update((), round(clock.seconds * 1e6))["allocations"]
+        clock.seconds += 1200
+    witnesses.close()
+    with_file.close()
+    return [(str(row["run_id"]), row["ended_at"]) for row in rows]
+
+
+@pytest.mark.parametrize("wrong", [_restarting, _garbage, _silent])
+def test_an_agent_that_begins_while_the_kubelet_fails_gives_nothing_back(
+    kubelet: StandIn, tmp_path: Path, wrong: Callable[[StandIn], None]
+) -> None:
+    """An upgrade of a host restarts both: the pod's allocation ended, and began anew with the kubelet."""
+    clock, state, pod = Clock(), tmp_path / "state.json", "kubernetes/alpha/ml.train-0"
+    began_at = round(clock.seconds * 1e6)
+    assert told_by_next_agent(kubelet, state, clock) == [(pod, None)]
+    wrong(kubelet)
+    assert told_by_next_agent(kubelet, state, clock, readings=3) == [(pod, None)]
+    (first, *rest) = told_by_next_agent(kubelet, state, clock, readings=5)
+    assert first == (pod, None)
+    assert [run for run, _ in rest] == [pod], "after an hour it is taken for true no longer"
+    assert all(ended_at is not None and ended_at >= began_at for _, ended_at in rest)
+
+
+def test_a_host_that_never_had_a_kubelet_awaits_none(kubelet: StandIn, tmp_path: Path) -> None:
+    """Most have none, and a missing socket is then no failure."""
+    kubelet.stop()
+    kubelet.socket.unlink(missing_ok=True)
+    assert told_by_next_agent(kubelet, tmp_path / "state.json", Clock()) == []
+
+
+def test_cgroups_that_cannot_be_listed_end_no_pod(tmp_path: Path) -> None:
+    """A process without a file descriptor to spare saw no pod's cgroup, and so every pod had ended."""
+    cgroup_of(tmp_path / "sys", UID)
+    assert living(tmp_path / "sys") == {UID}
+    limits, free = resource.getrlimit(resource.RLIMIT_NOFILE), os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        found = living(tmp_path / "sys")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert found is None

@@ -12,6 +12,7 @@ from agent.errors import SourceError
 from agent.processes import ProcessSource
 from agent.processes.table import read_table
 from agent.source import Row
+from tests.host.conftest import told
 
 # A root with three workers: one burns until told to stop, two sleep. It says when they run, and when they have worked.
 FAMILY = """
@@ -70,7 +71,7 @@ def row_of(rows: Sequence[Row], gpu: str | None) -> Row:
 def source_of(host: Any, attribution: Any, held: list[Any], watched: Sequence[int] = ()) -> ProcessSource:
     """Return a source over a captured host."""
     return ProcessSource(
-        lambda: held, attribution, host.wall, lambda: watched, host.proc, host.sys, monotonic=host.monotonic
+        lambda: told(held), attribution, host.wall, lambda: watched, host.proc, host.sys, monotonic=host.monotonic
     )
 
 
@@ -79,7 +80,7 @@ def test_real_workers_are_counted_and_their_work_is_the_runs(
 ) -> None:
     """The captured trees are ours; a loader with workers that come meanwhile is what the agent will meet."""
     held = [holder("GPU-a", family.pid, 2**30, 0.5)]
-    source = ProcessSource(lambda: held, attribution, now=lambda: 1)
+    source = ProcessSource(lambda: told(held), attribution, now=lambda: 1)
     first = row_of(source.read()["process_samples"], "GPU-a")
     assert (first["pid"], first["workers"], first["cpu_seconds"]) == (family.pid, 2, None)
     say(family)
@@ -95,7 +96,7 @@ def test_a_run_that_declares_itself_is_known_by_its_environment(
     family: subprocess.Popen[str], attribution: Any, holder: Any
 ) -> None:
     """`gpuledger run` puts its id there; the workers inherit it with everything else."""
-    source = ProcessSource(lambda: [holder("GPU-a", family.pid)], attribution, now=lambda: 1)
+    source = ProcessSource(lambda: told([holder("GPU-a", family.pid)]), attribution, now=lambda: 1)
     (row,) = source.read()["process_samples"]
     assert row["run_id"] == "declared/n14/family"
 
@@ -103,7 +104,7 @@ def test_a_run_that_declares_itself_is_known_by_its_environment(
 def test_a_holder_that_died_gives_its_gpu_back(family: subprocess.Popen[str], attribution: Any, holder: Any) -> None:
     """The driver's list is a moment old: its pid may be gone from /proc, which is not an error."""
     wall = iter((1_000, 2_000))
-    source = ProcessSource(lambda: [holder("GPU-a", family.pid)], attribution, now=lambda: next(wall))
+    source = ProcessSource(lambda: told([holder("GPU-a", family.pid)]), attribution, now=lambda: next(wall))
     source.read()
     family.kill()
     family.wait()
@@ -129,7 +130,7 @@ def test_processes_that_come_and_go_during_the_pass_are_no_error(attribution: An
     with subprocess.Popen([sys.executable, "-c", CHURN], stdout=-1) as churner:
         assert churner.stdout is not None
         assert churner.stdout.readline() == b"churning\n"
-        source = ProcessSource(lambda: [holder("GPU-a", churner.pid)], attribution, now=lambda: 1)
+        source = ProcessSource(lambda: told([holder("GPU-a", churner.pid)]), attribution, now=lambda: 1)
         for _ in range(20):
             assert len(source.read()["process_samples"]) == 1
         churner.kill()
@@ -196,13 +197,13 @@ def test_memory_that_one_process_does_not_tell_is_unknown_for_all(host: Any, att
 
 def test_a_host_whose_gpus_nobody_holds_is_not_walked(tmp_path: Path, attribution: Any) -> None:
     """An idle host costs nothing: there is no /proc here, and no complaint."""
-    source = ProcessSource(list, attribution, now=lambda: 1, proc=tmp_path / "none")
+    source = ProcessSource(lambda: told([]), attribution, now=lambda: 1, proc=tmp_path / "none")
     assert source.read() == {"allocations": []}
 
 
 def test_a_missing_procfs_is_one_sentence(tmp_path: Path, attribution: Any, holder: Any) -> None:
     """The sampler logs the sentence once; it must name the place and the way out."""
-    source = ProcessSource(lambda: [holder("GPU-a", 1)], attribution, now=lambda: 1, proc=tmp_path / "none")
+    source = ProcessSource(lambda: told([holder("GPU-a", 1)]), attribution, now=lambda: 1, proc=tmp_path / "none")
     with pytest.raises(SourceError, match="mount procfs"):
         source.read()
 

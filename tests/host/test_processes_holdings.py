@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.held import Held, Meant, Told
-from agent.attribution.run import Attribution, Place
+from agent.attribution.run import Attribution, Authority, Place
 from agent.attribution.witnesses import Witnesses
 from agent.processes import ProcessSource
 from agent.processes.holdings import SECTION, Holdings
 from agent.processes.register import Register
 from agent.remembered import Remembered
+from tests.host.conftest import told
 from tests.waiting import PATIENCE_SECONDS
 
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
@@ -108,6 +109,7 @@ class Fixed:
     """A holder that always says the same."""
 
     name = "fixed"
+    authority: Authority = "kubernetes"
     period_seconds = 0.0
 
     def __init__(self, told: Told | None) -> None:
@@ -138,7 +140,7 @@ def hears() -> Iterator[Callable[[Told], Register]]:
 def source_of(host: Any, attribution: Any, holders: list[Any], register: Register) -> ProcessSource:
     """Return a source over a captured host."""
     return ProcessSource(
-        lambda: holders, attribution, host.wall, tuple, host.proc, host.sys, 10.0, host.monotonic, register
+        lambda: told(holders), attribution, host.wall, tuple, host.proc, host.sys, 10.0, host.monotonic, register
     )
 
 
@@ -213,7 +215,7 @@ def test_a_rank_is_that_of_the_gpu_it_works_on(host: Any, attribution: Any, hold
 
 def test_a_driver_that_does_not_answer_gives_nothing_back(host: Any, attribution: Any, holder: Any) -> None:
     """What it told before stands for the processes that still live."""
-    answers: list[Any] = [None, [holder("GPU-a", 4711)], None]
+    answers: list[Any] = [None, told([holder("GPU-a", 4711)]), None]
     source = ProcessSource(
         lambda: answers.pop(0), attribution, host.wall, tuple, host.proc, host.sys, monotonic=host.monotonic
     )

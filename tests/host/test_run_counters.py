@@ -39,6 +39,14 @@ def test_version_one_is_read_by_controller(tmp_path: Path) -> None:
     assert found.stalled_microseconds == {}
 
 
+def test_without_a_known_disk_no_byte_is_known(tmp_path: Path) -> None:
+    """A list of disks that could not be read made them 0, and the next reading all that the run ever moved."""
+    put(tmp_path / "fs/cgroup/job_7", io__stat="8:0 rbytes=900 wbytes=90\n", cpu__stat="usage_usec 5\n")
+    put(tmp_path / "fs/cgroup", cgroup__controllers="io cpu\n")
+    found = [run_counters(tmp_path, {"": "/job_7"}, disks) for disks in (set(), {"8:0"})]
+    assert [(one.read_bytes, one.written_bytes) for one in found] == [(None, None), (900, 90)]
+
+
 def test_a_cgroup_that_is_gone_says_nothing(tmp_path: Path) -> None:
     """A job can end between the listing and the reading."""
     found = run_counters(tmp_path, {"": "/system.slice/slurmstepd.scope/job_7"}, set())

@@ -11,6 +11,7 @@ from agent.attribution.kubelet import Kubelet
 from agent.attribution.witnesses import Witnesses
 from agent.processes.register import Register
 from agent.processes.source import ProcessSource
+from tests.host.conftest import told
 from tests.host.kubelet_stand_in import StandIn, list_response
 from tests.waiting import PATIENCE_SECONDS
 
@@ -41,7 +42,7 @@ def kubelet(tmp_path: Path) -> Iterator[StandIn]:
 
 def test_processes_that_are_not_seen_are_counted_and_nobody_s(container: Path, attribution: Any, holder: Any) -> None:
     """Who they are only the host's own /proc says; a guess would charge somebody."""
-    source = ProcessSource(lambda: [holder(GPU, HOST_PID, 2**30)], attribution, lambda: 1, proc=container)
+    source = ProcessSource(lambda: told([holder(GPU, HOST_PID, 2**30)]), attribution, lambda: 1, proc=container)
     reading = source.read()
     assert source.unseen == 1
     assert {name: rows for name, rows in reading.items() if rows} == {}
@@ -56,7 +57,12 @@ def test_the_kubelet_still_says_who_holds_what(
     holders = Witnesses([asked], patience_seconds=PATIENCE_SECONDS)
     register = Register(holders)
     source = ProcessSource(
-        lambda: [holder(GPU, HOST_PID, 2**30)], attribution, lambda: 1, proc=container, sys=empty, register=register
+        lambda: told([holder(GPU, HOST_PID, 2**30)]),
+        attribution,
+        lambda: 1,
+        proc=container,
+        sys=empty,
+        register=register,
     )
     (row,) = source.read()["allocations"]
     holders.close()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from analyzer.alarms.alarm import urgent_notices
 from analyzer.notices.ecc import Memory, judged
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.notices.fleets import WELL, not_judged, noticed, well
@@ -44,6 +45,25 @@ def test_xids_are_found_in_samples() -> None:
     """The number of each interval's last Xid is what agents tell."""
     (notice,) = noticed(well({"n2-a": {"xid_events": 1, "xid_last": 94}}), "fleet/ecc")
     assert (notice.node, notice.gpu_uuid, notice.rule) == ("n2", "n2-a", "fleet/ecc/xid")
+
+
+@pytest.mark.parametrize("more", [{}, {"xid_events": None}])
+def test_a_hardware_xid_before_a_clean_up_is_found(more: dict[str, Any]) -> None:
+    """A double-bit error, the row that is marked, and the channel that ends: the last is a program's, the first is not.
+
+    After a silence how many came is unknown, and which is not.
+    """
+    said = {"xid_events": 3, "xid_last": 43, "xid_numbers": "48,63,43"} | more
+    (notice,) = noticed(well({"n2-a": said}), "fleet/ecc")
+    assert (notice.gpu_uuid, notice.rule) == ("n2-a", "fleet/ecc/xid")
+    assert [one.what for one in notice.evidence] == ["Xid 48", "Xid 63"]
+    assert urgent_notices([notice]) == [notice]
+
+
+@pytest.mark.parametrize("numbers", ["", "x,y", "43,,43", "9" * 40, "-79", "0"])
+def test_numbers_that_are_none_accuse_nobody(numbers: str) -> None:
+    """A host may send any text."""
+    assert noticed(well({"n2-a": {"xid_events": 1, "xid_last": 43, "xid_numbers": numbers}}), "fleet/ecc") == []
 
 
 def test_a_rate_that_doubles_for_weeks_is_a_trend() -> None:

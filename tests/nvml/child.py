@@ -10,8 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent.attribution.run import Place, attribute
 from agent.errors import AgentError
 from agent.nvml import NvmlSource, WaitingNvml, open_nvml
+from agent.processes import ProcessSource
+from agent.processes.register import Register
 from agent.remembered import Remembered
 
 
@@ -38,6 +41,7 @@ def main(options: dict[str, Any]) -> None:
         expected_gpus=options["expected_gpus"],
         hang_seconds=options["hang_seconds"],
         process_seconds=options["process_seconds"],
+        node="n14",
         quiet=lambda: frozenset(Path(options["quiet"]).read_text().split()),
     )
     try:
@@ -46,17 +50,25 @@ def main(options: dict[str, Any]) -> None:
         answer({"error": type(error).__name__, "message": str(error)})
         return
     answer({"open": not source.no_gpu, "reason": source.no_gpu})
+    run_of = partial(attribute, place=Place("n14"))
+    register = Register(remembered=remembered)
+    runs = ProcessSource(
+        source.holding, run_of, lambda: round(clocks.wall * 1e6), register=register, remembered=remembered
+    )
     for line in sys.stdin:
         command = json.loads(line)
         clocks.seconds, clocks.wall = clocks.seconds + command["seconds"], clocks.wall + command["wall"]
         try:
             reading = source.read()
         except AgentError as error:
-            answer({"error": type(error).__name__, "message": str(error)})
+            held = runs.read() if command["runs"] else {}
+            counts = source.counts
+            answer({"error": type(error).__name__, "message": str(error), "runs": held, "counts": counts})
             continue
         answer(
             {
                 "reading": reading,
+                "runs": runs.read() if command["runs"] else {},
                 "processes": [asdict(process) for process in source.processes()],
                 "lost": source.lost,
                 "counts": source.counts,

@@ -46,11 +46,16 @@ class Host:
         """Let these GPUs ask to be left alone from the next reading on, and no others."""
         self.quiet.write_text("\n".join(uuids))
 
-    def read(self, seconds: float = 10, wall: float | None = None) -> dict[str, Any]:
-        """Let seconds pass and read; the first call starts the process. `wall` is for dates, where it differs."""
+    def read(self, seconds: float = 10, wall: float | None = None, *, runs: bool = False) -> dict[str, Any]:
+        """Let seconds pass and read; the first call starts the process. `wall` is for dates, where it differs.
+
+        `runs` is whether this machine's own processes are read too, for who holds what.
+        """
         child = self._child or self.start()
         assert child.stdin is not None
-        child.stdin.write(json.dumps({"seconds": seconds, "wall": seconds if wall is None else wall}) + "\n")
+        child.stdin.write(
+            json.dumps({"seconds": seconds, "wall": seconds if wall is None else wall, "runs": runs}) + "\n"
+        )
         child.stdin.flush()
         return self._answer(child)
 
@@ -58,6 +63,11 @@ class Host:
         """Read, and return the rows of gpu_samples."""
         rows: list[dict[str, Any]] = self.read(seconds)["reading"]["gpu_samples"]
         return rows
+
+    def edges(self, seconds: float = 10) -> list[tuple[str, bool]]:
+        """Read, and return the edges of what is held: the GPU, and whether it was taken (True) or given back."""
+        rows = self.read(seconds, runs=True)["runs"].get("allocations", [])
+        return [(row["gpu_uuid"], row["ended_at"] is None) for row in rows]
 
     def start(self) -> subprocess.Popen[str]:
         """Start the process; `opened` says what opening the driver gave."""

@@ -103,3 +103,47 @@ def test_an_agent_ends_although_a_gpu_hangs(hurried: Host) -> None:
     hurried.scenario.hang(CALL, FOR_EVER, 0)
     hurried.read()
     hurried.close()
+
+
+def test_a_gpu_that_hangs_at_the_start_blinds_nobody(host: Host) -> None:
+    """It hung in the question for its UUID, and the host had no GPU at all."""
+    host.scenario.hang("nvmlDeviceGetUUID", FOR_EVER, 0)
+    answer = host.read()
+    assert [row["gpu_uuid"] for row in answer["reading"]["gpu_samples"]] == [SECOND]
+    assert (answer["counts"], answer["lost"]) == ([2, 1], [])
+    assert {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/gpu-0"} == {
+        "a question to the driver hangs"
+    }
+    assert uuids(host) == [SECOND]
+    host.scenario.hang("nvmlDeviceGetUUID", 0, 0)
+    until(lambda: sorted(uuids(host)) == [FIRST, SECOND], "it tells its name")
+    assert host.read()["counts"] == [2, 2]
+
+
+def test_a_known_gpu_that_hangs_at_the_next_start_is_neither_up_nor_down(host: Host) -> None:
+    """It is remembered; that it hangs is no loss."""
+    host.read()
+    host.close()
+    host.scenario.hang("nvmlDeviceGetHandleByIndex_v2", FOR_EVER, 0)
+    answer = host.read()
+    assert [row["gpu_uuid"] for row in answer["reading"]["gpu_samples"]] == [SECOND]
+    assert (answer["counts"], answer["lost"]) == ([2, 1], [])
+    host.scenario.hang("nvmlDeviceGetHandleByIndex_v2", 0, 0)
+
+
+def test_a_gpu_that_hangs_when_it_is_asked_for_events_silences_no_other(host: Host) -> None:
+    """Nobody heard the XID errors of any GPU, and no list of GPUs was taken any more."""
+    host.scenario.hang("nvmlDeviceRegisterEvents", FOR_EVER, 0)
+    answer = host.read()
+    assert {row["gpu_uuid"]: row["xid_events"] for row in answer["reading"]["gpu_samples"]} == {FIRST: None, SECOND: 0}
+    host.scenario.gpu(1, xid="79", xids=1).host(count=3)
+
+    def told() -> bool:
+        rows = host.rows(seconds=31)
+        numbers.extend(row.get("xid_numbers") for row in rows if row["gpu_uuid"] == SECOND and row.get("xid_numbers"))
+        return len(rows) == 3 and bool(numbers)
+
+    numbers: list[str] = []
+    until(told, "the third GPU is listed, and the second one's error is heard")
+    host.scenario.hang("nvmlDeviceRegisterEvents", 0, 0)
+    until(lambda: host.rows(seconds=3601)[0]["xid_events"] == 0, "the first is heard too")

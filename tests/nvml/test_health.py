@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from agent.nvml.xid import MOST_NUMBERS, Ear
 from tests.nvml.conftest import Host
+from tests.nvml.test_hangs import FIRST, SECOND
 from tests.waiting import until
 
 
@@ -66,6 +70,64 @@ def test_an_xid_error_has_a_number_and_a_time(host: Host) -> None:
     assert heard >= 1_000_000
     row = host.rows(seconds=1)[0]
     assert (row["xid_events"], row["xid_last"], row["xid_last_timestamp_seconds"]) == (0, None, heard)
+
+
+def test_all_xid_errors_of_a_beat_travel(host: Host) -> None:
+    """A clean-up error follows the one that it is about: 48, 63, 43 arrived as 43, a program's own fault."""
+    host.rows()
+    host.scenario.gpu(0, xid="48,63,43", xids=3)
+    assert heard(host, FIRST, 3) == ["48", "63", "43"]
+
+
+def test_numbers_of_a_storm_are_bounded_and_hardware_is_never_left_out() -> None:
+    """A row is read by everybody; the one number that matters may come last."""
+    ear = Ear()
+    for number in (*range(200, 400), 79):
+        ear.hear(number, 1.0)
+    taken = ear.take(is_heard=True)
+    assert (taken.count, len(taken.numbers), taken.numbers[-1]) == (201, MOST_NUMBERS + 1, 79)
+    assert ear.take(is_heard=True).numbers == ()
+
+
+@pytest.mark.parametrize("trouble", ["lost", "hangs"])
+def test_the_xid_error_of_a_gpu_that_is_lost_or_hangs_is_told(host: Host, trouble: str) -> None:
+    """It says why; it waited until the GPU answered again, which it may never."""
+    host.hang_seconds = 1.0
+    host.rows()
+    if trouble == "lost":
+        host.scenario.gpu(0, lost=1)
+    else:
+        host.scenario.hang("nvmlDeviceGetMemoryInfo_v2", 3600, 0)
+    for _ in range(3):
+        host.rows(seconds=31)
+    host.scenario.gpu(0, xid="79,154", xids=2)
+    assert heard(host, FIRST, 2) == ["79", "154"]
+    host.scenario.hang("nvmlDeviceGetMemoryInfo_v2", 0, 0)
+
+
+def heard(host: Host, uuid: str, count: int) -> list[str]:
+    """Read until so many XID errors of a GPU were told, and return their numbers in that order."""
+    numbers: list[str] = []
+
+    def read() -> bool:
+        for row in host.rows(seconds=1):
+            if row["gpu_uuid"] == uuid and row.get("xid_events"):
+                numbers.extend(row["xid_numbers"].split(","))
+                assert row["xid_last"] == int(numbers[-1])
+        return len(numbers) >= count
+
+    until(read, "the XID errors are told")
+    return numbers
+
+
+def test_events_that_are_refused_once_are_asked_for_again(host: Host) -> None:
+    """Without the driver's word every XID error of a GPU was unheard until GPUs came or went."""
+    host.scenario.fail("nvmlDeviceRegisterEvents", 999, 1)
+    assert [row["xid_events"] for row in host.rows()] == [0, None]
+    host.scenario.fail("nvmlDeviceRegisterEvents", 0, 1)
+    until(lambda: [row["xid_events"] for row in host.rows(seconds=31)] == [0, 0], "both are heard")
+    host.scenario.gpu(1, xid="79", xids=1)
+    assert heard(host, SECOND, 1) == ["79"]
 
 
 def test_an_xid_error_is_counted_by_whose_fault_it_is(host: Host) -> None:

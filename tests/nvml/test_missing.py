@@ -1,8 +1,14 @@
 """A GPU that this host should have and the driver does not list is missed from the first beat."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
-from tests.nvml.conftest import Host
+from tests.nvml.conftest import ROOT, Host
+from tests.waiting import PATIENCE_SECONDS
 
 FIRST = "GPU-00000000-0000-0000-0000-000000000000"
 SECOND = "GPU-00000001-0000-0000-0000-000000000000"
@@ -108,10 +114,96 @@ def test_a_gpu_too_ill_to_tell_its_name_is_down_from_the_first_beat(host: Host) 
     assert [row["up"] for row in host.rows(31)] == [True, True]
 
 
-def test_a_gpu_that_nobody_can_name_is_expected(host: Host) -> None:
-    """A row needs a UUID; the number of GPUs that the driver counts does not."""
+def rows_up(host: Host, seconds: float = 10) -> dict[str, bool | None]:
+    """Read, and return of each row whether its GPU is up."""
+    return {row["gpu_uuid"]: row["up"] for row in host.rows(seconds)}
+
+
+def test_one_lost_gpu_of_eight_is_one_row_of_eight(host: Host) -> None:
+    """It fell off the bus before any agent ran: it had no row, and cost nobody anything."""
+    host.scenario.host(count=8).gpu(3, lost=1)
+    for answer in (host.read(), host.read(seconds=31)):
+        rows = answer["reading"]["gpu_samples"]
+        assert len(rows) == 8
+        assert [row for row in rows if not row["up"]] == [{"gpu_uuid": "n14/gpu-3", "up": False}]
+        assert (answer["counts"], answer["lost"]) == ([8, 7], ["n14/gpu-3"])
+    reasons = {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/gpu-3"}
+    assert reasons == {"the GPU is lost: the driver does not list it"}
+    host.close()
+    assert rows_up(host)["n14/gpu-3"] is False, "an agent that begins anew knows it by the same name"
+    host.scenario.gpu(3, lost=0)
+    assert set(rows_up(host, seconds=31).values()) == {True}
+    assert host.read()["counts"] == [8, 8]
+
+
+def test_a_gpu_that_nobody_can_name_is_known_by_its_place(host: Host) -> None:
+    """Who takes the board out looks for a place on the bus."""
     bind(host, FIRST, "GPU-????????-????-????-????-????????????")
     host.scenario.gpu(1, lost=1)
+    assert rows_up(host) == {FIRST: True, "n14/pci-0000:11:00.0": False}
+    assert host.read()["counts"] == [2, 1]
+
+
+def test_a_gpu_that_refuses_its_name_for_another_reason_is_unknown_and_not_down(host: Host) -> None:
+    """In a container that lost its devices every call fails: silence is not a loss."""
+    host.scenario.fail("nvmlDeviceGetUUID", 999, index=1)
+    assert rows_up(host) == {FIRST: True, "n14/gpu-1": None}
+    assert host.read()["lost"] == []
+
+
+def on_the_bus(
+    host: Host, bus_id: str, driver: str | None, vendor: str = "0x10de", config: bytes = b"\xde\x10"
+) -> None:
+    """Let the kernel show a device on the PCI bus."""
+    place = host.sysfs / "bus/pci/devices" / bus_id
+    place.mkdir(parents=True)
+    (place / "vendor").write_text(f"{vendor}\n")
+    (place / "class").write_text("0x030200\n")
+    (place / "config").write_bytes(config + bytes(62))
+    if driver is not None:
+        (host.sysfs / "bus/pci/drivers" / driver).mkdir(parents=True, exist_ok=True)
+        (place / "driver").symlink_to(host.sysfs / "bus/pci/drivers" / driver)
+
+
+def test_a_gpu_that_the_driver_could_not_take_up_is_down(host: Host) -> None:
+    """After a boot the driver counts one GPU fewer, and only the bus shows the other."""
+    on_the_bus(host, "0000:10:00.0", "nvidia")
+    on_the_bus(host, "0000:11:00.0", "nvidia")
+    on_the_bus(host, "0000:12:00.0", None)
+    on_the_bus(host, "0000:13:00.0", "nvidia", config=b"\xff\xff")
+    assert rows_up(host) == {
+        FIRST: True,
+        SECOND: True,
+        "n14/pci-0000:12:00.0": False,
+        "n14/pci-0000:13:00.0": False,
+    }
+    assert host.read()["counts"] == [4, 2]
+
+
+def test_a_gpu_that_was_given_away_or_is_not_shown_to_this_process_is_not_down(host: Host) -> None:
+    """A virtual machine has the one, another container the next; the last is not NVIDIA's."""
+    on_the_bus(host, "0000:12:00.0", "vfio-pci", config=b"\xff\xff")
+    on_the_bus(host, "0000:13:00.0", "nvidia")
+    on_the_bus(host, "0000:14:00.0", None, vendor="0x8086")
+    assert rows_up(host) == {FIRST: True, SECOND: True}
+    assert host.read()["counts"] == [2, 2]
+
+
+def test_a_lost_gpu_that_the_driver_counts_and_the_bus_shows_is_one(host: Host) -> None:
+    """Two witnesses of one loss are not two losses."""
+    on_the_bus(host, "0000:10:00.0", "nvidia")
+    on_the_bus(host, "0000:11:00.0", "nvidia", config=b"\xff\xff")
+    host.scenario.gpu(1, lost=1)
+    assert rows_up(host) == {FIRST: True, "n14/pci-0000:11:00.0": False}
+
+
+def test_a_lost_gpu_that_an_agent_has_seen_has_one_row_under_its_uuid(host: Host) -> None:
+    """It is remembered with its index and place, and is not told by them again."""
+    host.read()
+    host.close()
+    on_the_bus(host, "0000:11:00.0", "nvidia", config=b"\xff\xff")
+    host.scenario.gpu(1, lost=1)
+    assert rows_up(host) == {FIRST: True, SECOND: False}
     assert host.read()["counts"] == [2, 1]
 
 
@@ -122,3 +214,25 @@ def test_a_gpu_lost_and_gone_while_the_agent_runs_is_forgotten_alike(host: Host)
     assert down(host) == [SECOND]
     assert down(host, days=8) == []
     assert [row["gpu_uuid"] for row in host.rows()] == [FIRST]
+
+
+def test_one_reading_by_hand_shows_the_lost_gpu_too(host: Host) -> None:
+    """`agent --once` is what somebody types who was told that a GPU is missing."""
+    host.scenario.host(count=8).gpu(3, lost=1)
+    settings = host.directory / "gpuledger.toml"
+    settings.write_text(f'[agent]\nnode = "n14"\nproc = {json.dumps(str(host.proc))}\n')
+    command = [sys.executable, "-m", "gpuledger", "agent", "--once", "--every", "0.1s", "--config", str(settings)]
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(host.library),
+        "GPULEDGER_FAKE_NVML": str(host.scenario.path),
+    }
+    ran = [
+        subprocess.run(
+            [*command, *flags], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+        ).stdout
+        for flags in (["--json"], [])
+    ]
+    rows = json.loads(ran[0])["tables"]["gpu_samples"]
+    assert len({row["gpu_uuid"] for row in rows}) == 8
+    assert {row["gpu_uuid"] for row in rows if row["up"] is False} == {"n14/gpu-3"}
+    assert "n14/gpu-3  does not answer" in ran[1]

@@ -14,6 +14,7 @@ from agent.nvml.energy import Counter, EnergyBook, EnergyMeter
 from agent.nvml.gpm import RATES, RATIOS, in_base_units
 from agent.nvml.gpu import GpuReading
 from agent.nvml.health import action
+from agent.nvml.listing import Listed
 from agent.nvml.meter import Meter
 from agent.nvml.rings import Ring, Samples, of_samples
 from agent.nvml.roster import Roster
@@ -105,9 +106,10 @@ def test_a_broken_memory_of_gpus_stops_nothing(section: dict[str, object], compl
     """What is listed is listed, whatever an older agent or an editor left behind."""
     remembered = Remembered(None)
     remembered.keep("gpus", section)
-    roster = Roster(remembered, 0, Path("nowhere"), lambda: 1e9)
+    roster = Roster(remembered, 0, Path("nowhere"), lambda: 1e9, Path("nowhere"))
     assert list(roster.missing) == []
-    roster.update(set(listed), {}, len(set(listed)) + (not complete))
+    gpus = {uuid: (index, None) for index, uuid in enumerate(dict.fromkeys(listed))}
+    roster.update(Listed(gpus, len(gpus) + (not complete), 0, {} if complete else {len(gpus): "lost"}), {})
     assert not set(roster.missing) & set(listed)
     assert roster.expected >= len(set(listed))
 

@@ -69,6 +69,38 @@ def test_a_call_that_is_not_supported_is_asked_once(host: Host) -> None:
     assert host.read()["failures"] == {}
 
 
+def test_what_is_not_supported_for_a_moment_comes_back(host: Host) -> None:
+    """A reset in the middle of a reading switched energy off until the driver was loaded anew."""
+    host.scenario.gpu(0, **{"fail.field.83": NOT_SUPPORTED}).fail("nvmlDeviceGetTotalEnergyConsumption", NOT_SUPPORTED)
+    host.scenario.fail("nvmlDeviceGetClockInfo", NOT_SUPPORTED).fail("nvmlDeviceGetPcieThroughput", NOT_SUPPORTED)
+    row = host.rows()[0]
+    assert (row["energy_joules_total"], row["sm_clock_hertz"]) == (None, None)
+    host.scenario.gpu(0, **{"fail.field.83": 0}).fail("nvmlDeviceGetTotalEnergyConsumption", 0)
+    host.scenario.fail("nvmlDeviceGetClockInfo", 0)
+    row = host.rows(seconds=61)[0]
+    assert (row["energy_joules_total"], row["sm_clock_hertz"]) == (1_000_000, 1_755_000_000)
+
+
+def test_what_is_never_supported_is_asked_for_rarely(host: Host) -> None:
+    """Half the calls of a consumer card answer so; a day has 8,640 beats."""
+    host.scenario.fail("nvmlDeviceGetClockInfo", NOT_SUPPORTED)
+    for _ in range(24 * 6):
+        host.read(seconds=600)
+    # In a minute, two, four, … 64 minutes, then hourly; of each of two GPUs, of two clocks.
+    assert host.calls("nvmlDeviceGetClockInfo") / 4 < 24 + 10
+    assert host.supported("clocks") == "the driver says not supported"
+
+
+def test_a_fact_that_cannot_be_read_once_stays_as_it_was_told(host: Host) -> None:
+    """A GPU whose name is unknown for a moment has not lost its price."""
+    (before, _) = host.read()["reading"]["inventory"]
+    host.scenario.fail("nvmlDeviceGetName", UNKNOWN, 0).fail("nvmlDeviceGetPciInfo_v3", UNKNOWN, 0)
+    assert "inventory" not in host.read(seconds=31)["reading"]
+    host.scenario.gpu(0, power_limit_mw=500_000)
+    (after,) = host.read(seconds=31)["reading"]["inventory"]
+    assert after == {**before, "power_limit_watts": 500.0}
+
+
 def test_any_other_error_is_counted_and_asked_again(host: Host) -> None:
     """One error is no reason to lose a metric for ever: only NOT_SUPPORTED is."""
     host.scenario.fail("nvmlDeviceGetClockInfo", UNKNOWN, index=0)

@@ -113,6 +113,22 @@ def test_a_kernel_that_does_not_tell_leaves_it_without_an_owner(host: Host) -> N
     assert owners.run_of(SERVICE) == "service/n1/127.0.0.1:8000"
 
 
+def test_a_kernel_that_does_not_tell_once_moves_no_work_to_nobody(host: Host) -> None:
+    """The tokens of that page were told of a run that holds no GPU, and the service's cost fewer tokens' more."""
+    number = host.cgroup("/system.slice/slurmstepd.scope/job_7")
+    answers: list[list[Listener] | None] = [[listener(number)], None, []]
+
+    def ask() -> list[Listener]:
+        said = answers.pop(0)
+        if said is None:
+            raise SourceError("no")
+        return said
+
+    owners = Owners("n1", host.proc, host.sys, alone, scheduled, lambda: host.holders, ask)
+    said = [owners.run_of(SERVICE) for _ in range(3)]
+    assert said == ["slurm/alpha/7", "slurm/alpha/7", "service/n1/127.0.0.1:8000"]
+
+
 def test_the_kernel_tells_who_listens() -> None:
     """As any user, and without a look into anybody's /proc/<pid>/fd."""
     with socket.create_server(("127.0.0.1", 0)) as ours:

@@ -99,6 +99,7 @@ ROWS = st.builds(
             "energy_joules_total": _maybe(st.floats(0, 10**12)),
             "pcie_generation": _maybe(st.integers(1, 6)),
             "row_remap_failure": _maybe(st.booleans()),
+            "xid_numbers": _maybe(st.sampled_from(["79", "48,63,43", "43"])),
             "recovery_action": _maybe(st.sampled_from(["none", "gpu_reset"])),
         }
     ),

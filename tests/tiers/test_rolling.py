@@ -78,6 +78,20 @@ def test_a_fact_is_what_was_told_last() -> None:
     assert (minute["energy_joules_total"], minute["recovery_action"]) == (20.0, "none")
 
 
+def test_no_xid_is_taken_back_by_a_later_one() -> None:
+    """Of an hour the newest is a clean-up, and the one before it is why a board is to be replaced."""
+    rows = [
+        sample(0, 10, xid_numbers="48,63,43", xid_last=43),
+        sample(10, 10),
+        sample(70, 10, xid_numbers="43,94", xid_last=94),
+    ]
+    with store_with(rows) as session:
+        minutes = rolled(session, "gpu_minutes")
+        (hour,) = tier_rows(session, "gpu_hours")
+    assert [minute["xid_numbers"] for minute in minutes] == ["43,48,63", "43,94"]
+    assert hour["xid_numbers"] == "43,48,63,94"
+
+
 def test_time_in_which_a_gpu_was_lost_is_counted() -> None:
     """A flag has no mean: what matters is for how long it was down."""
     with store_with([sample(0, 20, up=True), sample(20, 15, up=False), sample(35, 5)]) as session:

@@ -9,12 +9,18 @@ SELECT node, gpu_uuid, ($end - 1 - started_at) // 604800000000 AS week, sum(ecc_
 WHERE started_at >= $end - $weeks * 604800000000 AND started_at < $samples_from AND started_at < $end AND ecc_corrected_events > 0
 GROUP BY ALL ORDER BY ALL;
 
--- Uncorrected errors, and which Xid came last in each interval that had one.
+-- Uncorrected errors, and in how many intervals each Xid came. Agents before the contract's version 4, and Prometheus, know
+-- the newest of an interval alone. After a silence the number of events is unknown, and the Xids are not.
 SELECT node, gpu_uuid, sum(ecc_uncorrected_events)::BIGINT AS uncorrected, 0 AS xid FROM gpu_samples
 WHERE started_at >= $start AND started_at < $end AND ecc_uncorrected_events > 0 GROUP BY ALL
 UNION ALL
-SELECT node, gpu_uuid, count(*), xid_last FROM gpu_samples
-WHERE started_at >= $start AND started_at < $end AND xid_last IS NOT NULL AND xid_events > 0 GROUP BY ALL
+SELECT node, gpu_uuid, count(*), xid FROM (
+    SELECT node, gpu_uuid, unnest(list_distinct(list_transform(
+        string_split(coalesce(xid_numbers, xid_last::VARCHAR), ','), lambda number: try_cast(number AS BIGINT)))) AS xid
+    FROM gpu_samples
+    WHERE started_at >= $start AND started_at < $end AND coalesce(xid_numbers, xid_last::VARCHAR) IS NOT NULL
+        AND coalesce(xid_events, 1) > 0)
+WHERE xid > 0 GROUP BY ALL
 ORDER BY ALL;
 
 -- Rows of memory that were replaced within the period, and all of them.
@@ -27,4 +33,4 @@ FROM gpu_samples WHERE started_at >= $last AND started_at < $end;
 
 -- Xids of which nobody said which they were.
 SELECT coalesce(sum(xid_events), 0)::BIGINT FROM gpu_samples
-WHERE started_at >= $start AND started_at < $end AND xid_events > 0 AND xid_last IS NULL
+WHERE started_at >= $start AND started_at < $end AND xid_events > 0 AND xid_last IS NULL AND xid_numbers IS NULL

@@ -37,6 +37,17 @@ def test_a_wide_screen_has_users_and_what_was_slowed(golden: Callable[[str, str]
     golden("top_agent/wide.txt", "\n".join(lines) + "\n")
 
 
+def test_holders_that_the_driver_does_not_tell_are_not_nobody() -> None:
+    """Who frees a GPU that nobody seems to hold ends somebody's work."""
+    page = (
+        'gpuledger_gpu_up{gpu_uuid="GPU-1"} 1\n'
+        'gpuledger_gpu_supported{gpu_uuid="GPU-1",subject="processes",reason="x"} '
+    )
+    (refused,), (listed,) = host_now(page + "0\n").gpus, host_now(page + "1\n").gpus
+    assert "(not known)" in "".join(screen(HostNow("n14", "1", (refused,)), None, 0.0, 80))
+    assert "(nobody)" in "".join(screen(HostNow("n14", "1", (listed,)), None, 0.0, 80))
+
+
 def test_one_moment_accuses_nobody() -> None:
     """No kernel in ten seconds is no idle GPU: that is the ledger's to say, of hours."""
     seen = [replace(GPU, utilization_ratio=ratio, sm_active_ratio=None) for ratio in (0.0, 0.01, None)]
