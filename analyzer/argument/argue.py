@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.argument.idle import idle_gpus
 from analyzer.argument.plot import Plot, plot
 from analyzer.argument.ruled_out import RuledOut, ruled_out
 from analyzer.argument.signs import Context, Sign, held, signs
@@ -55,7 +56,7 @@ def argue(
     others = [one for one in found if one.id != finding.id and runs & set(one.run_ids)]
     waits = finding.state == "starved"
     return Argument(
-        held(finding.cause, finding.milliseconds, limits)
+        held(finding.cause, idle_gpus(session, finding, period, limits), own, limits)
         if finding.state == "held_idle"
         else signs(finding.state, finding.cause, own, limits, _context(session, finding, windows, period)),
         ruled_out(finding, own, others, _overhead(session, finding, period), limits) if runs else (),

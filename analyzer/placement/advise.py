@@ -117,6 +117,7 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
         latency=proposal.latency or _untimed(grounds, facts.life),
         expires_at=_last_end(grounds, facts.life),
         saves_over_seconds=max(1, told_over_us(facts.end_us - facts.start_us) // SECOND_US),
+        ends_work=proposal.ends_work,
     )
 
 
@@ -134,6 +135,8 @@ def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, 
 def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
     """Return what moving costs: as measured of the runs that would be restarted, nothing where none runs any more."""
     running = life.running(grounds.run_ids)
+    if proposal.ends_work:  # what may be lost with it is its owner's to say: no amount, and not 0
+        return _Cost(proposal.cost_to_move, 0, None, None, "now" if running else "next_start")
     if proposal.moving_gpu_ms == 0:
         is_setting = proposal.cost_to_move == SETTING or not running
         return _Cost(proposal.cost_to_move, 0, 0, None, "next_start" if is_setting else "now")

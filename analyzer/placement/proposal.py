@@ -21,7 +21,8 @@ class Proposal:
     """One change. `saves` is a share of the loss it stands on, or an amount of its own.
 
     `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start. Where it is
-    more, runs are restarted, and what is measured of them takes its place (analyzer/placement/moving.py).
+    more, runs are restarted, and what is measured of them takes its place (analyzer/placement/moving.py). `ends_work`
+    is what may end somebody's work before it is done: its owner is asked, and what that costs is nobody's to price.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Proposal:
     cost_to_move: str = SETTING
     moving_gpu_ms: int = 0
     actor: str | None = None
+    ends_work: bool = False
     slow_hosts: tuple[str, ...] = ()  # whose slowness it ends, and with it their peers' wait
 
 

@@ -7,6 +7,7 @@ from analyzer.period import Period
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
 from collector.store.session import Session
 
+NOT_MEASURED = booking("unobserved", "gap").label
 _ORDER = {key: place for place, key in enumerate(dict.fromkeys((b.klass, b.label) for b in BOOKINGS))}
 
 
@@ -64,6 +65,11 @@ class Breakdown:
     def of(self, klass: Class) -> "Breakdown":
         """Return the entries of one class alone."""
         return Breakdown(tuple(entry for entry in self.entries if entry.klass == klass), self.unpriced)
+
+    @property
+    def measured(self) -> "Breakdown":
+        """What is known: of time that nobody measured there is no share, neither useful nor avoidable."""
+        return Breakdown(tuple(entry for entry in self.entries if entry.label != NOT_MEASURED), self.unpriced)
 
     def weight(self, entry: Entry) -> int:
         """Return what shares are taken of: money where all of it is known, else time."""

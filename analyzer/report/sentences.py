@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import over_words
 from analyzer.report.coverage import NotJudged, Sku
+from analyzer.report.moved import LARGE_GAP
 from analyzer.report.readings import Breakdown
 from analyzer.report.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.report.rounding import nearest
@@ -18,10 +19,12 @@ from analyzer.report.words import (
     UNKNOWN,
     at_least,
     counted,
+    decimal,
     gpu_hours,
     kind_of,
     money,
     money_decimals,
+    percent,
     plain,
     symbol,
 )
@@ -33,13 +36,14 @@ def first_sentence(report: WeekReport) -> str:
         if report.part and report.hours.known:
             return f"No run of {report.part.words} held a GPU in this {kind_of(report.period)}."
         return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
-    return f"{_avoidable(report)}.{next_step(report)}"
+    gap = _unmeasured(report) if report.avoidable.entries else ""
+    return f"{_avoidable(report)}{gap}.{next_step(report)}"
 
 
 def _avoidable(report: WeekReport) -> str:
     """Return what was avoidable, as the table rounds it: the same figure reads the same everywhere."""
     if not report.avoidable.entries:
-        return "Nothing avoidable was found"
+        return _nothing_found(report)
     table = lines(report.breakdown, report.previous)
     line = next(line for line in table if line.klass == "avoidable" and line.level in ("class", "only"))
     share = f"({line.percent}{NO_BREAK}%){_change(report)}"
@@ -49,6 +53,25 @@ def _avoidable(report: WeekReport) -> str:
         part = f"({line.percent}{NO_BREAK}% of GPU time){_change(report)}"
         return f"{symbol(report.currency)}{line.money} of what has a price was avoidable {part}"
     return f"{symbol(report.currency)}{line.money} was avoidable {share}"
+
+
+def _nothing_found(report: WeekReport) -> str:
+    """Return that nothing avoidable was found, of what that is said; where nothing was measured, that."""
+    held, silent = report.measured.held, report.measured.silent
+    if not report.breakdown.measured.milliseconds or (held and silent == held):
+        return "Nothing was measured of what runs held: what of it was avoidable is not known"
+    if not silent:
+        return "Nothing avoidable was found"
+    share = decimal((held - silent) * 1000 // held, 1)  # rounded down: 100 means all
+    return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
+
+
+def _unmeasured(report: WeekReport) -> str:
+    """Return how much of the held time nobody measured, where the headline cannot stand without it."""
+    held, silent = report.measured.held, report.measured.silent
+    if silent * LARGE_GAP <= held:
+        return ""
+    return f"; {percent(silent, held)} of held GPU-hours was not measured"
 
 
 def _change(report: WeekReport) -> str:
@@ -88,6 +111,7 @@ def _why_first(best: Recommendation, report: WeekReport) -> str:
     cost, costs_more = cost_short(best, report.currency), cost_short(most, report.currency)
     free = " and costs nothing to try" if cost == FREE else ""
     moving = "what moving costs is not known" if costs_more == NOT_PRICED else costs_more
+    moving = "it ends somebody's work" if most.ends_work else moving
     return f"{free}; {most.id} saves more, but {moving}"
 
 

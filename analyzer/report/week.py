@@ -124,9 +124,9 @@ def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation
 def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation | None:
     """Return what to do first: most saved a week after moving is paid for; a price nobody knows comes last.
 
-    It is money where all of them are priced, else time; what can only be tried is none.
+    It is money where all of them are priced, else time; what can only be tried is none, nor what ends somebody's work.
     """
-    recommendations = [one for one in recommendations if is_predicted(one)]
+    recommendations = [one for one in recommendations if is_predicted(one) and not one.ends_work]
     priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:

@@ -7,7 +7,8 @@ from analyzer.notices.notice import Notice
 from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
-from analyzer.placement.artefacts.owner import for_scheduler, scheduler
+from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
+from analyzer.placement.artefacts.quoting import words
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.amounts import NOTHING
@@ -120,7 +121,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
             _promise(runs[0], site, is_late=False),
         ),
         latency=latency(site, runs, said.slo_seconds, told if said.slo_seconds else f"{told}; no promise is declared"),
-        cost_to_move="none for the replicas that stay",
+        cost_to_move="requests that the others answer just then",
     )
 
 
@@ -135,7 +136,9 @@ def _scaled(runs: Sequence[Placed], needed: int, surplus: int) -> tuple[Artefact
     still = [one for one in runs if one.is_open and scheduler(one.run_id) == "slurm"]
     quiet = sorted(still, key=lambda one: (one.productive_ms, one.run_id))[: max(0, surplus)]
     if quiet:
-        return (slurm.commands("# those of its replicas that worked least", slurm.cancel(quiet)),)
+        names = words(native(one.run_id) for one in quiet)
+        least = f"# end {counted(len(quiet), 'replica')} once it answers nothing: those that worked least were {names}"
+        return (slurm.commands(least),)
     return (slurm.commands(f"# start no more than {counted(needed, 'replica')} of it at once"),)
 
 
