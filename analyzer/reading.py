@@ -32,7 +32,7 @@ from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
-from analyzer.report.coverage import fleet, hours, ledger_end, newest_hour_end, unjudged
+from analyzer.report.coverage import fleet, hours, ledger_end, measured, newest_hour_end, unjudged
 from analyzer.report.economics import ECONOMICS
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
@@ -271,6 +271,7 @@ class Reader:
             sure=sure,
             case=self.case(period),
             still=still_costs(self.session, self.findings(period)),
+            measured=measured(self.session, period),
         )
 
     def looked(self, period: Period) -> Looked:

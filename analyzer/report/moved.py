@@ -4,8 +4,6 @@ from analyzer.report.readings import Breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.words import percent
 
-LARGE_GAP = 20  # a twentieth that was not measured is told: shares of the rest may be others
-
 
 def largest_move(before: Breakdown, now: Breakdown) -> str:
     """Return which avoidable share of the measured time moved most, from what to what.
@@ -25,10 +23,10 @@ def largest_move(before: Breakdown, now: Breakdown) -> str:
     old, new = then.get(label, 0), today.get(label, 0)
     word = "fell" if new < old else "rose" if new > old else "stayed"
     told = f"{label.capitalize()} {word} from {percent(old, 1000)} to {percent(new, 1000)}"
-    gaps = [one.milliseconds - one.measured.milliseconds for one in (before, now)]
-    if not any(gap * LARGE_GAP > one.milliseconds for gap, one in zip(gaps, (before, now), strict=True)):
+    if not before.has_gap and not now.has_gap:
         return f"{told}."
-    shares = " and ".join(percent(gap, one.milliseconds) for gap, one in zip(gaps, (before, now), strict=True))
+    gaps = (percent(one.milliseconds - one.measured.milliseconds, one.milliseconds) for one in (before, now))
+    shares = " and ".join(gaps)
     return f"{told} of what was measured ({shares} of it was not)."
 
 

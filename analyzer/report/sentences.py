@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import over_words
 from analyzer.report.coverage import NotJudged, Sku
-from analyzer.report.moved import LARGE_GAP
-from analyzer.report.readings import Breakdown
+from analyzer.report.readings import LARGE_GAP, Breakdown, alike_measured
 from analyzer.report.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
@@ -19,11 +18,11 @@ from analyzer.report.words import (
     UNKNOWN,
     at_least,
     counted,
-    decimal,
     gpu_hours,
     kind_of,
     money,
     money_decimals,
+    nothing_avoidable,
     percent,
     plain,
     symbol,
@@ -55,15 +54,17 @@ def _avoidable(report: WeekReport) -> str:
     return f"{symbol(report.currency)}{line.money} was avoidable {share}"
 
 
+def is_unmeasured(report: WeekReport) -> bool:
+    """Return whether nothing was measured of what runs held, or of all of it."""
+    held, silent = report.measured.held, report.measured.silent
+    return not report.breakdown.measured.milliseconds or (held > 0 and silent == held)
+
+
 def _nothing_found(report: WeekReport) -> str:
     """Return that nothing avoidable was found, of what that is said; where nothing was measured, that."""
-    held, silent = report.measured.held, report.measured.silent
-    if not report.breakdown.measured.milliseconds or (held and silent == held):
-        return "Nothing was measured of what runs held: what of it was avoidable is not known"
-    if not silent:
-        return "Nothing avoidable was found"
-    share = decimal((held - silent) * 1000 // held, 1)  # rounded down: 100 means all
-    return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
+    if is_unmeasured(report):
+        return nothing_avoidable(1, 1)
+    return nothing_avoidable(report.measured.held, report.measured.silent)
 
 
 def _unmeasured(report: WeekReport) -> str:
@@ -77,6 +78,8 @@ def _unmeasured(report: WeekReport) -> str:
 def _change(report: WeekReport) -> str:
     before = report.previous.of("avoidable") if report.previous else None
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
+        return ""
+    if not alike_measured(report.breakdown, report.previous):  # less may be less that was looked at
         return ""
     what = f"the {kind_of(report.period)} before"
     what = what if report.hours.complete else f"by this hour of {what}"
