@@ -10,7 +10,7 @@ from analyzer.mail.sections import sections
 from analyzer.mail.usual import Came
 from analyzer.report.readings import alike_measured
 from analyzer.report.rounding import nearest
-from analyzer.report.sentences import cost_words, first_sentence, is_unmeasured
+from analyzer.report.sentences import cost_words, first_sentence, is_unmeasured, unheld_sentence
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
@@ -89,6 +89,7 @@ def is_all_clear(report: WeekReport) -> bool:
         and not report.avoidable.milliseconds
         and not report.recommendations
         and report.hours.complete
+        and not unheld_sentence(report)
         and (held - silent) * 1000 >= held * CLEAR_PERMILLE
     )
 

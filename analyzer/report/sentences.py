@@ -26,6 +26,7 @@ from analyzer.report.words import (
     percent,
     plain,
     symbol,
+    unheld_words,
 )
 
 
@@ -36,7 +37,15 @@ def first_sentence(report: WeekReport) -> str:
             return f"No run of {report.part.words} held a GPU in this {kind_of(report.period)}."
         return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
     gap = _unmeasured(report) if report.avoidable.entries else ""
-    return f"{_avoidable(report)}{gap}.{next_step(report)}"
+    return f"{_avoidable(report)}{gap}.{unheld_sentence(report)}{next_step(report)}"
+
+
+def unheld_sentence(report: WeekReport) -> str:
+    """Return that GPUs worked which nobody held, with a space before it; nothing where that is little or not known."""
+    free = report.unheld
+    if free is None or free.activity is None or free.worked * LARGE_GAP < free.milliseconds:
+        return ""
+    return f" {unheld_words(free.milliseconds, free.worked, free.activity)}: bring the allocations of its scheduler."
 
 
 def _avoidable(report: WeekReport) -> str:

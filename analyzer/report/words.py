@@ -85,6 +85,12 @@ def nothing_avoidable(held: int, silent: int) -> str:
     return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
 
 
+def unheld_words(milliseconds: int, worked: int, activity: int) -> str:
+    """Return that what counts as free was at work, and that nobody told who held it."""
+    share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}{NO_BREAK}%"
+    return f"{share} of what counts as unallocated was at work ({busy} busy), and nobody told who held it"
+
+
 def duration(seconds: int) -> str:
     """Return a span in its two largest units: "70 h 30 min", "45 min 00 s"."""
     if seconds < 60:
