@@ -9,10 +9,17 @@ from analyzer.placement.move import Move
 from analyzer.placement.recommendation import Saved
 from analyzer.placement.saving import Share
 
-__all__ = ["RESTART_MS", "SETTING", "Proposal", "Saved", "restart"]
+__all__ = ["KINDS", "RESTART_MS", "SETTING", "Proposal", "Saved", "restart"]
 
 # One restart from a checkpoint: image, model load and warm-up. An assumption until it is measured of the run itself.
 RESTART_MS = 12 * 60_000
+# All kinds of change that a finding, a notice, a plan or a look at the fleet proposes (docs/changes.md).
+KINDS = (
+    "batch", "cache_input", "checkpoint", "co_locate", "co_locate_data", "consolidate", "cool", "drain_sick_gpu",
+    "drain_slow_gpu", "fewer_replicas", "loader_settings", "local_nvme", "mixed_precision", "more_cpu",
+    "one_replica_more", "pack", "power_cap", "power_down", "raise_power_limit", "release", "reorder_ranks",
+    "right_size", "scale_in", "share_mig", "share_time", "split_serving", "spot",
+)  # fmt: skip
 SETTING = "none: a setting, from the next start on"
 
 

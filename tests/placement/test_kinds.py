@@ -23,7 +23,7 @@ from analyzer.placement.kinds import (
     sharing,
 )
 from analyzer.placement.places import Feed, Limited, Rate, Served
-from analyzer.placement.proposal import Saved
+from analyzer.placement.proposal import KINDS, Saved
 from analyzer.placement.rules import FINDINGS
 from tests.placement.sites import (
     GIB,
@@ -482,3 +482,4 @@ def test_every_kind_is_described() -> None:
     rows = [line for line in (ROOT / "docs/changes.md").read_text().splitlines() if line.startswith("| `")]
     told = {kind for row in rows for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert told == made | {"cool", "drain_sick_gpu"}
+    assert told == set(KINDS), "what show looks for by its id"

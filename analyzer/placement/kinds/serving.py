@@ -69,7 +69,9 @@ def _batching(placed: Placed, site: Site, delay: int | None) -> tuple[Artefact, 
         flag = "--max-num-seqs" if engine == "vllm" else "--max-concurrent-requests"
         return (Artefact("config", f"# {engine} batches by itself: look for {flag}, and leave it at its default"),)
     if delay is None:
-        why = "how long a batch may wait is not known: the service tells no latency, or no promise (slo_seconds)"
+        untold = "the service tells no latency, or no promise (slo_seconds)"
+        because = untold if site.looks_at("services") else "its latency was not looked at here"
+        why = f"how long a batch may wait is not known: {because}"
         return (
             Artefact(
                 "config", f"# {why}\ndynamic_batching {{ }}    # Triton, config.pbtxt: batches what waits already"
@@ -84,7 +86,8 @@ def _promise(placed: Placed, site: Site, is_late: bool | None) -> Constraint:
     """Say whether the promise is kept now; where it is not, the check is `is_late`: a batch may shorten the queue."""
     said = site.services.get(placed.run_id)
     if said is None or said.slo_seconds is None or said.worst_seconds is None:
-        return Constraint("promise", None, "its latency, or what it promises (slo_seconds), is not known")
+        unlooked = "" if site.looks_at("services") else ": what its stack tells was not looked at here"
+        return Constraint("promise", None, f"its latency, or what it promises (slo_seconds), is not known{unlooked}")
     told = f"first tokens after {said.worst_seconds:.3g} s in its worst twentieth, {said.slo_seconds:.3g} s promised"
     return Constraint("promise", True if said.worst_seconds <= said.slo_seconds else is_late, told)
 
