@@ -90,6 +90,7 @@ def is_all_clear(report: WeekReport) -> bool:
         and not report.recommendations
         and report.hours.complete
         and not unheld_sentence(report)
+        and not is_unmeasured(report)
         and (held - silent) * 1000 >= held * CLEAR_PERMILLE
     )
 
@@ -223,11 +224,10 @@ def _saved(report: WeekReport) -> Figure:
 def _answer(report: WeekReport, *, is_clear: bool) -> str:
     if not is_clear:
         return first_sentence(report)
-    share = decimal((report.measured.held - report.measured.silent) * 1000 // max(1, report.measured.held), 1)
-    return (
-        f"All clear: nothing avoidable was found in {share} % of held GPU-hours that were measured, "
-        "and there is nothing to recommend."
-    )
+    held = report.measured.held
+    share = decimal((held - report.measured.silent) * 1000 // max(1, held), 1)
+    among = f"in {share} % of held GPU-hours that were measured" if held else "and no run held a GPU"
+    return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
 
 
 def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:

@@ -161,7 +161,8 @@ def unheld(session: Session, period: Period) -> Unheld:
     """Return how much of what is booked as free was at work."""
     rolled = Kept.of(session, tiered("gpu_samples")).rolled_until // HOUR_US * HOUR_US
     (select,) = statements("unheld.sql")
-    asked = {"start": period.start, "end": period.end, "rolled": rolled, "active": Thresholds().active_permille}
+    active = Thresholds().active_permille
+    asked: dict[str, object] = {"start": period.start, "end": period.end, "rolled": rolled, "active": active}
     return Unheld(*session.row(select.format(hours=_FROM_HOURS if rolled > period.start else ""), asked))
 
 

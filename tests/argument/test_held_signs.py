@@ -10,6 +10,7 @@ from analyzer.argument.argue import argue
 from analyzer.argument.idle import IdleGpus
 from analyzer.argument.signs import Sign, held
 from analyzer.finding_book import findings
+from analyzer.finding_evidence import evidence
 from analyzer.findings import Finding
 from analyzer.period import Calendar
 from analyzer.thresholds import Thresholds
@@ -17,6 +18,7 @@ from collector.store.session import Session
 from collector.tiers.schema import make_tables
 from collector.upkeep.rolling import roll_up
 from tests.analyzer.small_site import IDLE, small_site
+from tests.analyzer.windows import stalled
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 WEEK = Calendar().week_of(MONDAY)
@@ -132,3 +134,19 @@ def test_a_pause_at_work_is_no_abandoned_gpu() -> None:
         after = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
     assert before == {"GPUs 1 % active or less": True, "longest in a row": True}
     assert after == {"GPUs 1 % active or less": True, "longest in a row": False}
+
+
+@pytest.mark.parametrize(
+    ("cause", "full", "free"),
+    [
+        ("preprocessing", {"busiest": 980, "workers": 4}, {"busiest": 300, "workers": 4}),
+        ("storage", {"disk_busy": 950}, {"disk_busy": 600}),
+        ("network_storage", {"mount_read": 10**9, "waiting": 600}, {"mount_read": 10**9, "waiting": 20}),
+        ("host_to_device", {"pcie_in_kb": 9_000_000_000}, {"pcie_in_kb": 3_000_000}),
+    ],
+)
+def test_a_figure_is_called_the_limit_where_it_is_one(cause: str, full: dict[str, int], free: dict[str, int]) -> None:
+    """A disk that is half idle is not the limit because a verdict says storage."""
+    for facts, is_limit in ((full, True), (free, False)):
+        said = evidence("starved", cause, [stalled(place, **facts) for place in range(3)])
+        assert ("<- the limit" in [line.verdict for line in said]) is is_limit, said

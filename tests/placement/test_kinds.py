@@ -180,7 +180,7 @@ def test_runs_that_ended_are_not_cancelled() -> None:
 
 
 @pytest.mark.parametrize("known", [{}, {"idle_seconds": 0}, {"idle_seconds": 600}])
-def test_what_works_again_or_is_not_known_to_idle_is_never_ended(known: dict[str, int]) -> None:
+def test_what_works_again_or_is_not_known_to_idle_is_never_ended(known: dict[str, Any]) -> None:
     """It idled on Tuesday and works today: a line that ends it would end that work."""
     where = site([host("n1")], [run(**known)])
     for kind, cause in (("held_idle", "abandoned"), ("communicating", "hang")):

@@ -1,5 +1,7 @@
 """What nobody measured is told as that: in no headline, share or comparison is it nothing, zero or an improvement."""
 
+from typing import Any
+
 import pytest
 
 from analyzer.config import Settings
@@ -101,7 +103,7 @@ def test_a_headline_over_a_gap_says_how_large_it_is() -> None:
         fleet.own(node, [f"G{number}"])
         fleet.hold(f"slurm/alpha/{number}", node, [f"G{number}"], MONDAY, MONDAY + 8 * HOUR)
     fleet.sample("n1", "G0", MONDAY, MONDAY + 4 * HOUR)
-    idle = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+    idle: dict[str, Any] = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
     fleet.sample("n1", "G0", MONDAY + 4 * HOUR, MONDAY + 8 * HOUR, **idle)
     fleet.analyze(now=MONDAY + DAY)
     told = first_sentence(week_of(fleet))
@@ -115,8 +117,12 @@ def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word(*, is_rolled: b
     fleet = Fleet()
     for number, busy in enumerate((0.83, 0.0)):
         fleet.own(f"n{number}", [f"G{number}"])
-        told = {"utilization_ratio": busy, "utilization_zero_ratio": 1 - busy, "sm_active_ratio": busy}
-        fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **told)
+        busy_at: dict[str, Any] = {
+            "utilization_ratio": busy,
+            "utilization_zero_ratio": 1 - busy,
+            "sm_active_ratio": busy,
+        }
+        fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **busy_at)
     fleet.analyze(now=MONDAY + DAY)
     if is_rolled:
         make_tables(fleet.store)
