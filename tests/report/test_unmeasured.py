@@ -13,6 +13,7 @@ from analyzer.report.moved import largest_move
 from analyzer.report.readings import Breakdown, fold
 from analyzer.report.sentences import first_sentence
 from analyzer.report.week import WeekReport, week_report
+from analyzer.request import Request
 from collector.tiers.schema import make_tables
 from collector.upkeep.rolling import roll_up
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
@@ -134,3 +135,18 @@ def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word(*, is_rolled: b
         if is_rolled:
             session.execute("UPDATE gpu_hours SET utilization_ratio = 0, sm_active_ratio = 0")
     assert "at work" not in first_sentence(week_of(fleet))
+
+
+def test_shorter_runs_are_compared_and_not_called_cheaper_work() -> None:
+    """Two runs that say nothing of their work: the second took half the time, and may have done half of it."""
+    fleet = Fleet()
+    fleet.own("n1", ["G0"])
+    for number, hours in enumerate((4, 2)):
+        begin = MONDAY + number * 6 * HOUR
+        fleet.hold(f"slurm/alpha/{number}", "n1", ["G0"], begin, begin + hours * HOUR, exit_status="completed")
+        fleet.sample("n1", "G0", begin, begin + hours * HOUR)
+    fleet.analyze(now=MONDAY + DAY)
+    with fleet.store.session() as session:
+        told = " ".join(Reader(session, Settings()).answer(Request("compare", "0", other="1")).split())
+    assert "A completed run takes GPU time: 50.0 % less than before." in told
+    assert "How much work either did is not known: it may be less work." in told

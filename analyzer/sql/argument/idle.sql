@@ -15,6 +15,7 @@ WITH claimed AS (
         coalesce(sm_active_ratio, utilization_ratio) AS activity, coalesce(sm_active_ratio, utilization_ratio) AS most,
         greatest(coalesce(utilization_zero_ratio, 0), 1 - coalesce(utilization_ratio, 1)) AS still, memory_used_bytes AS memory
     FROM gpu_samples WHERE started_at >= greatest($start, $rolled) AND started_at < $end AND up IS DISTINCT FROM false
+        AND node IN (SELECT unnest($nodes::VARCHAR[]))
     {minutes}
 ), told AS (
     SELECT r.*, r.started_at // 3600000000 * 3600000000 AS hour, r.most * 1000 <= $quiet AS is_quiet, b.idle_hour
