@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from analyzer.detectors.evidence import per_gpu_rate
 from analyzer.findings import Evidence
 from analyzer.serving import evidence as serving
+from analyzer.thresholds import Thresholds
 from analyzer.windows import RunWindow
 
+LIMITS = Thresholds()
 KILO, MEGA, GIGA = 1_000, 1_000_000, 1_000_000_000
 
 
@@ -48,6 +51,22 @@ def _known(values: Sequence[int | None]) -> list[int]:
     return sorted(value for value in values if value is not None)
 
 
+def _middle(values: Sequence[int]) -> int:
+    """Return the lower median of ascending values; -1 of none, which passes no mark."""
+    return values[(len(values) - 1) // 2] if values else -1
+
+
+def _limit(*, seen: bool) -> str:
+    """Return the mark of the limit: where the figure beside it passes its own, and not by the verdict alone."""
+    return "<- the limit" if seen else ""
+
+
+def _copied(windows: Sequence[RunWindow]) -> list[int]:
+    """Return what is copied to each GPU while they stand still, in kB/ms, ascending."""
+    rates = [(per_gpu_rate(window, window.pcie_in_kb), window.still) for window in windows]
+    return sorted(rate * 1000 // still for rate, still in rates if rate is not None and still)
+
+
 def _mean(values: Sequence[int]) -> int:
     return sum(values) // len(values)
 
@@ -77,7 +96,7 @@ def _workers(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None
     return Evidence(
         "loader workers",
         f"{most}the busiest at {_span(busiest)} of a core",
-        "<- the limit" if cause == "preprocessing" else "",
+        _limit(seen=cause == "preprocessing" and _middle(busiest) >= LIMITS.worker_full_permille),
     )
 
 
@@ -94,7 +113,7 @@ def _input(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     return Evidence(
         "input to GPUs",
         f"{_rate(seen)}; {_rate(best)} in the best tenth",
-        "<- the limit" if cause == "host_to_device" else "",
+        _limit(seen=cause == "host_to_device" and _middle(_copied(windows)) >= LIMITS.copy_kb_per_ms),
     )
 
 
@@ -104,7 +123,8 @@ def _disk(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
         return None
     read = _known([window.block_read for window in windows])
     rate = f"{_rate(_mean(read))} read, " if read else ""
-    verdict = "<- the limit" if cause == "storage" else "has room" if _mean(busy) < 500 else ""
+    is_full = cause == "storage" and _middle(busy) >= LIMITS.disk_busy_permille
+    verdict = "has room" if _mean(busy) < 500 else _limit(seen=is_full)
     return Evidence("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
 
 
@@ -117,7 +137,7 @@ def _mount(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     return Evidence(
         "network mount",
         f"{_rate(_mean(read))} read{tail}",
-        "<- the limit" if cause == "network_storage" else "",
+        _limit(seen=cause == "network_storage" and _middle(waiting) >= LIMITS.waiting_permille),
     )
 
 

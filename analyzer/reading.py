@@ -32,7 +32,7 @@ from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
 from analyzer.report.compare_text import compare_text
-from analyzer.report.coverage import fleet, hours, ledger_end, newest_hour_end, unjudged
+from analyzer.report.coverage import fleet, hours, ledger_end, measured, newest_hour_end, unjudged
 from analyzer.report.economics import ECONOMICS
 from analyzer.report.finding_explain import explain_data, explain_text
 from analyzer.report.finding_list import FindingsReport, findings_report
@@ -42,7 +42,7 @@ from analyzer.report.formatted import formatted
 from analyzer.report.groups import By, checked_by, groups
 from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_answer import FILES, list_answer, one_answer
+from analyzer.report.recommendation_answer import FILES, list_answer, one_answer, with_runs
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, page_of, run_facts, run_names, run_report, run_span
 from analyzer.report.run_energy import run_energy
@@ -176,7 +176,8 @@ class Reader:
         advice, currency = self.run_advice(found, span), self.settings.currency
         report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
         energy = run_energy(self.session, run_id, span, self.settings.price_book().beside.energy)
-        out = {one.id: argue(self.session, one, report.findings, span).ruled_out for one in worth_showing(report)}
+        shown, asked = worth_showing(report), (report.findings, span)
+        out = {one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in shown}
         return replace(report, energy=energy, page=page_of(self.settings.site_url, run_id), ruled_out=out)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
@@ -271,6 +272,7 @@ class Reader:
             sure=sure,
             case=self.case(period),
             still=still_costs(self.session, self.findings(period)),
+            measured=measured(self.session, period),
         )
 
     def looked(self, period: Period) -> Looked:
@@ -339,6 +341,8 @@ class Reader:
             explained = self.explain(request.subject, period)
             return explained.finding.id, explain_text(explained, paper), explain_data(explained)
         advice, owned = self.all_advice(self.findings(period), period), fleet(self.session, period)
+        if request.what == "show":
+            advice = with_runs(self, advice, request.subject or "")
         listed = Listed(period, tuple(advice), currency, owned, request.everything, self.part)
         if request.what == "recommend":
             return list_answer(listed, request.format, paper, request.top)

@@ -1,7 +1,7 @@
 """What a period cost by who or what bears it: the API's costs, rounded so that every column adds up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.api.asking import LIMIT_MAX
@@ -70,6 +70,13 @@ class _Sum:
     micros: int | None
     classes_ms: tuple[int, ...]
     classes_micros: tuple[int, ...]
+    silent_ms: int = 0  # of it not measured
+    silent_micros: int = 0
+
+    @property
+    def measured_weight(self) -> int:
+        """What a share of the measured time is taken of."""
+        return sum(self.weights) - (self.silent_micros if self.micros else self.silent_ms)
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -92,7 +99,8 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
     """Return what the period cost, by bearer."""
     whole = breakdown(reading.session, period)
     items = sorted(_costs(reading, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
-    sums = [_sum(item, by) for item in items]
+    silent = {(getattr(one, by), one.held): one for one in _costs(reading, period, by, state=["unobserved"])}
+    sums = [_sum(item, by, silent.get((getattr(item, by), item.held))) for item in items]
     shown = sums if len(sums) <= SHOWN else [*sums[: SHOWN - 2], _others(sums[SHOWN - 2 : -1]), sums[-1]]
     is_priced = whole.cost_micros is not None
     hours, costs, lost = _columns(shown, whole)
@@ -116,8 +124,8 @@ def costs_sheet(reading: "Reading", period: Period, by: Bearer) -> Sheet:
     )
 
 
-def _costs(reading: "Reading", period: Period, by: Bearer) -> list[Cost]:
-    return costs_of(reading, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX}), period).items
+def _costs(reading: "Reading", period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
+    return costs_of(reading, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which}), period).items
 
 
 def class_heads() -> list[str]:
@@ -130,7 +138,7 @@ def _class_values(classes: Classes) -> list[int | None]:
     return [value for part in parts for value in (part.milliseconds, part.cost_micros)]
 
 
-def _sum(item: Cost, by: Bearer) -> _Sum:
+def _sum(item: Cost, by: Bearer, silent: Cost | None) -> _Sum:
     name: str | None = getattr(item, by)
     if name is None:
         name = ("unmapped" if by == "team" else f"{BEARERS[by]} unknown") if item.held else NOBODY
@@ -142,12 +150,14 @@ def _sum(item: Cost, by: Bearer) -> _Sum:
         item.cost_micros,
         tuple(part.milliseconds for part in parts),
         tuple(part.cost_micros or 0 for part in parts),
+        0 if silent is None else silent.milliseconds,
+        0 if silent is None else silent.cost_micros or 0,
     )
 
 
 def _others(sums: Sequence[_Sum]) -> _Sum:
     made = _sum_of(sums)
-    return _Sum(f"{len(sums):,} others", True, made.ms, made.micros, made.classes_ms, made.classes_micros)
+    return replace(made, name=f"{len(sums):,} others")
 
 
 def _sum_of(sums: Sequence[_Sum]) -> _Sum:
@@ -159,6 +169,8 @@ def _sum_of(sums: Sequence[_Sum]) -> _Sum:
         sum(known) if known else None,
         tuple(sum(column) for column in zip(*(one.classes_ms for one in sums), strict=True)),
         tuple(sum(column) for column in zip(*(one.classes_micros for one in sums), strict=True)),
+        sum(one.silent_ms for one in sums),
+        sum(one.silent_micros for one in sums),
     )
 
 
@@ -193,10 +205,10 @@ def _column(exact: list[int], denominator: int, decimals: int) -> list[str]:
 
 
 def _line(one: _Sum, hours: str, cost: str | None, avoidable: str) -> CostLine:
-    whole = sum(one.weights)
-    useful = percent(one.weights[0], whole) if one.held else UNKNOWN
+    """Return what is printed of one; shares are of what was measured, a dash where nothing was."""
+    useful = percent(one.weights[0], one.measured_weight) if one.held else UNKNOWN
     place = CLASSES.index("avoidable")
-    if not one.held and not one.classes_ms[place]:
+    if not one.classes_ms[place] and (not one.held or one.silent_ms >= max(1, one.ms)):
         avoidable = UNKNOWN
     if cost is not None and one.micros is None and one.ms:
         cost, avoidable = UNKNOWN, UNKNOWN
@@ -208,12 +220,18 @@ def _sentence(period: Period, whole: Breakdown, sums: Sequence[_Sum], by: Bearer
         return f"The ledger has no GPU time of {period.label} that this key may see."
     lost = whole.of("avoidable")
     share = percent(lost.total_weight if lost.milliseconds else 0, whole.total_weight)
+    silent = whole.milliseconds - whole.measured.milliseconds
+    gap = f"; {percent(silent, whole.milliseconds)} of the time was not measured" if whole.has_gap else ""
     if whole.cost_micros is None:
         spent = f"{decimal(nearest(whole.milliseconds, MS_PER_HOUR), 0)} GPU-hours were owned, and no price is known"
-        return f"{spent}; {share} of them were avoidable."
+        known = f"{share} of them were avoidable{gap}" if whole.measured.milliseconds else "nothing was measured"
+        return f"{spent}; {known}."
     places = money_decimals(whole.cost_micros)
     amount = f"{symbol(currency)}{decimal(_avoidable_units(whole), places)}"
-    told = f"{money(whole.cost_micros, currency, places)} in {period.label}, of which {amount} was avoidable ({share})."
+    known = (
+        f"of which {amount} was avoidable ({share}){gap}" if whole.measured.milliseconds else "and nothing was measured"
+    )
+    told = f"{money(whole.cost_micros, currency, places)} in {period.label}, {known}."
     held = [one for one in sums if one.held and one.micros]
     if len(held) < 2 or by not in ("team", "project"):
         return told

@@ -62,12 +62,13 @@ class RackLine:
 
 @dataclass(slots=True)
 class _Sum:
-    """Milliseconds of a node or rack: by class in their order, and held by a run."""
+    """Milliseconds of a node or rack: by class in their order, held by a run, of that useful, and not measured."""
 
     gpus: dict[str, int]
     classes: list[int]
     held: int = 0
     held_useful: int = 0
+    held_silent: int = 0
 
     @classmethod
     def of(cls, parts: "Iterable[_Sum]") -> "_Sum":
@@ -79,6 +80,7 @@ class _Sum:
             made.classes = [one + other for one, other in zip(made.classes, part.classes, strict=True)]
             made.held += part.held
             made.held_useful += part.held_useful
+            made.held_silent += part.held_silent
         return made
 
 
@@ -128,6 +130,7 @@ def _nodes(reading: "Reading", period: Period) -> dict[str, _Sum]:
         one.classes[CLASSES.index(klass)] += milliseconds
         one.held += milliseconds if held else 0
         one.held_useful += milliseconds if held and klass == "useful" else 0
+        one.held_silent += milliseconds if held and state == "unobserved" else 0
     return found
 
 
@@ -193,4 +196,4 @@ def _held(one: _Sum) -> str:
 
 
 def _useful(one: _Sum) -> str:
-    return percent(one.held_useful, one.held)
+    return percent(one.held_useful, one.held - one.held_silent)

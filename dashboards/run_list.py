@@ -46,7 +46,7 @@ def run_list(session: Session, period: Period) -> tuple[RunLine, ...]:
 
 
 def _line(run_id: str, name: str | None, team: str | None, stage: str | None, breakdown: Breakdown) -> RunLine:
-    whole = breakdown.milliseconds
+    whole, measured = breakdown.milliseconds, breakdown.measured.milliseconds
     cost = breakdown.cost_micros
     lost = max(breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
     return RunLine(
@@ -56,6 +56,6 @@ def _line(run_id: str, name: str | None, team: str | None, stage: str | None, br
         stage or "",
         gpu_hours(whole),
         None if cost is None else at_least(amount(cost, 2), breakdown.is_part),
-        percent(breakdown.of("useful").milliseconds, whole),
-        f"{lost.label} {percent(lost.milliseconds, whole)}" if lost else "",
+        percent(breakdown.of("useful").milliseconds, measured),
+        f"{lost.label} {percent(lost.milliseconds, measured)}" if lost else "" if measured else "not measured",
     )

@@ -103,7 +103,7 @@ def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
 
 
 def _ruled_out(reader: "Reader", finding: "Finding", found: "list[Finding]", span: "Period") -> tuple[str, ...]:
-    return causes_out(argue(reader.session, finding, found, span).ruled_out)
+    return causes_out(argue(reader.session, finding, found, span, with_signs=False).ruled_out)
 
 
 def _rest(reader: "Reader", run_id: str) -> dict[str, object]:

@@ -156,6 +156,9 @@ class Advice(Model):
     saves_over_seconds: int = Field(
         description="Of which span it is told what is saved: a week, or the time that was seen where it is under a day."
     )
+    ends_work: bool = Field(
+        description="Whether it may end somebody's work: a question to its owner, never a first step."
+    )
 
 
 def advice_data(advice: Recommendation) -> dict[str, object]:

@@ -27,6 +27,7 @@ from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
 from analyzer.report.coverage import EMPTY, unjudged
+from analyzer.report.recommendation_answer import with_runs
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
@@ -99,6 +100,13 @@ class Reading:
             lambda: self.whole.all_advice(self._all_findings(period), period),
         )
         return [advice for advice in made if self.scope.sees(advice)]
+
+    def advice_of(self, typed: str, period: Period) -> list[Recommendation]:
+        """Return the same, and what a run's own report offers under this id where no list has it."""
+        known = self.all_advice(period)
+        if any(one.id.startswith(typed) for one in known):
+            return known
+        return [advice for advice in with_runs(self.whole, known, typed) if self.scope.sees(advice)]
 
     def looked(self, period: Period) -> Looked:
         """Return the notices of a period that may be seen; what could not be judged is the whole site's to know."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.argument.idle import idle_gpus
 from analyzer.argument.plot import Plot, plot
 from analyzer.argument.ruled_out import RuledOut, ruled_out
 from analyzer.argument.signs import Context, Sign, held, signs
@@ -44,8 +45,13 @@ def argue(
     found: Sequence["Finding"],
     period: "Period",
     limits: Thresholds | None = None,
+    *,
+    with_signs: bool = True,
 ) -> Argument:
-    """Return the argument of one finding of a period; `found` are all of that period."""
+    """Return the argument of one finding of a period; `found` are all of that period.
+
+    Without signs no sample is looked at: for who shows what was ruled out and no more.
+    """
     limits = limits or Thresholds()
     judged = _judged(session, finding.run_ids, period)
     windows = [window for window, _ in judged]
@@ -54,10 +60,13 @@ def argue(
     runs = set(finding.run_ids)
     others = [one for one in found if one.id != finding.id and runs & set(one.run_ids)]
     waits = finding.state == "starved"
+    seen: tuple[Sign, ...] = ()
+    if with_signs and finding.state == "held_idle":
+        seen = held(finding.cause, idle_gpus(session, finding, period, limits), own, limits)
+    elif with_signs:
+        seen = signs(finding.state, finding.cause, own, limits, _context(session, finding, windows, period))
     return Argument(
-        held(finding.cause, finding.milliseconds, limits)
-        if finding.state == "held_idle"
-        else signs(finding.state, finding.cause, own, limits, _context(session, finding, windows, period)),
+        seen,
         ruled_out(finding, own, others, _overhead(session, finding, period), limits) if runs else (),
         need(own, finding.cause) if waits else None,
         severity(own) if waits else None,

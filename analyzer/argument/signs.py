@@ -1,12 +1,14 @@
 """The signs of a finding: each number that was seen, and the mark it had to pass. Pure, from windows and thresholds.
 
-Seen is the median of the windows in which the verdict was given; a sign holds where that median passes the mark.
+Seen is the median of the windows in which the verdict was given, or what the samples of idle GPUs sum to; a sign holds
+where that passes the mark. Nothing holds because the verdict was given.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from analyzer.argument.idle import IdleGpus
 from analyzer.detectors import exchange
 from analyzer.detectors.evidence import most, per_gpu_rate
 from analyzer.thresholds import Thresholds
@@ -53,18 +55,60 @@ def signs(
     return ()
 
 
-def held(cause: str, milliseconds: int, limits: Thresholds) -> tuple[Sign, ...]:
-    """Return the signs of an idle GPU, which is booked sample by sample and not by windows."""
-    hours = f"{milliseconds / MS_PER_HOUR:,.1f} GPU-hours"
-    quiet = f"{percent(limits.quiet_permille)} active or less"
+def held(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    """Return the signs of an idle GPU, from the samples of the time that is claimed.
+
+    `windows` are those in which a service's policy called it idle. A session and a service are booked between their
+    kernels, all else only where nothing worked for long.
+    """
+    requests = [window for window in windows if window.policy is not None or window.requests is not None]
+    if requests:
+        answered = _sign("requests", requests, lambda w: w.requests, 0, "{:,} in 10 min".format, most_allowed=True)
+        return (_of_time("GPUs without a kernel", gpus, gpus.still_ms, limits), answered)
+    if gpus.is_interactive:
+        found = [_of_time("GPUs without a kernel", gpus, gpus.still_ms, limits)]
+    else:
+        quiet = f"GPUs {percent(limits.quiet_permille)} active or less"
+        found = [_of_time(quiet, gpus, gpus.quiet_ms, limits), _in_a_row(cause, gpus, limits)]
     if cause == "never_used":
-        allowed = limits.starting_ms // 60_000
-        return (Sign("never at work", hours, f"nothing {allowed} min after it began", True),)
-    longest = limits.abandoned_ms if cause == "abandoned" else limits.quiet_ms
-    found = [Sign(f"GPUs {quiet}", hours, f"{longest // 60_000} min or more at a time", True)]
+        found.append(_unused(gpus, limits))
     if cause == "held_memory":
-        found.append(Sign("memory held", "the whole time", f"{limits.held_mb} MB or more", True))
+        mark = limits.held_mb
+        held_mb, needed = gpus.memory_mb, f"more than {mark:,} MB"
+        seen = "not reported" if held_mb is None else f"{held_mb:,} MB"
+        found.append(Sign("memory held", seen, needed, None if held_mb is None else held_mb > mark))
     return tuple(found)
+
+
+def _of_time(what: str, gpus: IdleGpus, found_ms: int | None, limits: Thresholds) -> Sign:
+    """Return a share of the claimed time that is still kept; a fifth may lie in samples that edges cut."""
+    needed = f"{percent(limits.covered_permille)} or more"
+    if found_ms is None or not gpus.measured_ms:
+        return Sign(what, "not reported", needed, None)
+    share = 1000 * found_ms // gpus.measured_ms
+    return Sign(what, f"{percent(share)} of {_hours(gpus.measured_ms)}", needed, share >= limits.covered_permille)
+
+
+def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
+    least = limits.abandoned_ms if cause == "abandoned" else limits.quiet_ms
+    needed = f"{_span(least // 60_000)} or more"
+    if gpus.longest_ms is None:
+        seen = "none" if gpus.measured_ms else "not reported"
+        return Sign("longest in a row", seen, needed, False if gpus.measured_ms else None)
+    return Sign("longest in a row", _span(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
+
+
+def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
+    what, needed = f"work, over {percent(limits.active_permille)}", "none since it began"
+    if gpus.worked_ms is None or gpus.before_ms is None:
+        return Sign(what, "not reported", needed, None)
+    beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
+    worked_ms = gpus.before_ms + (gpus.worked_ms if beyond else 0)
+    return Sign(what, _hours(worked_ms) if worked_ms else "none", needed, not worked_ms)
+
+
+def _hours(milliseconds: int) -> str:
+    return f"{milliseconds / MS_PER_HOUR:,.1f} h" if milliseconds >= MS_PER_HOUR // 20 else "minutes"
 
 
 def percent(permille: int) -> str:
@@ -174,8 +218,11 @@ def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, cont
     if cause == "straggler":
         behind = _sign("one GPU's clock behind", windows, _behind, limits.slowed_permille)
         return (*found, behind)
-    racks = "not known" if context.racks is None else f"{context.racks:,}"
-    found.append(Sign("racks", racks, "2 or more, all known", context.racks is not None and context.racks > 1))
+    racks, several = context.racks, "2 or more, all known"
+    known = (
+        Sign("racks", "not reported", several, None) if racks is None else Sign("racks", f"{racks}", several, racks > 1)
+    )
+    found.append(known)
     seen, fair = median([exchange.rate(window, limits) for window in windows]), context.in_rack_rate
     if seen is not None and fair is not None:
         found.append(Sign("exchange, a host", rate(seen), f"less than {rate(fair)}, as inside a rack", seen < fair))

@@ -36,7 +36,7 @@ def _action(one: Recommendation, amount: str, report: WeekReport, site_url: str 
     return Action(
         one.id,
         _owner(one),
-        f"{plain(one.subject)}: {plain(one.title)}",
+        f"{plain(one.subject)}: {'still needed? ' if one.ends_work else ''}{plain(one.title)}",
         _how(one),
         _evidence(one, report),
         amount if is_predicted(one) else "not predicted",
@@ -51,7 +51,12 @@ def _owner(one: Recommendation) -> str:
 
 
 def _how(one: Recommendation) -> tuple[str, ...]:
-    """Return the lines to paste where they are few, else the command that prints them."""
+    """Return the lines to paste where they are few, else the command that prints them.
+
+    What ends somebody's work is a question to its owner, with what may be lost, and no line to paste.
+    """
+    if one.ends_work:
+        return (f"a question to its owner; at risk: {plain(one.cost_to_move)}", f"gpuledger show {one.id}")
     count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
     lines = [line for each in one.artefacts for line in folded(each, PASTE_COLUMNS) if line.strip()]
     is_short = 0 < count <= PASTED_LINES and len(lines) <= FOLDED_LINES

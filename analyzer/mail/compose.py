@@ -8,8 +8,9 @@ from analyzer.mail.attached import attachments
 from analyzer.mail.content import ClassShare, Content, Extras, Figure, WentLine
 from analyzer.mail.sections import sections
 from analyzer.mail.usual import Came
+from analyzer.report.readings import alike_measured
 from analyzer.report.rounding import nearest
-from analyzer.report.sentences import cost_words, first_sentence
+from analyzer.report.sentences import cost_words, first_sentence, is_unmeasured, unheld_sentence
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
@@ -88,6 +89,8 @@ def is_all_clear(report: WeekReport) -> bool:
         and not report.avoidable.milliseconds
         and not report.recommendations
         and report.hours.complete
+        and not unheld_sentence(report)
+        and not is_unmeasured(report)
         and (held - silent) * 1000 >= held * CLEAR_PERMILLE
     )
 
@@ -113,10 +116,13 @@ def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, i
     week = report.period.label.partition("-")[2] if "-W" in report.period.label else report.period.label
     if not report.breakdown.entries:
         return f"{whose} {week}: nothing is known of this week"
-    breakdown = report.breakdown
+    if is_unmeasured(report):
+        return f"{whose} {week}: {_all_of_it(report)}, nothing measured"
+    breakdown = report.breakdown.measured if report.breakdown.has_gap else report.breakdown
     useful = sum(breakdown.weight(entry) for entry in breakdown.entries if entry.klass == "useful")
     share = nearest(100 * useful, max(1, breakdown.total_weight))
-    said = f"{whose} {week}: {_all_of_it(report)}, useful {share} %"
+    of = " of what was measured" if report.breakdown.has_gap else ""
+    said = f"{whose} {week}: {_all_of_it(report)}, useful {share} %{of}"
     if is_clear:
         return f"{said}, all clear"
     figure = _avoidable(report, table)
@@ -166,15 +172,18 @@ def _owned(report: WeekReport, team: str | None) -> Figure:
 def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
     """Return the figure as the table rounds it, and how it moved, as the first sentence of the report says it."""
     line = next((line for line in table if line.klass == "avoidable" and line.level in ("class", "only")), None)
+    if line is None and is_unmeasured(report):
+        return Figure("not measured", "avoidable", "")
     if line is None:
         is_priced = report.breakdown.cost_micros is not None
         value = f"{symbol(report.currency)}0" if is_priced else "0 GPU-hours"
     else:
         told = at_least(f"{symbol(report.currency)}{line.money}", line.is_part)
         value = told if line.money is not None else f"{line.hours} GPU-hours"
-    if report.previous is None or report.previous.priced != report.breakdown.priced:
+    before = report.previous
+    if before is None or before.priced != report.breakdown.priced or not alike_measured(before, report.breakdown):
         return Figure(value, "avoidable", "")
-    before = report.previous.of("avoidable")
+    before = before.of("avoidable")
     if not report.breakdown.priced:
         moved = _time_moved(report.avoidable.milliseconds - before.milliseconds, report)
     else:
@@ -215,11 +224,10 @@ def _saved(report: WeekReport) -> Figure:
 def _answer(report: WeekReport, *, is_clear: bool) -> str:
     if not is_clear:
         return first_sentence(report)
-    share = decimal((report.measured.held - report.measured.silent) * 1000 // max(1, report.measured.held), 1)
-    return (
-        f"All clear: nothing avoidable was found in {share} % of held GPU-hours that were measured, "
-        "and there is nothing to recommend."
-    )
+    held = report.measured.held
+    share = decimal((held - report.measured.silent) * 1000 // max(1, held), 1)
+    among = f"in {share} % of held GPU-hours that were measured" if held else "and no run held a GPU"
+    return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
 
 
 def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:

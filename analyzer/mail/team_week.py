@@ -90,6 +90,7 @@ def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
         not_judged=facts.not_judged.get(team, ()),
         corrections=facts.corrections.get(team, ()),
         record=None,
+        unheld=None,
         checked=tuple(one for one in report.checked if one.standing.prediction.team == team),
         charged=tuple(one for one in report.charged if one.held and one.bearer == team),
     )

@@ -51,6 +51,10 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         "newest": max(span.start_us, newest + HOUR_US - LOOK_BACK_US),
     }
     agents = [Agent(*row) for row in session.rows(select, values)]
+    if agents and all(agent.never_seen and agent.last_at is None for agent in agents):
+        # Job history alone, as an import brings it: agents that were never there are not silent.
+        yield span.unjudged(RULE, f"no host reports telemetry: none of {counted(len(agents), 'host')} was measured")
+        return
     if agents and all(agent.told_ms is None for agent in agents):
         yield span.unjudged(RULE, "no agent told of itself (agent_samples): its gaps and clock are not known")
     yield from judged(agents)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings import Finding
-from analyzer.ids import short_id
 from analyzer.placement.billing import Bill, divided, read_bill
 from analyzer.placement.gather import gather
 from analyzer.placement.grounds import Grounds
@@ -17,6 +16,7 @@ from analyzer.placement.saving import Share, calibrated, recovered, sureness, to
 from analyzer.placement.site import read_site
 from analyzer.placement.standing import SERVING, Life, read_life
 from analyzer.placement.wanted import OF_FLEET, Wanted
+from analyzer.placement.whose import recommendation_id
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
 NEXT_START = "none: from its next start on"
+NOT_LOOKED = Latency(None, None, None, "not looked at here")
 NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
 
 
@@ -36,6 +37,7 @@ class _Facts:
     start_us: int
     end_us: int
     realised: Mapping[str, Share]
+    looks_at_services: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def recommendations(
     No guard has looked at them yet (analyzer/placement/guards.py). `wanted` says whether those of the fleet are asked
     for, or what answers one run's findings.
     """
-    site = read_site(session, start_us, end_us, wanted.prices, with_samples=wanted.is_of_fleet)
+    site = read_site(session, start_us, end_us, wanted.prices, with_samples=wanted.is_of_fleet, about=found)
     proposed = list(gather(session, site, found, start_us, end_us, wanted))
     runs = {run for grounds, _ in proposed for run in grounds.run_ids}
     restarted = {run for grounds, proposal in proposed if proposal.moving_gpu_ms for run in grounds.run_ids}
@@ -71,6 +73,7 @@ def recommendations(
         start_us,
         end_us,
         wanted.realised,
+        site.looks_at("services"),
     )
     advised = [_recommendation(grounds, proposal, facts) for grounds, proposal in proposed]
     return sorted(
@@ -84,7 +87,7 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
     cost = _cost(grounds, proposal, saved, facts.life)
     confidence, because = sureness(grounds.confidence, share) if saved.milliseconds.p95 else NOT_PREDICTED
     return Recommendation(
-        id=short_id("r", grounds.key, grounds.team or "", proposal.kind, grounds.cause),
+        id=recommendation_id(grounds.key, grounds.team, proposal.kind, grounds.cause),
         finding_ids=grounds.finding_ids,
         kind=proposal.kind,
         subject=grounds.subject,
@@ -114,9 +117,10 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
         outlook=facts.life.outlook(grounds.run_ids),
         move=proposal.move,
         constraints=proposal.constraints,
-        latency=proposal.latency or _untimed(grounds, facts.life),
+        latency=proposal.latency or _untimed(grounds, facts),
         expires_at=_last_end(grounds, facts.life),
         saves_over_seconds=max(1, told_over_us(facts.end_us - facts.start_us) // SECOND_US),
+        ends_work=proposal.ends_work,
     )
 
 
@@ -134,6 +138,8 @@ def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, 
 def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
     """Return what moving costs: as measured of the runs that would be restarted, nothing where none runs any more."""
     running = life.running(grounds.run_ids)
+    if proposal.ends_work:  # what may be lost with it is its owner's to say: no amount, and not 0
+        return _Cost(proposal.cost_to_move, 0, None, None, "now" if running else "next_start")
     if proposal.moving_gpu_ms == 0:
         is_setting = proposal.cost_to_move == SETTING or not running
         return _Cost(proposal.cost_to_move, 0, 0, None, "next_start" if is_setting else "now")
@@ -157,9 +163,12 @@ def _price(milliseconds: int, grounds: Grounds, saved: Saved) -> int | None:
     return saved.micros.p50 * milliseconds // saved.milliseconds.p50
 
 
-def _untimed(grounds: Grounds, life: Life) -> Latency | None:
-    """Return that a service's requests are not timed; None of what is no service."""
-    return NOT_TIMED if any(life.runs[run].stage == SERVING for run in grounds.run_ids if run in life.runs) else None
+def _untimed(grounds: Grounds, facts: _Facts) -> Latency | None:
+    """Return that a service's requests are not timed, or were not looked at; None of what is no service."""
+    runs = facts.life.runs
+    if not any(runs[run].stage == SERVING for run in grounds.run_ids if run in runs):
+        return None
+    return NOT_TIMED if facts.looks_at_services else NOT_LOOKED
 
 
 def _last_end(grounds: Grounds, life: Life) -> int | None:

@@ -48,7 +48,8 @@ class Placed:
     """Where one run is: its hosts in the order of their ranks, with its GPUs on each, and the cores it may use.
 
     `kind` is what Kubernetes calls its owner, `account` its namespace there. Milliseconds are of GPUs, in the period;
-    `gpu_bytes` and `host_bytes` are the most that was in use on one GPU and on one host: gauges, not needs.
+    `gpu_bytes` and `host_bytes` are the most that was in use on one GPU and on one host: gauges, not needs. By the
+    clock, its GPUs last did anything `active_seconds` after its start, and it idles for `idle_seconds` since.
     """
 
     run_id: str
@@ -73,6 +74,8 @@ class Placed:
     never_used_ms: int | None = None  # of GPUs on which it never worked, in the period
     exit_status: str | None = None
     model: str | None = None
+    active_seconds: int | None = None
+    idle_seconds: int | None = None
     gpu_bytes: int | None = None
     host_bytes: int | None = None
 

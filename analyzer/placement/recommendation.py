@@ -106,7 +106,8 @@ class Recommendation:
     What is saved is of `saves_over_seconds`: a week, or the time that was seen where that is less than a day
     (analyzer/placement/saving.py). `held_back` says why a guard does not recommend it now, `instead_of` names the
     better one that would save the same seconds: only what has neither may be added up. `alternatives` are those that
-    are instead of this one. All of it is plain data, as the JSON has it.
+    are instead of this one. What `ends_work` may end somebody's work, and is a question to its owner. All of it is
+    plain data, as the JSON has it.
     """
 
     id: str
@@ -145,6 +146,7 @@ class Recommendation:
     instead_of: str | None = field(default=None)
     alternatives: tuple[Alternative, ...] = ()
     saves_over_seconds: int = WEEK_SECONDS
+    ends_work: bool = False
 
     def in_span(self, saved: Range, span_us: int) -> Range:
         """Return what it saves comes to in another span, if it goes on so: to judge by, or of the span of one run."""

@@ -13,6 +13,7 @@ from analyzer.placement.places import Feed, Host, Limited, Placed, Rate, Served
 from analyzer.pricing.book import PriceBook
 
 if TYPE_CHECKING:
+    from analyzer.findings import Finding
     from collector.store.session import Session
 
 __all__ = ["Host", "Placed", "Site", "read_site"]
@@ -40,6 +41,11 @@ class Site:
     prices: PriceBook = field(default_factory=PriceBook)
     start_us: int = 0
     end_us: int = 0
+    looks: frozenset[str] = site_reading.SAMPLED  # what of samples was looked at: of the rest nothing may be said
+
+    def looks_at(self, what: str) -> bool:
+        """Return whether this was looked at: if not, that there is none of it is not known."""
+        return what in self.looks
 
     def first_run(self, run_ids: Sequence[str]) -> Placed | None:
         """Return where the first of these runs is, or None where there is none or it is not known."""
@@ -119,17 +125,24 @@ class Site:
 
 
 def read_site(
-    session: "Session", start_us: int, end_us: int, prices: PriceBook | None = None, *, with_samples: bool = True
+    session: "Session",
+    start_us: int,
+    end_us: int,
+    prices: PriceBook | None = None,
+    *,
+    with_samples: bool = True,
+    about: "Sequence[Finding]" = (),
 ) -> Site:
     """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
 
-    Without samples it is what the ledger and the facts tell, and quick: gauges, services, flows between runs, power,
-    checkpoints and what schedulers say of hosts are not known then.
+    Without samples it is what the ledger and the facts tell, and quick: of gauges, services, flows between runs, power,
+    checkpoints and what schedulers say of hosts it looks at what the findings that it is `about` ask for.
 
     Raises:
         StoreError: the store does not answer.
     """
-    reading = site_reading.Reading(session, start_us, end_us, with_samples)
+    looks = site_reading.SAMPLED if with_samples else looks_for(session, about)
+    reading = site_reading.Reading(session, start_us, end_us, looks)
     hosts, runs = reading.hosts(), reading.runs()
     return Site(
         hosts,
@@ -145,4 +158,25 @@ def read_site(
         prices or PriceBook(),
         start_us,
         end_us,
+        looks,
     )
+
+
+# What of samples a rule for a finding rests on: without it the rule would say that there is none.
+_LOOKS = {
+    ("starved", "network_storage"): "feeds",
+    ("throttled", "power"): "power",
+    **{("lost_work", cause): "checkpoints" for cause in ("failed", "preempted", "node_failed")},
+}
+
+
+def looks_for(session: "Session", found: "Sequence[Finding]") -> frozenset[str]:
+    """Return what of samples to look at for these findings: of services always what they say of themselves."""
+    looks = {_LOOKS[finding.state, finding.cause] for finding in found if (finding.state, finding.cause) in _LOOKS}
+    runs = sorted({run for finding in found for run in finding.run_ids})
+    if (
+        runs
+        and session.row("SELECT count(*) FROM runs WHERE stage = 'serving' AND run_id IN (SELECT unnest(?))", [runs])[0]
+    ):
+        looks.add("services")
+    return frozenset(looks)

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
 # Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
-SAMPLED = ("states", "services", "feeds", "power")
+SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A period of a store, [start_us, end_us) in microseconds UTC. Every method may raise StoreError.
 
-    Without samples what they tell is not known, and no table of them is asked.
+    What of samples is not among `looks` is not known, and no table of it is asked.
     """
 
     session: "Session"
     start_us: int
     end_us: int
-    with_samples: bool = True
+    looks: frozenset[str] = SAMPLED
 
     def hosts(self) -> dict[str, Host]:
         """Return the hosts of the ledger by name."""
@@ -103,7 +103,7 @@ class Reading:
 
     def checkpoints(self) -> dict[str, Checkpoints]:
         """Return what is known of the checkpoints of runs that train, by run."""
-        if not self.with_samples:
+        if "checkpoints" not in self.looks:
             return {}
         savings = readings.savings(self.session, self.start_us, self.end_us)
         failures = readings.failures(self.session, self.end_us) if savings else Failures(0, 0)
@@ -112,14 +112,14 @@ class Reading:
 
     def gpu_peaks(self) -> dict[str, int]:
         """Return the most memory that was in use on one GPU of each run, in bytes: a gauge, not a need."""
-        if not self.with_samples:
+        if "gauges" not in self.looks:
             return {}
         hours, samples, *_ = statements("placement/gauges.sql")
         return self._peaks("gpu_samples", hours, samples)
 
     def host_peaks(self) -> dict[str, int]:
         """Return the most memory that was in use on one host by each run, in bytes: a gauge, not a need."""
-        if not self.with_samples:
+        if "gauges" not in self.looks:
             return {}
         *_, hours, samples = statements("placement/gauges.sql")
         return self._peaks("run_samples", hours, samples)
@@ -134,7 +134,7 @@ class Reading:
         return found
 
     def _rows(self, name: str) -> list[tuple[Any, ...]]:
-        if name in SAMPLED and not self.with_samples:
+        if name in SAMPLED - self.looks:
             return []
         (select,) = statements(f"placement/{name}.sql")
         period: dict[str, object] = {"start": self.start_us, "end": self.end_us}

@@ -19,7 +19,9 @@ def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
         return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
     moved = largest_move(before.run.breakdown, now.run.breakdown)
     lost = max(now.run.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
-    still = f" Still the largest loss: {lost.label}." if lost else " Nothing avoidable is left."
+    blind = now.run.breakdown.has_gap
+    left = "" if blind else " Nothing avoidable is left."
+    still = f" Still the largest loss: {lost.label}." if lost else left
     return f"{told} {moved}{still}"
 
 

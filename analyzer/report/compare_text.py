@@ -47,7 +47,8 @@ def _answer(found: Comparison) -> str:
     what = "costs" if found.is_priced else "takes GPU time:"
     word = "less" if share >= 0 else "more"
     prices = ", both at the prices of before" if found.is_priced else ""
-    told = f"A {_ONE[found.unit]} {what} {abs(100 * share):.1f} % {word} than before{prices}."
+    unknown = " How much work either did is not known: it may be less work." if found.unit == "run" else ""
+    told = f"A {_ONE[found.unit]} {what} {abs(100 * share):.1f} % {word} than before{prices}.{unknown}"
     return f"{told} {_interval(found.effect)}" if found.effect is not None else told
 
 

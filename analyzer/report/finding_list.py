@@ -13,9 +13,10 @@ from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
 from analyzer.part import Part
 from analyzer.period import Period
+from analyzer.report.coverage import Measured
 from analyzer.report.rounding import apportion, nearest
 from analyzer.report.still_costs import StillCosts
-from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, money
+from analyzer.report.words import MICROS, MS_PER_HOUR, decimal, money, nothing_avoidable
 
 MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
 CENTS = 100
@@ -63,6 +64,14 @@ class FindingsReport:
     alarming: tuple[str, ...] = ()  # the ids for which --check fails
     still: StillCosts | None = None  # what goes on costing most until somebody lets go
     part: Part | None = None  # of which runs they are, where not of all
+    measured: Measured | None = None  # how much of what runs held was: what was not has no finding
+
+    @property
+    def nothing(self) -> str:
+        """What is said where there is none: of what was measured."""
+        known = self.measured
+        said = nothing_avoidable(known.held, known.silent) if known else nothing_avoidable(0, 0)
+        return f"{said}{' in this period' if known is None or known.silent < max(1, known.held) else ''}."
 
     @property
     def priced(self) -> bool:
@@ -144,6 +153,7 @@ def findings_report(
     sure: str | None = None,
     case: Case | None = None,
     still: StillCosts | None = None,
+    measured: Measured | None = None,
 ) -> FindingsReport:
     """Sort findings by what is at stake: money where all of it is known, else time. `case` is what is kept of them."""
     proven = [finding for finding in found if not finding.suspicion]
@@ -170,6 +180,7 @@ def findings_report(
         known.record,
         sure,
         still=still,
+        measured=measured,
     )
     return replace(report, alarming=tuple(one.id for one in report.findings if is_alarming(report, one)))
 

@@ -24,7 +24,7 @@ def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) 
     title = f"{_counts(report)}, {kind} {report.period.label}"
     head = [f"{title}{f'{total} at stake':>{max(1, paper.width - 7 - len(title))}}", *_whose(report, paper), ""]
     if not report.findings:
-        head = [title, *_whose(report, paper), "", "  Nothing avoidable was found in this period."]
+        head = [title, *_whose(report, paper), "", *paper.wrap(report.nothing)]
     what = 25 + paper.extra
     stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
     table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if report.findings else []

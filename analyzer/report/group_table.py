@@ -79,16 +79,19 @@ def _lost(told: str, avoidable: Breakdown, report: WeekReport) -> str:
 
 
 def _told(row: GroupRow, avoidable: Breakdown, report: WeekReport) -> bool:
-    """Whether its avoidable part is a figure: not where nobody held it, and no amount where it has no price."""
+    """Whether its avoidable part is a figure: not where nobody held or measured it, nor where it has no price."""
     if report.breakdown.cost_micros is not None and avoidable.milliseconds and avoidable.cost_micros is None:
+        return False
+    if row.breakdown.milliseconds and not row.breakdown.measured.milliseconds:
         return False
     return row.held or bool(avoidable.milliseconds)
 
 
 def _useful(row: GroupRow, report: WeekReport) -> str:
+    """Return the useful share of what was measured; a dash where nothing was."""
     if not row.held:
         return UNKNOWN
-    useful, whole = row.breakdown.of("useful"), row.breakdown
+    useful, whole = row.breakdown.of("useful"), row.breakdown.measured
     if report.breakdown.priced:
         return percent(useful.cost_micros or 0, whole.cost_micros or 0)
     return percent(useful.milliseconds, whole.milliseconds)

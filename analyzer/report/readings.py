@@ -7,6 +7,8 @@ from analyzer.period import Period
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
 from collector.store.session import Session
 
+NOT_MEASURED = booking("unobserved", "gap").label
+LARGE_GAP = 20  # of a breakdown: as much as a week may lack and still be called clear
 _ORDER = {key: place for place, key in enumerate(dict.fromkeys((b.klass, b.label) for b in BOOKINGS))}
 
 
@@ -65,6 +67,16 @@ class Breakdown:
         """Return the entries of one class alone."""
         return Breakdown(tuple(entry for entry in self.entries if entry.klass == klass), self.unpriced)
 
+    @property
+    def measured(self) -> "Breakdown":
+        """What is known: of time that nobody measured there is no share, neither useful nor avoidable."""
+        return Breakdown(tuple(entry for entry in self.entries if entry.label != NOT_MEASURED), self.unpriced)
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a twentieth or more of it was not measured: shares and changes of it may then be others."""
+        return (self.milliseconds - self.measured.milliseconds) * LARGE_GAP >= max(1, self.milliseconds)
+
     def weight(self, entry: Entry) -> int:
         """Return what shares are taken of: money where all of it is known, else time."""
         return (entry.cost_micros or 0) if self.priced else entry.milliseconds
@@ -73,6 +85,12 @@ class Breakdown:
     def total_weight(self) -> int:
         """Return what shares are taken from."""
         return (self.cost_micros or 0) if self.priced else self.milliseconds
+
+
+def alike_measured(one: Breakdown, other: Breakdown) -> bool:
+    """Return whether about as much of both was measured, so that their difference is none of what was looked at."""
+    gaps = [(each.milliseconds - each.measured.milliseconds) / max(1, each.milliseconds) for each in (one, other)]
+    return abs(gaps[0] - gaps[1]) * LARGE_GAP < 1
 
 
 Counted = tuple[str, str | None, int, int | None]  # state, cause, milliseconds, cost in micros

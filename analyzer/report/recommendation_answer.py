@@ -1,11 +1,36 @@
 """The answers of `recommend` and `show`, in every form that may be asked for."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from analyzer.ids import by_id
+from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.whose import runs_of
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_files import LINES, lines_file, spreadsheet, table, ticket
 from analyzer.report.recommendation_text import Listed, recommendation_text, recommendations_text
+from analyzer.report.run import run_span
+
+if TYPE_CHECKING:
+    from analyzer.reading import Reader
 
 FILES = ("csv", "markdown", *LINES)  # forms that are no picture of the screen
+
+
+def with_runs(reader: "Reader", known: Sequence[Recommendation], typed: str) -> list[Recommendation]:
+    """Return the recommendations of a period, and where none has this id what a run's own report offers under it.
+
+    A run may lie in another week, and its report then offers what the list of this one does not have.
+    """
+    if any(one.id.startswith(typed) for one in known):
+        return list(known)
+    for run_id in runs_of(reader.session, typed):
+        span = run_span(reader.session, run_id, reader.settings.timezone)
+        found = reader.judges.findings(reader.session, span.start, span.end, run_id)
+        own = reader.all_advice(found, span, of_run=True)
+        if any(one.id.startswith(typed) for one in own):
+            return [*known, *own]
+    return list(known)
 
 
 def list_answer(listed: Listed, form: str, paper: Paper, top: int | None) -> tuple[str, str, object]:

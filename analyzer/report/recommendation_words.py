@@ -106,6 +106,8 @@ def cost_words(advice: Recommendation, currency: str) -> str:
 
 def cost_short(advice: Recommendation, currency: str) -> str:
     """Return what moving costs in a word or two, for the list."""
+    if advice.ends_work:
+        return "ends work: ask its owner"
     if not advice.cost_to_move_milliseconds and not advice.cost_to_move_micros:
         return FREE if advice.cost_to_move.startswith("none") else NOT_PRICED
     if advice.cost_to_move_micros is None:

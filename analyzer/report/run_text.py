@@ -197,11 +197,15 @@ def run_sentence(report: RunReport) -> str:
     """Return the answer: the largest finding's own sentence, or how the run did."""
     if report.findings:
         return report.findings[0].sentence
-    useful, whole = report.breakdown.of("useful"), report.breakdown
+    useful, whole = report.breakdown.of("useful"), report.breakdown.measured
+    if not whole.milliseconds:
+        return "Nothing was measured of its GPU time: what it did with it is not known."
     share = percent(useful.milliseconds, whole.milliseconds)
     losses = [entry for entry in whole.entries if entry.klass != "useful"]
     largest = max(losses, key=whole.weight, default=None)
-    told = f"Nothing was found to change: it worked {share} of its GPU time"
+    silent = report.breakdown.milliseconds - whole.milliseconds
+    of = f"the {percent(whole.milliseconds, report.breakdown.milliseconds)} of its GPU time that was measured"
+    told = f"Nothing was found to change: it worked {share} of {of if silent else 'its GPU time'}"
     if largest is None:
         return f"{told}."
     return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."

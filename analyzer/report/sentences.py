@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import over_words
 from analyzer.report.coverage import NotJudged, Sku
-from analyzer.report.readings import Breakdown
+from analyzer.report.readings import LARGE_GAP, Breakdown, alike_measured
 from analyzer.report.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
@@ -22,8 +22,11 @@ from analyzer.report.words import (
     kind_of,
     money,
     money_decimals,
+    nothing_avoidable,
+    percent,
     plain,
     symbol,
+    unheld_words,
 )
 
 
@@ -33,13 +36,22 @@ def first_sentence(report: WeekReport) -> str:
         if report.part and report.hours.known:
             return f"No run of {report.part.words} held a GPU in this {kind_of(report.period)}."
         return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
-    return f"{_avoidable(report)}.{next_step(report)}"
+    gap = _unmeasured(report) if report.avoidable.entries else ""
+    return f"{_avoidable(report)}{gap}.{unheld_sentence(report)}{next_step(report)}"
+
+
+def unheld_sentence(report: WeekReport) -> str:
+    """Return that GPUs worked which nobody held, with a space before it; nothing where that is little or not known."""
+    free = report.unheld
+    if free is None or free.activity is None or free.worked * LARGE_GAP < free.milliseconds:
+        return ""
+    return f" {unheld_words(free.milliseconds, free.worked, free.activity)}: bring the allocations of its scheduler."
 
 
 def _avoidable(report: WeekReport) -> str:
     """Return what was avoidable, as the table rounds it: the same figure reads the same everywhere."""
     if not report.avoidable.entries:
-        return "Nothing avoidable was found"
+        return _nothing_found(report)
     table = lines(report.breakdown, report.previous)
     line = next(line for line in table if line.klass == "avoidable" and line.level in ("class", "only"))
     share = f"({line.percent}{NO_BREAK}%){_change(report)}"
@@ -51,9 +63,32 @@ def _avoidable(report: WeekReport) -> str:
     return f"{symbol(report.currency)}{line.money} was avoidable {share}"
 
 
+def is_unmeasured(report: WeekReport) -> bool:
+    """Return whether nothing was measured of what runs held, or of all of it."""
+    held, silent = report.measured.held, report.measured.silent
+    return not report.breakdown.measured.milliseconds or (held > 0 and silent == held)
+
+
+def _nothing_found(report: WeekReport) -> str:
+    """Return that nothing avoidable was found, of what that is said; where nothing was measured, that."""
+    if is_unmeasured(report):
+        return nothing_avoidable(1, 1)
+    return nothing_avoidable(report.measured.held, report.measured.silent)
+
+
+def _unmeasured(report: WeekReport) -> str:
+    """Return how much of the held time nobody measured, where the headline cannot stand without it."""
+    held, silent = report.measured.held, report.measured.silent
+    if silent * LARGE_GAP <= held:
+        return ""
+    return f"; {percent(silent, held)} of held GPU-hours was not measured"
+
+
 def _change(report: WeekReport) -> str:
     before = report.previous.of("avoidable") if report.previous else None
     if before is None or report.previous is None or report.previous.priced != report.breakdown.priced:
+        return ""
+    if not alike_measured(report.breakdown, report.previous):  # less may be less that was looked at
         return ""
     what = f"the {kind_of(report.period)} before"
     what = what if report.hours.complete else f"by this hour of {what}"
@@ -88,6 +123,7 @@ def _why_first(best: Recommendation, report: WeekReport) -> str:
     cost, costs_more = cost_short(best, report.currency), cost_short(most, report.currency)
     free = " and costs nothing to try" if cost == FREE else ""
     moving = "what moving costs is not known" if costs_more == NOT_PRICED else costs_more
+    moving = "it ends somebody's work" if most.ends_work else moving
     return f"{free}; {most.id} saves more, but {moving}"
 
 

@@ -18,7 +18,7 @@ from analyzer.reconcile.kept import InvoiceMatch, last_match
 from analyzer.report import coverage
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.by_what import Judged, by_what
-from analyzer.report.coverage import Hours, Measured, NotJudged, Sku
+from analyzer.report.coverage import Hours, Measured, NotJudged, Sku, Unheld
 from analyzer.report.groups import GroupRow, Groups
 from analyzer.report.readings import Breakdown, Entry, breakdown
 from analyzer.report.recommendation_words import is_predicted
@@ -56,6 +56,7 @@ class WeekReport:
     repriced: Repriced | None = None  # hours that the present prices have not reached
     by_what: tuple[Judged, ...] = ()  # by which signal the measured time was judged
     part: Part | None = None  # of which runs it is, where not of all; then nothing in it is what nobody held
+    unheld: Unheld | None = None  # what nobody held, and how much of it was at work
 
     @property
     def avoidable(self) -> Breakdown:
@@ -107,6 +108,7 @@ def week_report(
         record_of(judgements(session)),
         invoice=last_match(session, period),
         by_what=by_what(session, period),
+        unheld=coverage.unheld(session, period),
     )
 
 
@@ -124,9 +126,9 @@ def by_saving(recommendations: Sequence[Recommendation]) -> tuple[Recommendation
 def best_next_step(recommendations: Sequence[Recommendation]) -> Recommendation | None:
     """Return what to do first: most saved a week after moving is paid for; a price nobody knows comes last.
 
-    It is money where all of them are priced, else time; what can only be tried is none.
+    It is money where all of them are priced, else time; what can only be tried is none, nor what ends somebody's work.
     """
-    recommendations = [one for one in recommendations if is_predicted(one)]
+    recommendations = [one for one in recommendations if is_predicted(one) and not one.ends_work]
     priced = _are_priced(recommendations)
 
     def net(recommendation: Recommendation) -> tuple[bool, int, int]:

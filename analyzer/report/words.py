@@ -75,6 +75,22 @@ def percent(part: int, whole: int) -> str:
     return f"{decimal(nearest(part * 1000, whole), 1)}{NO_BREAK}%" if whole else UNKNOWN
 
 
+def nothing_avoidable(held: int, silent: int) -> str:
+    """Return that nothing avoidable was found, of what was measured: of `held` time `silent` was not."""
+    if held and silent >= held:
+        return "Nothing was measured of what runs held: what of it was avoidable is not known"
+    if not silent:
+        return "Nothing avoidable was found"
+    share = decimal((held - silent) * 1000 // held, 1)  # rounded down: 100 means all
+    return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
+
+
+def unheld_words(milliseconds: int, worked: int, activity: int) -> str:
+    """Return that what counts as free was at work, and that nobody told who held it."""
+    share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}{NO_BREAK}%"
+    return f"{share} of what counts as unallocated was at work ({busy} busy), and nobody told who held it"
+
+
 def duration(seconds: int) -> str:
     """Return a span in its two largest units: "70 h 30 min", "45 min 00 s"."""
     if seconds < 60:

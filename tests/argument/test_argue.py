@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from analyzer.argument.argue import argue
+from analyzer.argument.idle import IdleGpus
 from analyzer.argument.plot import signal
 from analyzer.argument.ruled_out import ruled_out
 from analyzer.argument.signs import Context, held, signs
@@ -61,7 +62,10 @@ def test_every_rule_can_be_explained_where_nothing_was_reported(booked: Any) -> 
     """A host that tells little must not break the page on which somebody argues."""
     cause = booked.cause or ""
     for windows in ([], [window()], [stalled(place) for place in range(3)]):
-        for sign in (*signs(booked.state, cause, windows, LIMITS, Context()), *held(cause, 3_600_000, LIMITS)):
+        for sign in (
+            *signs(booked.state, cause, windows, LIMITS, Context()),
+            *held(cause, IdleGpus(0, 0), windows, LIMITS),
+        ):
             assert sign.what
             assert (sign.holds is None) == (sign.seen == "not reported")
         signal(booked.state, cause, windows, [0, 600_000_000], LIMITS)

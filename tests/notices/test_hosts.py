@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from analyzer.notices import silent_agents
+from analyzer.notices.book import look
 from analyzer.notices.drivers import HostDriver
 from analyzer.notices.drivers import judged as judged_drivers
 from analyzer.notices.links import Port, judged_ports
@@ -11,7 +13,7 @@ from analyzer.notices.silent_agents import Agent
 from analyzer.notices.silent_agents import judged as judged_agents
 from analyzer.notices.zombie_memory import Unheld
 from analyzer.notices.zombie_memory import judged as judged_memory
-from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.notices.fleets import GB, NODES, UNTIL, WELL, compute, gpus, hosts, not_judged, noticed, train, well
 
 
@@ -173,3 +175,17 @@ def test_links_that_nobody_tells_of_are_not_judged() -> None:
     for kind in ("pcie", "nvlink"):
         assert len(not_judged(fleet, f"fleet/links/{kind}")) == 1
     assert not_judged(fleet, "fleet/links/speed") == []
+
+
+def test_job_history_alone_accuses_no_agent() -> None:
+    """What a scheduler told of 48 hosts without an agent is one word on what is not measured, and no 48 notices."""
+    fleet = Fleet()
+    for number in range(48):
+        fleet.own(f"n{number:02}", [f"G{number}"])
+        fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, MONDAY + 6 * HOUR)
+    fleet.analyze(now=MONDAY + DAY)
+    with fleet.store.session() as session:
+        said = look(session, MONDAY, MONDAY + DAY)
+    assert [notice for notice in said.notices if notice.rule.startswith(silent_agents.RULE)] == []
+    (unjudged,) = [each for each in said.unjudged if each.rule == silent_agents.RULE]
+    assert "none of 48 hosts was measured" in unjudged.missing

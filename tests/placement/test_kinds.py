@@ -23,7 +23,7 @@ from analyzer.placement.kinds import (
     sharing,
 )
 from analyzer.placement.places import Feed, Limited, Rate, Served
-from analyzer.placement.proposal import Saved
+from analyzer.placement.proposal import KINDS, Saved
 from analyzer.placement.rules import FINDINGS
 from tests.placement.sites import (
     GIB,
@@ -164,16 +164,44 @@ def test_a_sick_gpu_s_host_is_drained_and_nobody_is_ended(rule: str) -> None:
 
 
 def test_runs_that_ended_are_not_cancelled() -> None:
-    """A command that ends what has ended helps nobody: what remains is a limit, by what was worked."""
-    open_, ended = run(), run(is_open=False, held_ms=8 * 10 * 3_600_000)
-    assert text_of(sound(idle.release(finding("held_idle", "abandoned"), site([host("n1")], [open_]))), "slurm") == (
-        "scancel 81234"
+    """A command that ends what has ended helps nobody: what remains is a limit, by the longest that one worked."""
+    open_ = run(idle_seconds=9 * 3600)
+    found = sound(idle.release(finding("held_idle", "abandoned"), site([host("n1")], [open_])))
+    warning, command = text_of(found, "slurm").splitlines()
+    assert command == "scancel 81234"
+    assert warning == "# once its owner agrees: train idles for 9 h, and loses what it has in memory and has not saved"
+    of_ended = sound(
+        idle.release(finding("held_idle", "abandoned"), site([host("n1")], [run(is_open=False, active_seconds=18_000)]))
     )
-    of_ended = sound(idle.release(finding("held_idle", "abandoned"), site([host("n1")], [ended])))
     assert "#SBATCH --time=06:15:00" in text_of(of_ended, "slurm")
-    pods = site([host("n1")], [run(POD)])
+    pods = site([host("n1")], [run(POD, idle_seconds=3600)])
     released = sound(idle.release(finding("held_idle", "abandoned", POD), pods))
-    assert text_of(released, "kubernetes") == "kubectl -n ml scale deployment/train --replicas=0"
+    assert text_of(released, "kubernetes").endswith("kubectl -n ml scale deployment/train --replicas=0")
+
+
+@pytest.mark.parametrize("known", [{}, {"idle_seconds": 0}, {"idle_seconds": 600}])
+def test_what_works_again_or_is_not_known_to_idle_is_never_ended(known: dict[str, Any]) -> None:
+    """It idled on Tuesday and works today: a line that ends it would end that work."""
+    where = site([host("n1")], [run(**known)])
+    for kind, cause in (("held_idle", "abandoned"), ("communicating", "hang")):
+        propose = idle.release if cause == "abandoned" else idle.end_hung
+        found = propose(finding(kind, cause), where)
+        assert found is None or not found.artefacts, found
+    assert idle.end_hung(finding("communicating", "hang"), where) is None
+
+
+def test_a_limit_is_above_the_longest_run_and_never_their_mean() -> None:
+    """Twelve runs of an hour and one of thirty: a limit by the mean ends the long one, unsaved."""
+    ids = [f"slurm/alpha/{number}" for number in range(13)]
+    worked = [run(one, is_open=False, active_seconds=3600) for one in ids[:-1]]
+    long = run(ids[-1], is_open=False, active_seconds=30 * 3600)
+    about = finding("held_idle", "abandoned", *ids)
+    found = sound(idle.release(about, site([host("n1")], [*worked, long])))
+    assert "#SBATCH --time=1-13:30:00" in text_of(found, "slurm")
+    assert "loses what it has not saved" in text_of(found, "slurm")
+    assert found.ends_work
+    unknown = replace(long, active_seconds=None)
+    assert sound(idle.release(about, site([host("n1")], [*worked, unknown]))).artefacts == ()
 
 
 def test_gpus_that_never_worked_are_counted() -> None:
@@ -417,7 +445,8 @@ def test_saving_too_often_is_a_notice_s_and_more_often_a_finding_s() -> None:
 @pytest.mark.parametrize("rule", FINDINGS, ids=lambda rule: f"{rule.state}/{rule.cause}")
 def test_whatever_is_proposed_for_a_finding_is_sound(rule: Any, run_id: str) -> None:
     """On a site of which much is known: for either scheduler, with its lines and no others."""
-    one = run(run_id, ("n1", "n2"), each=1, stage="serving" if rule.cause == "unbatched" else "training")
+    stage = "serving" if rule.cause == "unbatched" else "training"
+    one = run(run_id, ("n1", "n2"), each=1, stage=stage, idle_seconds=7200)
     where = site([host("n1"), host("n2", "rack-2"), host("n3", free=8)], [one], limited=_limited(500.0, 700.0),
                  slow_hosts={run_id: ("n1",)}, services={run_id: Served("vllm", 0.5, 0.1, 0.2, 2, 1)})  # fmt: skip
     said = rule.propose(finding(rule.state, rule.cause, run_id, caused_by="n1-0"), where)
@@ -437,9 +466,10 @@ def test_nothing_is_invented_for_a_run_of_which_nothing_is_known(rule: Any) -> N
 def test_who_names_a_run_writes_no_line_of_an_artefact() -> None:
     """Names come from users: a line break or a quote in one must not become a command."""
     evil = "x\nrm -rf /; $(reboot) 'y"
-    where = site([host("n1")], [run(POD, name=evil, account="a b")])
+    where = site([host("n1")], [run(POD, name=evil, account="a b", idle_seconds=7200)])
     found = sound(idle.release(finding("held_idle", "abandoned", POD), where))
-    (line,) = text_of(found, "kubernetes").splitlines()
+    warning, line = text_of(found, "kubernetes").splitlines()
+    assert warning.startswith("# once its owner agrees: x rm -rf /; $(reboot) 'y idles")
     assert line.startswith("kubectl -n 'a b' scale 'deployment/x rm -rf /; $(reboot) '\"'\"'y'")
 
 
@@ -452,3 +482,4 @@ def test_every_kind_is_described() -> None:
     rows = [line for line in (ROOT / "docs/changes.md").read_text().splitlines() if line.startswith("| `")]
     told = {kind for row in rows for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert told == made | {"cool", "drain_sick_gpu"}
+    assert told == set(KINDS), "what show looks for by its id"

@@ -17,6 +17,7 @@ from analyzer.placement.proposal import Proposal, Saved
 from analyzer.placement.saving import ASSUMED, Share, recovered
 from analyzer.placement.site import Site
 
+UNLOOKED = "its checkpoints were not looked at here"
 GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
 # Young's interval is as good as what it rests on, a mean of few failures: half of what it promises, up to all.
 OF_STAKE = Share(500, 800, 1000)
@@ -41,16 +42,16 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
     return Proposal(
         kind="checkpoint",
         title=f"save its state every {_time(best)}" if best else "save its state more often",
-        from_=f"{finding.subject} on {counted(gpus, 'GPU')}: {lost}; {_now(known)}",
+        from_=f"{finding.subject} on {counted(gpus, 'GPU')}: {lost}; {_now(known, site)}",
         to=f"a checkpoint every {_time(best)}"
         if best
         else "checkpoints at all: every sqrt(2 x time between failures x time to save), once both are seen",
         why=f"what is saved is not lost{_sum(known)}",
         saves=saves,
-        artefacts=_lines(runs[0], known, finding.cause),
+        artefacts=_lines(runs[0], known, finding.cause, site),
         losers="each step, by the time that saving takes",
         move=_stays(site, runs[0]),
-        constraints=(_rests_on(known),),
+        constraints=(_rests_on(known, site),),
     )
 
 
@@ -79,14 +80,14 @@ def less_often(notice: Notice, site: Site) -> Proposal | None:
     return Proposal(
         kind="checkpoint",
         title=f"save its state every {_time(best)}, not {_time(known.interval_seconds.value)}",
-        from_=_now(known),
+        from_=_now(known, site),
         to=f"a checkpoint every {_time(best)}",
         why=f"the GPUs stand still to save more than failures would cost{_sum(known)}",
         saves=Saved(recovered(stake, period, OF_STAKE), micros),
-        artefacts=_lines(placed, known, "often"),
+        artefacts=_lines(placed, known, "often", site),
         losers="whoever restarts after a failure: a little more is lost then",
         move=_stays(site, placed),
-        constraints=(_rests_on(known),),
+        constraints=(_rests_on(known, site),),
     )
 
 
@@ -103,7 +104,9 @@ def _stays(site: Site, placed: Placed) -> Move:
     return Move(place, place)
 
 
-def _now(known: Checkpoints | None) -> str:
+def _now(known: Checkpoints | None, site: Site) -> str:
+    if known is None and not site.looks_at("checkpoints"):
+        return UNLOOKED
     if known is None:
         return "no checkpoint of it was seen, and none was named by it"
     every = known.interval_seconds.value
@@ -120,7 +123,9 @@ def _sum(known: Checkpoints | None) -> str:
     return f": sqrt(2 x {_time(between)} between failures x {took:.0f} s to save) (Young 1974)"
 
 
-def _rests_on(known: Checkpoints | None) -> Constraint:
+def _rests_on(known: Checkpoints | None, site: Site) -> Constraint:
+    if known is None and not site.looks_at("checkpoints"):
+        return Constraint("cadence", None, UNLOOKED)
     if known is None:
         return Constraint("cadence", None, "no checkpoint seen: how long saving takes is not known")
     if known.best_seconds.value is None:
@@ -130,9 +135,9 @@ def _rests_on(known: Checkpoints | None) -> Constraint:
     )
 
 
-def _lines(placed: Placed, known: Checkpoints | None, cause: str) -> tuple[Artefact, ...]:
+def _lines(placed: Placed, known: Checkpoints | None, cause: str, site: Site) -> tuple[Artefact, ...]:
     best = _better(known)
-    because = (known.best_seconds.because if known else None) or "no checkpoint of it was seen"
+    because = (known.best_seconds.because if known else None) or _now(None, site)
     said = f"checkpoint_interval_seconds = {round(best)}" if best else f"# how often is not known: {because}"
     if best and known and known.best_seconds.value is None:
         said += f"  # half of now, as the best is not known: {because}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from analyzer.findings import Finding
 from analyzer.notices.notice import Notice
-from analyzer.notices.wording import counted, some
+from analyzer.notices.wording import counted, hours, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
@@ -22,44 +22,53 @@ from analyzer.sizing.of_run import need_of
 
 LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
 MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
+IDLING_SECONDS = 1800  # by the clock, before anybody is asked: as the ledger calls a GPU abandoned
+UNSAVED = "what it has in memory and has not saved"
 
 
 def release(finding: Finding, site: Site) -> Proposal:
-    """Give back GPUs that fell quiet: of runs that still hold them now, of others by a limit at the next start."""
+    """Ask for GPUs back of runs that idle by the clock now; of others a limit from the next start on."""
     runs = site.placed(finding.run_ids)
-    still = [one for one in runs if one.is_open]
+    still = _idling(runs)
     of = still or runs
     gpus = distinct(of)
-    is_one = len(finding.run_ids) == 1
-    quiet = "that keep memory and do nothing" if finding.cause == "held_memory" else "that fell quiet"
+    if still:
+        title = f"ask its owner to release {counted(gpus, 'GPU')}, idle for {_idle_words(still)}"
+        to, cost = "free, if its owner agrees", UNSAVED
+    else:
+        title = "end runs once they fall quiet"
+        ended = "" if any(one.is_open for one in runs) else ": they have ended by now, the next ones may not"
+        to = f"given back when its work is done{ended}"
+        cost = "what a run that takes longer has not saved, when the limit ends it"
     return Proposal(
         kind="release",
-        title=f"release {counted(gpus, 'GPU')} {quiet}" if is_one and still else "end runs once they fall quiet",
+        title=title,
         from_=f"{counted(gpus, 'GPU')} held by {finding.subject}: {some(_nodes(of))}",
-        to="free" if still else "given back when its work is done: they have ended by now, the next ones may not",
+        to=to,
         why="nothing ran on them any more"
         if finding.cause == "abandoned"
         else "memory is held, and next to nothing runs",
         saves=ASSUMED["release"],
-        artefacts=_ending(still) if still else _limits(runs, finding),
-        losers="the run's owner, where it was about to go on",
+        artefacts=_ending(still) if still else _limits(runs),
+        losers="the run's owner, where it was about to go on or has not saved",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
         move=Move(whole(site, of), None),
         constraints=(_owner_said(still),),
         latency=latency(site, of, None, "nobody asked it meanwhile; the next request waits until it has started"),
-        cost_to_move="none, once its state is saved" if still else "none: a limit, from the next start on",
+        cost_to_move=cost,
+        ends_work=True,
     )
 
 
 def end_hung(finding: Finding, site: Site) -> Proposal | None:
-    """End a run in which no rank moves, and begin it anew from its last checkpoint; None where all have ended."""
-    still = [one for one in site.placed(finding.run_ids) if one.is_open]
+    """Ask to end a run in which no rank moves, by the clock and until now; None where none of them hangs still."""
+    still = _idling(site.placed(finding.run_ids))
     if not still:
         return None
     gpus = distinct(still)
     return Proposal(
         kind="release",
-        title="end what hangs, and begin it anew",
+        title=f"ask its owner to end what hangs for {_idle_words(still)}",
         from_=f"{counted(gpus, 'GPU')} held by {finding.subject}, in which no rank moves",
         to="begun anew from its last checkpoint, or free",
         why="ranks wait for each other and none works",
@@ -69,8 +78,20 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
         winners="the run itself",
         move=Move(whole(site, still), None),
         constraints=(_owner_said(still),),
-        cost_to_move="none: it does not work",
+        cost_to_move="what it computed since its last checkpoint, and the state of its ranks",
+        ends_work=True,
     )
+
+
+def _idling(runs: Sequence[Placed]) -> list[Placed]:
+    """Return those that still run and on whose GPUs nothing runs now: of which that is not known are left alone."""
+    return [one for one in runs if one.is_open and (one.idle_seconds or 0) >= IDLING_SECONDS]
+
+
+def _idle_words(runs: Sequence[Placed]) -> str:
+    """Return for how long the one that idles least does, by the clock."""
+    least = hours(1000 * min(one.idle_seconds or 0 for one in runs))
+    return least if len(runs) == 1 else f"{least} or more"
 
 
 def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
@@ -186,14 +207,20 @@ def _owner_said(still: Sequence[Placed]) -> Constraint:
 
 
 def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
+    """Return what ends these runs, under what it ends and what may be lost."""
     of_slurm = [one for one in runs if scheduler(one.run_id) == "slurm"]
     of_kubernetes = [one for one in runs if scheduler(one.run_id) == "kubernetes"]
     found: list[Artefact] = []
     if of_slurm:
-        found.append(slurm.commands(slurm.cancel(of_slurm)))
+        found.append(slurm.commands(*map(_warning, of_slurm), slurm.cancel(of_slurm)))
     if of_kubernetes:
-        found.append(kubernetes.text(*(_end(one) for one in of_kubernetes)))
+        found.append(kubernetes.text(*(line for one in of_kubernetes for line in (_warning(one), _end(one)))))
     return tuple(found)
+
+
+def _warning(one: Placed) -> str:
+    idle = hours(1000 * (one.idle_seconds or 0))
+    return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {UNSAVED}"
 
 
 def _end(placed: Placed) -> str:
@@ -201,14 +228,14 @@ def _end(placed: Placed) -> str:
     return kubernetes.scale(placed, 0) if placed.kind in kubernetes.SCALABLE else kubernetes.delete(placed)
 
 
-def _limits(runs: Sequence[Placed], finding: Finding) -> tuple[Artefact, ...]:
-    """Return a limit of time by what was worked: of one run its own, of several their mean, which it says."""
-    gpus, held_ms = sum(one.gpus for one in runs), sum(one.held_ms or 0 for one in runs)
-    if not runs or not gpus or held_ms <= finding.milliseconds:
+def _limits(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
+    """Return a limit above the longest that any of these runs worked, by the clock; none where one is not known."""
+    worked = [one.active_seconds for one in runs if one.active_seconds is not None]
+    if not worked or len(worked) < len(runs):
         return ()
-    seconds = (held_ms - finding.milliseconds) // gpus // 1000 * MARGIN[0] // MARGIN[1]
-    mean = "" if len(runs) == 1 else f", the mean of {len(runs)} runs: those that work longer need more"
-    note = f"a quarter above what was worked in this period{mean}"
+    seconds = max(worked) * MARGIN[0] // MARGIN[1]
+    of = "it" if len(runs) == 1 else f"the longest of {len(runs)} runs"
+    note = f"a quarter above what {of} worked by the clock; a run that takes longer loses what it has not saved"
     return for_scheduler(
         runs[0],
         lambda: slurm.options(f"time={slurm.duration(seconds)}", note=note),

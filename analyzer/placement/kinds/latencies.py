@@ -19,6 +19,7 @@ def latency(site: Site, runs: Iterable[Placed], after_seconds: float | None, tol
         return None
     said = site.services.get(serving[0].run_id)
     if said is None or said.p99_seconds is None:
-        return Latency(None, after_seconds, said.slo_seconds if said else None, f"{UNTOLD}; {told}")
+        untold = UNTOLD if site.looks_at("services") else "what its stack tells was not looked at here"
+        return Latency(None, after_seconds, said.slo_seconds if said else None, f"{untold}; {told}")
     worst = "" if said.worst_seconds is None else f"now {said.worst_seconds:.3g} s in its worst twentieth; "
     return Latency(said.p99_seconds, after_seconds, said.slo_seconds, worst + told)

@@ -7,7 +7,8 @@ from analyzer.notices.notice import Notice
 from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
-from analyzer.placement.artefacts.owner import for_scheduler, scheduler
+from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
+from analyzer.placement.artefacts.quoting import words
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.amounts import NOTHING
@@ -68,7 +69,9 @@ def _batching(placed: Placed, site: Site, delay: int | None) -> tuple[Artefact, 
         flag = "--max-num-seqs" if engine == "vllm" else "--max-concurrent-requests"
         return (Artefact("config", f"# {engine} batches by itself: look for {flag}, and leave it at its default"),)
     if delay is None:
-        why = "how long a batch may wait is not known: the service tells no latency, or no promise (slo_seconds)"
+        untold = "the service tells no latency, or no promise (slo_seconds)"
+        because = untold if site.looks_at("services") else "its latency was not looked at here"
+        why = f"how long a batch may wait is not known: {because}"
         return (
             Artefact(
                 "config", f"# {why}\ndynamic_batching {{ }}    # Triton, config.pbtxt: batches what waits already"
@@ -83,7 +86,8 @@ def _promise(placed: Placed, site: Site, is_late: bool | None) -> Constraint:
     """Say whether the promise is kept now; where it is not, the check is `is_late`: a batch may shorten the queue."""
     said = site.services.get(placed.run_id)
     if said is None or said.slo_seconds is None or said.worst_seconds is None:
-        return Constraint("promise", None, "its latency, or what it promises (slo_seconds), is not known")
+        unlooked = "" if site.looks_at("services") else ": what its stack tells was not looked at here"
+        return Constraint("promise", None, f"its latency, or what it promises (slo_seconds), is not known{unlooked}")
     told = f"first tokens after {said.worst_seconds:.3g} s in its worst twentieth, {said.slo_seconds:.3g} s promised"
     return Constraint("promise", True if said.worst_seconds <= said.slo_seconds else is_late, told)
 
@@ -120,7 +124,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
             _promise(runs[0], site, is_late=False),
         ),
         latency=latency(site, runs, said.slo_seconds, told if said.slo_seconds else f"{told}; no promise is declared"),
-        cost_to_move="none for the replicas that stay",
+        cost_to_move="requests that the others answer just then",
     )
 
 
@@ -135,7 +139,9 @@ def _scaled(runs: Sequence[Placed], needed: int, surplus: int) -> tuple[Artefact
     still = [one for one in runs if one.is_open and scheduler(one.run_id) == "slurm"]
     quiet = sorted(still, key=lambda one: (one.productive_ms, one.run_id))[: max(0, surplus)]
     if quiet:
-        return (slurm.commands("# those of its replicas that worked least", slurm.cancel(quiet)),)
+        names = words(native(one.run_id) for one in quiet)
+        least = f"# end {counted(len(quiet), 'replica')} once it answers nothing: those that worked least were {names}"
+        return (slurm.commands(least),)
     return (slurm.commands(f"# start no more than {counted(needed, 'replica')} of it at once"),)
 
 

@@ -12,7 +12,7 @@ from analyzer.placement.life.standing import Standing
 from analyzer.placement.outcome.calibration import Case
 from analyzer.placement.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
 from analyzer.placement.outcome.reading import Around, works_like, works_of_name
-from analyzer.placement.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of
+from analyzer.placement.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of, unlike
 from analyzer.placement.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
 from analyzer.report.coverage import newest_hour_end
 from analyzer.statements import statements
@@ -116,8 +116,9 @@ def _evidence(session: "Session", one: Standing, changed: Sequence[str], around:
     both = _sides(works)
     used = [work for side in both for work in side]
     unit, rates = unit_of(used), rates_of([work for work in used if not work.is_after] or used)
-    if unit is None:
-        return Evidence(None, (), (), [0.0] * len(both[1]))
+    if unit is None or (why := unlike(used, unit)):
+        costs = [[0.0] * len(side) for side in both]
+        return Evidence(unit, costs[0], (), costs[1], unlike=why if unit is not None else "")
     before, after = (log_costs(side, unit, rates) for side in both)
     span = prediction.span
     picked = {work.run_id for work in both[0] if work.run_id in prediction.run_ids and work.started_at < span.end}
@@ -162,7 +163,7 @@ def _cluster(works: Sequence[Work]) -> Cluster | None:
     both = _sides(works)
     used = [work for side in both for work in side]
     unit: Unit | None = unit_of(used)
-    if unit is None:
+    if unit is None or unlike(used, unit):
         return None
     rates: Rates = rates_of([work for work in used if not work.is_after] or used)
     before, after = (list(log_costs(side, unit, rates).values()) for side in both)

@@ -1,9 +1,9 @@
 """Whether a change saved what was predicted: proven with an interval, not provable yet, or not provable at all. Pure.
 
-Three things could pass for a saving and are none: other work (so costs are those of a unit of work), other prices (so
-both sides have the same), and luck. Runs are looked at because they were bad, and the next are better by themselves
-(regression to the mean): where enough runs are known besides those that the recommendation was made of, those alone
-are held against the runs after.
+Three things could pass for a saving and are none: other work (so costs are those of a unit of work that the runs told,
+and without one nothing is provable), other prices (so both sides have the same), and luck. Runs are looked at because
+they were bad, and the next are better by themselves (regression to the mean): where enough runs are known besides those
+that the recommendation was made of, those alone are held against the runs after.
 """
 
 from collections.abc import Sequence
@@ -46,6 +46,7 @@ class Evidence:
     placebo: Sequence[Cluster] = ()
     own_placebo: Cluster | None = None
     expected: float | None = None  # the share of the cost that was predicted to be saved (P50)
+    unlike: str = ""  # why the two sides are not shown to have done equal work, and what would show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Outcome:
 
 def outcome(seen: Evidence) -> Outcome:
     """Return what can be said of a change."""
+    if seen.unlike:
+        return Outcome("not_provable", seen.unit, len(seen.before), len(seen.after), why=seen.unlike)
     if seen.unit is None or not seen.after:
         return _nothing_after(seen)
     is_held_out = len(seen.held_out) >= LEAST

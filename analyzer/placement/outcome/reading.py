@@ -17,7 +17,7 @@ HOUR_US = 3_600_000_000
 FOREVER = 2**62
 OTHERS_MOST = 400  # runs that were not changed; more would say no more
 _RUNS = """
-SELECT run_id, coalesce(name, run_id), team, started_at, ended_at, exit_status FROM runs
+SELECT run_id, coalesce(name, run_id), team, started_at, ended_at, exit_status, gpus FROM runs
 WHERE {which} AND started_at < $until AND coalesce(ended_at, $until) > $from ORDER BY started_at, run_id
 """
 _NAMED = "coalesce(name, run_id) = $name AND team IS NOT DISTINCT FROM $team"
@@ -101,14 +101,14 @@ def _works(session: "Session", rows: "Sequence[tuple[Any, ...]]", around: Around
         key = (run_id, _side(sides[run_id], is_after))
         told[key] = [known_sum(both) for both in zip(told.get(key, [None] * 3), counts, strict=True)]
     found = []
-    for run_id, name, team, started_at, ended_at, exit_status in rows:
+    for run_id, name, team, started_at, ended_at, exit_status, gpus in rows:
         for is_after in (False, True):
             if own := spent.get((run_id, is_after)):
                 is_whole = sides[run_id] is not None and ended_at is not None
                 is_cut = (run_id, not is_after) in spent
                 tokens, samples, steps = told.get((run_id, is_after), [None] * 3)
                 facts = (run_id, name, team, started_at, is_after, is_whole, is_cut, exit_status)
-                found.append(Work(*facts, tuple(own), tokens, samples, steps))
+                found.append(Work(*facts, tuple(own), tokens, samples, steps, gpus))
     return found
 
 

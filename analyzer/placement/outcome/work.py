@@ -2,7 +2,7 @@
 
 A unit is what the run itself says: tokens, else samples, else steps. Tokens come first, since a step is another amount
 of work where the batch or the number of GPUs has changed. Where no run says anything it is a whole run of that name
-that has completed, in GPU-hours and money.
+that has completed, in GPU-hours and money: that can be set side by side, and proves no saving.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +44,7 @@ class Work:
     tokens: int | None = None
     samples: int | None = None
     steps: int | None = None
+    gpus: int | None = None  # that the run was given
 
     @property
     def milliseconds(self) -> int:
@@ -88,6 +89,26 @@ def unit_of(works: Sequence[Work]) -> Unit | None:
         if sides and all(any(work.units(unit) is not None for work in side) for side in sides):
             return unit
     return None
+
+
+def unlike(works: Sequence[Work], unit: Unit | None) -> str:
+    """Return why these runs are not shown to have done equal work on both sides, and what would show it; else "".
+
+    A run that is half as long may have done half the work, and a step on fewer GPUs may be a smaller one.
+    """
+    if unit in (None, "run"):
+        return (
+            "nothing shows that the runs did equal work: neither side says steps, samples or tokens; let runs of that "
+            "name say them (docs/progress.md)"
+        )
+    sides = [sorted(one.gpus for one in works if one.is_after is after and one.gpus) for after in (False, True)]
+    middle = [side[len(side) // 2] for side in sides if side]
+    if unit == "steps" and len(set(middle)) > 1:
+        return (
+            f"a step of {middle[1]} GPUs may be another amount of work than one of {middle[0]}: let runs of that name "
+            "say tokens or samples (docs/progress.md)"
+        )
+    return ""
 
 
 def log_costs(works: Sequence[Work], unit: Unit, rates: Rates) -> dict[str, float]:

@@ -9,9 +9,10 @@ from analyzer.config import Settings
 from analyzer.period import Calendar
 from analyzer.placement.life.keep import look_for_applied
 from analyzer.placement.life.kept import add_predictions, add_word, book
-from analyzer.placement.life.realised import all_realised, case_of
+from analyzer.placement.life.realised import Realised, all_realised, case_of
 from analyzer.placement.life.word import Word
 from analyzer.reading import Reader
+from analyzer.report.savings_text import came_words
 from analyzer.request import Request
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
@@ -234,3 +235,60 @@ def test_what_ran_through_the_change_is_not_counted_on_both_sides(session: Sessi
     (one,) = book(session)
     (came,) = all_realised(session, [replace(one)])
     assert (came.outcome.before, came.outcome.after) == (2, 9)
+
+
+def imported(after_hours: int, *, steps: int | None = None, gpus_after: int = 1) -> Fleet:
+    """Return a site of job history: ninety runs of ten hours, then ninety of fewer, and nothing was changed."""
+    fleet = Fleet()
+    fleet.own("n1", [f"{name}{place}" for name in "GH" for place in range(90)])
+    with fleet.together():
+        for number in range(180):
+            is_after = number >= 90
+            begin = (NEXT_MONDAY if is_after else MONDAY) + (number % 90) * HOUR
+            hours = after_hours + number % 2 if is_after else 10 + number % 2
+            run = f"slurm/alpha/{100 + number}"
+            gpus = [f"{name}{number % 90}" for name in "GH"[: gpus_after if is_after else 1]]
+            more = {"name": "vit-large", "exit_status": "completed"}
+            fleet.hold(run, "n1", gpus, begin, begin + hours * HOUR, **more)
+            if steps is not None:
+                said = {"node": "n1", "run_id": run, "started_at": begin, "ended_at": begin + hours * HOUR}
+                fleet.add("progress", [said | {"steps": steps * hours}])
+    return analysed(fleet)
+
+
+def came_of(fleet: Fleet) -> Realised:
+    """Return what came of a change that somebody says was made between the two weeks."""
+    runs = tuple(f"slurm/alpha/{100 + each}" for each in range(90))
+    with fleet.store.session() as session:
+        one = prediction("loader_settings", run_ids=runs, subject="vit-large (90)")
+        add_predictions(session, [one])
+        add_word(session, Word("w", one.recommendation_id, one.id, "accepted", None, NEXT_MONDAY, "me", END, None))
+        (came,) = all_realised(session, book(session))
+    return came
+
+
+def test_shorter_runs_are_no_saving_while_nobody_knows_what_they_did() -> None:
+    """Ninety runs of half the length may have done half the work: no amount, and no case to learn from."""
+    came = came_of(imported(after_hours=5))
+    assert came.outcome.standing == "not_provable"
+    assert (came.outcome.before, came.outcome.after) == (90, 90)
+    assert "steps, samples or tokens" in came.outcome.why
+    assert "docs/progress.md" in came.outcome.why
+    assert (came.milliseconds, came.micros, case_of(came)) == (None, None, None)
+    told = came_words(came, "USD")
+    assert told.startswith("not provable: nothing shows that the runs did equal work")
+
+
+def test_half_the_work_in_half_the_time_is_no_saving() -> None:
+    """Where the runs say their steps, those decide, and not how long they took."""
+    came = came_of(imported(after_hours=5, steps=1000))
+    assert came.outcome.unit == "steps"
+    assert came.outcome.effect is not None
+    assert came.outcome.standing == "no_effect"
+
+
+def test_steps_on_other_gpus_are_not_the_same_steps() -> None:
+    """A step of two GPUs is twice the batch, or half of it each: only samples or tokens say."""
+    came = came_of(imported(after_hours=5, steps=1000, gpus_after=2))
+    assert came.outcome.standing == "not_provable"
+    assert "a step of 2 GPUs may be another amount of work than one of 1" in came.outcome.why

@@ -1,0 +1,152 @@
+"""What is printed beside a finding is what is stored: other data, another answer."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from analyzer.argument.argue import argue
+from analyzer.argument.idle import IdleGpus
+from analyzer.argument.signs import Sign, held
+from analyzer.finding_book import findings
+from analyzer.finding_evidence import evidence
+from analyzer.findings import Finding
+from analyzer.period import Calendar
+from analyzer.thresholds import Thresholds
+from collector.store.session import Session
+from collector.tiers.schema import make_tables
+from collector.upkeep.rolling import roll_up
+from tests.analyzer.small_site import IDLE, small_site
+from tests.analyzer.windows import stalled
+from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+
+WEEK = Calendar().week_of(MONDAY)
+LIMITS = Thresholds()
+
+# A window in which nothing of what any rule looks for is to be seen.
+WELL: dict[str, Any] = {
+    **dict.fromkeys(("still", "dips", "short", "busiest", "waiting", "disk_busy", "cpu_throttled", "utilization"), 0),
+    **dict.fromkeys(("pressure_io", "pressure_cpu", "host_pressure_io", "host_pressure_cpu"), 0),
+    **dict.fromkeys(("pcie_in_kb", "nvlink_kb", "rdma_out", "slowed_most", "slowed_least", "sm_ms", "shares_ms"), 0),
+    **dict.fromkeys(("activity", "tensor", "dram", "power"), 990),
+}
+
+
+def perturb(session: Session) -> None:
+    """Let the stored figures say the opposite of what every finding claims."""
+    rows = session.rows("SELECT run_id, window_start, counts FROM run_windows")
+    for run_id, start, counts in rows:
+        known = json.loads(counts)
+        told = {**known, **{key: value for key, value in WELL.items() if key in known or key == "slowed_least"}}
+        told["window_ms"] = known["window_ms"] * 3  # none follows on another
+        session.execute(
+            "UPDATE run_windows SET counts = ? WHERE run_id = ? AND window_start = ?", [json.dumps(told), run_id, start]
+        )
+    session.execute(
+        "UPDATE gpu_samples SET utilization_ratio = 0.66, utilization_zero_ratio = 0, sm_active_ratio = 0.66, "
+        "memory_used_bytes = 0"
+    )
+    session.execute("UPDATE runs SET racks = 1")
+    session.execute("UPDATE in_rack_rates SET bytes_per_second = 0")
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[list[tuple[Finding, tuple[Sign, ...], tuple[Sign, ...]]]]:
+    """Each finding of the small site with its signs as measured, and as they are of other figures."""
+    fleet = small_site()
+    fleet.analyze()
+    with fleet.store.session() as session:
+        found = [one for one in findings(session, WEEK.start, WEEK.end) if not one.suspicion]
+        before = [argue(session, one, found, WEEK).signs for one in found]
+        perturb(session)
+        after = [argue(session, one, found, WEEK).signs for one in found]
+        yield list(zip(found, before, after, strict=True))
+
+
+def test_every_sign_turns_with_the_stored_figures(
+    both: list[tuple[Finding, tuple[Sign, ...], tuple[Sign, ...]]],
+) -> None:
+    """A yes that stays whatever was measured is no evidence: of an idle GPU it once said so at 66 % activity."""
+    seen = set()
+    for finding, before, after in both:
+        still = {sign.what for sign in after if sign.holds}
+        turned = {sign.what for sign in before if sign.holds}
+        assert not turned & still, (finding.rule, turned & still)
+        seen |= {finding.rule} if turned else set()
+    assert seen >= {
+        "held_idle/abandoned", "held_idle/never_used", "held_idle/held_memory", "communicating/straggler",
+        "communicating/cross_rack", "throttled/thermal", "underused/small_kernels", "starved/preprocessing",
+        "starved/storage", "starved/network_storage", "starved/host_to_device", "starved/loader_software",
+    }  # fmt: skip
+
+
+def test_idle_findings_of_a_site_show_what_was_measured(
+    both: list[tuple[Finding, tuple[Sign, ...], tuple[Sign, ...]]],
+) -> None:
+    """What the ledger books as idle was idle: each of its signs holds, from the samples."""
+    idle = [(finding, before) for finding, before, _ in both if finding.state == "held_idle"]
+    assert len(idle) == 3
+    for finding, before in idle:
+        assert before, finding.rule
+        assert all(sign.holds for sign in before), (finding.rule, before)
+
+
+def test_what_is_not_kept_is_not_told_as_seen() -> None:
+    """Samples that expired prove nothing: neither yes nor no."""
+    for cause in ("never_used", "held_memory", "abandoned"):
+        said = held(cause, IdleGpus(3_600_000, 0), [], LIMITS)
+        assert said
+        assert {(sign.seen, sign.holds) for sign in said} == {("not reported", None)}
+
+
+def test_samples_that_are_rolled_up_say_the_same() -> None:
+    """A finding of last month is argued from minutes: its samples are gone, its evidence is not."""
+    fleet, marks = small_site(), {}
+    fleet.analyze()
+    make_tables(fleet.store)
+    for kept in ("samples", "minutes"):
+        with fleet.store.session() as session:
+            found = findings(session, WEEK.start, WEEK.end)
+            idle = [one for one in found if one.state == "held_idle"]
+            marks[kept] = {one.rule: [sign.holds for sign in argue(session, one, found, WEEK).signs] for one in idle}
+        if kept == "samples":
+            roll_up(fleet.store, 1e12, now_us=MONDAY + DAY)
+            with fleet.store.session() as session:
+                session.execute("DELETE FROM gpu_samples WHERE started_at < ?", [MONDAY + HOUR])
+    assert marks["samples"] == marks["minutes"]
+    assert len(marks["samples"]) == 3
+
+
+def test_a_pause_at_work_is_no_abandoned_gpu() -> None:
+    """Samples that were corrected since the booking show it: less idle in a row than the rule asks for."""
+    fleet = Fleet()
+    fleet.own("n1", ["G0"])
+    fleet.hold("slurm/alpha/1", "n1", ["G0"], MONDAY, MONDAY + 3 * HOUR)
+    fleet.sample("n1", "G0", MONDAY, MONDAY + HOUR)
+    fleet.sample("n1", "G0", MONDAY + HOUR, MONDAY + 3 * HOUR, **IDLE)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        found = findings(session, WEEK.start, WEEK.end)
+        (one,) = [each for each in found if each.state == "held_idle"]
+        before = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
+        session.execute("UPDATE gpu_samples SET sm_active_ratio = 0.5 WHERE started_at % ? = 0", [10 * MINUTE])
+        after = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
+    assert before == {"GPUs 1 % active or less": True, "longest in a row": True}
+    assert after == {"GPUs 1 % active or less": True, "longest in a row": False}
+
+
+@pytest.mark.parametrize(
+    ("cause", "full", "free"),
+    [
+        ("preprocessing", {"busiest": 980, "workers": 4}, {"busiest": 300, "workers": 4}),
+        ("storage", {"disk_busy": 950}, {"disk_busy": 600}),
+        ("network_storage", {"mount_read": 10**9, "waiting": 600}, {"mount_read": 10**9, "waiting": 20}),
+        ("host_to_device", {"pcie_in_kb": 9_000_000_000}, {"pcie_in_kb": 3_000_000}),
+    ],
+)
+def test_a_figure_is_called_the_limit_where_it_is_one(cause: str, full: dict[str, int], free: dict[str, int]) -> None:
+    """A disk that is half idle is not the limit because a verdict says storage."""
+    for facts, is_limit in ((full, True), (free, False)):
+        said = evidence("starved", cause, [stalled(place, **facts) for place in range(3)])
+        assert ("<- the limit" in [line.verdict for line in said]) is is_limit, said
