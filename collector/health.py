@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from fastapi.responses import JSONResponse
 
 from collector.errors import StoreError
+from collector.soundness.looking import glanced
 from collector.store.migrations import require_current
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
 LOOKING_SECONDS = 15.0
+FILES_SECONDS = 60.0  # between two looks at the names and lengths of the lake's files, which may be many
 FATAL = "database has been invalidated"  # DuckDB's words: nothing will work until it is opened anew
 
 
@@ -150,6 +152,7 @@ def of_collector(config: "CollectorConfig", store: "Store", writer: "Writer") ->
             lambda: _has_room(config, writer),
             lambda: _seals(config, store, writer.mark, began),
             lambda: disk(folders, config.ready_free_bytes),
+            LakeFiles(store),
         ]
     )
     writer.metrics.watch("ready", "1 while batches are taken (/readyz), else 0.", lambda: float(readiness.is_ready))
@@ -164,6 +167,35 @@ def opened(store: "Store") -> Check:
     except StoreError:
         return Check("store", False, "the store does not answer, or is not of this release; the log says why")
     return Check("store", True, "the store answers, and is of this release")
+
+
+class LakeFiles:
+    """Checks that the lake's files are there, as long as they were, and that none is known to be damaged."""
+
+    def __init__(self, store: "Store", every_seconds: float = FILES_SECONDS) -> None:
+        self._store = store
+        self._every = every_seconds
+        self._looked_at: float | None = None
+        self._last = Check("lake", True, "the lake's files were not looked at yet")
+
+    def __call__(self) -> Check:
+        """Return how it is; what is wrong is looked at each time, so that it is seen at once that it is mended."""
+        now = time.monotonic()
+        if self._looked_at is None or not self._last.ok or now - self._looked_at >= self._every:
+            self._last, self._looked_at = self._look(), now
+        return self._last
+
+    def _look(self) -> Check:
+        if self._store.lake is None:
+            return Check("lake", True, "there is no lake")
+        try:
+            damages = glanced(self._store)
+        except StoreError:
+            return Check("lake", False, "the lake's catalogue does not answer; the log says why")
+        if damages:
+            words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger doctor names them"
+            return Check("lake", False, words)
+        return Check("lake", True, "the lake's files are there, and none is known to be damaged")
 
 
 def disk(folders: Sequence[Path], least: int) -> Check:

@@ -45,7 +45,7 @@ def unready(collector: Running) -> list[str]:
 def test_a_collector_that_works_is_alive_and_ready(collector: Running) -> None:
     """Every check says how it is in one sentence, and names nothing that a stranger should not read."""
     answer = collector.client.get("/readyz")
-    assert [check["name"] for check in answer.json["checks"]] == ["store", "writer", "queue", "seal", "disk"]
+    assert [check["name"] for check in answer.json["checks"]] == ["store", "writer", "queue", "seal", "disk", "lake"]
     assert unready(collector) == []
     assert collector.client.get("/healthz").json == {"healthy": True}
     assert str(collector.store.path) not in answer.text
