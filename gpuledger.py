@@ -115,9 +115,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "lake check",
             "collector.soundness.cli:check",
-            "read every file of the lake, and name those that are damaged",
+            "read the lake's files, and name what is damaged",
         ),
-        Command("lake aside", "collector.soundness.cli:aside", "set damaged files of the lake aside; the rest goes on"),
+        Command("lake aside", "collector.soundness.cli:aside", "go on without damaged files of the lake"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -9,7 +9,9 @@ Whoever can reach the port may ask. The sentences are ours: no path, no host and
 
 import asyncio
 import logging
+import os
 import shutil
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -62,6 +64,7 @@ class Readiness:
         self._patience = patience_seconds
         self._round: asyncio.Task[list[Check]] | None = None
         self._was_ready: bool | None = None
+        self._thread: int | None = None  # that asks, or has asked last
 
     @property
     def is_ready(self) -> bool:
@@ -79,9 +82,13 @@ class Readiness:
         try:
             checks = await asyncio.wait_for(self._seen_from_now_on(), self._patience)
         except TimeoutError:
-            checks = [Check("answer", False, f"the checks have not ended within {self._patience:g} s; a disk may hang")]
+            checks = [Check("answer", False, self._late())]
         self._tell(checks)
         return checks
+
+    def _late(self) -> str:
+        """Say what the round under way may wait for, as the kernel sees its thread."""
+        return f"the checks have not ended within {self._patience:g} s; {held_up(self._thread)}"
 
     async def _seen_from_now_on(self) -> list[Check]:
         if self._round is not None and not self._round.done():
@@ -92,6 +99,7 @@ class Readiness:
 
     def now(self) -> list[Check]:
         """Return how it is; a probe that fails is a check that fails."""
+        self._thread = threading.get_native_id()
         return [probe() for probe in self._probes]
 
     def _tell(self, checks: list[Check]) -> None:
@@ -101,6 +109,24 @@ class Readiness:
         elif not wrong and self._was_ready is False:
             _LOG.warning("ready again")
         self._was_ready = not wrong
+
+
+def held_up(thread: int | None, tasks: Path = Path("/proc/self/task"), load: Path = Path("/proc/loadavg")) -> str:
+    """Return what a thread of ours waits for: a disk only where it sleeps in the kernel's hands, as for a disk.
+
+    One that waits for Python's lock sleeps like any other: where more threads of the machine would run than there are
+    processors, it is taken to wait for one.
+    """
+    try:
+        state = (tasks / str(thread) / "stat").read_text().rpartition(")")[2].split()[0]
+        running = int(load.read_text().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return "why is not known"
+    if state == "D":
+        return "a disk may hang"
+    if state == "R" or running > (os.cpu_count() or 1):
+        return "the processors are busy"
+    return "something of the server keeps them waiting"
 
 
 def add_health(app: "FastAPI", alive: Callable[[], bool], readiness: Readiness) -> None:

@@ -60,6 +60,8 @@ def set_aside(store: "Store", damages: Sequence[Damage]) -> list[Lost]:
     Raises:
         StoreError: the lake names no such file, or refuses; nothing was changed.
     """
+    if not damages:
+        return []
     if store.lake is None or store.lake.folder is None:
         raise StoreError("only a lake whose files lie in a folder has files to set aside")
     now_us = time.time_ns() // 1000

@@ -75,7 +75,7 @@ def _said(rows: Lost) -> str:
 
 def _nothing(*, seen: bool) -> str:
     if not seen:
-        return "the lake's files do not lie in a folder, and were not read: an object store looks after them itself"
+        return "nothing was read: there is no lake, or its files lie in an object store, which looks after them itself"
     return "every file of the lake is as it was written, or can be read where that was not noted"
 
 
@@ -88,9 +88,20 @@ def _opened(options: argparse.Namespace, *, read_only: bool) -> Store:
     config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
     if not config.store.exists():
         raise StoreError(f"there is no store at {config.store}")
+    lake = lake_of(config)
+    if lake is not None and lake.file is not None and not lake.file.exists() and (read_only or _opens(config.store)):
+        lake = None  # there never was one; or it is lost, and whoever opens the store hears of it
     return Store.open(
-        config.store, lake=lake_of(config), read_only=read_only, memory_limit=config.memory_limit, may_lack=True
+        config.store, lake=lake, read_only=read_only, memory_limit=config.memory_limit, may_lack=lake is not None
     )
+
+
+def _opens(path: Path) -> bool:
+    try:
+        Store.open(path, read_only=True).close()
+    except StoreError:
+        return False
+    return True
 
 
 def _time(microseconds: int) -> str:

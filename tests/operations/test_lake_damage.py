@@ -14,6 +14,8 @@ from analyzer.doctor.examination import looked_at
 from analyzer.doctor.invariants import examine
 from analyzer.doctor.registry import read_beside
 from analyzer.doctor.sight import Sight
+from collector.access.erasure.erase import erase
+from collector.access.erasure.names import Replacement
 from collector.backup.folder import backups
 from collector.backup.making import make
 from collector.backup.verifying import verify
@@ -353,3 +355,13 @@ def test_a_damaged_catalogue_is_named(path: Path, tmp_path: Path, damage: Callab
     damage(catalogue)
     with pytest.raises(StoreError, match=r"catalogue\.sqlite.*gpuledger restore"):
         Store.open(path)
+
+
+def test_what_was_set_aside_goes_with_a_name_that_is_erased(path: Path) -> None:
+    """Nobody can replace a name in a file that cannot be read: it would stay on the disk for good."""
+    file = samples_of(path)
+    flip_ten_bits(file)
+    assert aside(["--all", "--store", str(path)]) == 0
+    with open_registry(None) as registry:
+        erase(CollectorConfig(store=path), registry, Replacement("somebody", "user-1234"), "me")
+    assert not (path.parent / f"{path.name}.lake" / FOLDER).exists()
