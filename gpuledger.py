@@ -112,6 +112,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("mail", "analyzer.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
         Command("alarms", "analyzer.alarms.cli:alarms", "what Alertmanager and the webhook were told, and what waits"),
         Command("alarms test", "analyzer.alarms.cli:alarms_test", "send a test to everybody who is told"),
+        Command(
+            "lake check",
+            "collector.soundness.cli:check",
+            "read the lake's files, and name what is damaged",
+        ),
+        Command("lake aside", "collector.soundness.cli:aside", "go on without damaged files of the lake"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -1,7 +1,6 @@
 """The agent's settings: the [agent] table of one TOML file, environment over it, flags over both, one frozen object."""
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 from agent.beat.stamp import IdentityMode
 from agent.errors import ConfigError
 from agent.quantity import seconds, size_bytes
+from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 
 TABLE = "agent"
 ENVIRONMENT = "GPULEDGER_AGENT_"
@@ -262,10 +262,10 @@ def settings() -> dict[str, tuple[str, str]]:
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
+        content = toml_said(read_bounded(file, TOML_BYTES_MOST))
     except OSError as error:
         raise ConfigError(f"cannot read the settings {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"the settings {file} are not TOML: {error}") from error
     for name, value in content.items():  # other packages have tables of their own; a slip of the pen is not passed over
         if name != TABLE and not isinstance(value, dict):

@@ -15,6 +15,7 @@ from agent.config import AgentConfig
 from agent.connection import connection
 from agent.delivery.post import MAX_ANSWER_BYTES, TIMEOUT_SECONDS, Answer, Link
 from agent.errors import ConfigError
+from agent.wire.bounded import json_said
 
 _LOG = logging.getLogger(__name__)
 ENROL = "/v1/enrol"
@@ -139,7 +140,7 @@ def _is_shown(text: str) -> bool:
 
 def _fields(content: bytes) -> dict[str, object]:
     try:
-        said = json.loads(content)
-    except (ValueError, RecursionError):
+        said = json_said(content)
+    except ValueError:
         return {}
     return said if isinstance(said, dict) else {}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.files import write_durably
+from agent.wire.bounded import json_said
 
 _LOG = logging.getLogger(__name__)
 WRITE_SECONDS = 60.0  # between two writes: every write is synced, and the disk is the runs'
@@ -60,7 +61,7 @@ class Remembered:
                 text = file.read(MOST_BYTES + 1)
             if len(text) > MOST_BYTES:
                 raise ValueError(f"larger than {MOST_BYTES} bytes")
-            content = json.loads(text)
+            content = json_said(text)
             if not isinstance(content, dict):
                 raise ValueError("no JSON object")
         except FileNotFoundError:

@@ -27,6 +27,8 @@ from analyzer.statements import run as run_sql
 from analyzer.states import LOSABLE
 from analyzer.thresholds import Thresholds
 from analyzer.windows import WINDOW_MS, RunFacts
+from collector.errors import StoreError, TakenError
+from collector.soundness.looking import with_damage
 from collector.store.adopting import take_up
 
 if TYPE_CHECKING:
@@ -90,7 +92,28 @@ def analyze(
     `now_us` is the caller's clock: it decides which hours are closed, never what is in them. `made_at_us` is when the
     pass is made, where that is another time: an import of history closes nothing. `bucket_ms` is how finely
     the runs' timelines are kept. A pass that is cut off loses nothing: the next makes its hours anew.
+
+    Raises:
+        TakenError: another analyzer has booked meanwhile.
+        StoreError: the store cannot be read; where files of the lake are damaged, the message names them.
     """
+    try:
+        return _analyze(store, settings, now_us, made_at_us, limits, bucket_ms, progress)
+    except TakenError:
+        raise
+    except StoreError as error:
+        raise with_damage(store, error) from error
+
+
+def _analyze(
+    store: "Store",
+    settings: Settings,
+    now_us: int,
+    made_at_us: int | None,
+    limits: Thresholds | None,
+    bucket_ms: int,
+    progress: Progress | None,
+) -> Analysis:
     policies = settings.policy_book()
     rules = Rules(settings, limits or Thresholds(), settings.price_book(), policies, bucket_ms, now_us)
     take_up(store)  # where another analyzer has booked into the lake, go on from what it booked

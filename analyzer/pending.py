@@ -17,6 +17,7 @@ from analyzer.statements import run as run_sql
 from analyzer.thresholds import Thresholds
 from collector.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.numbering import COLLECTORS
+from collector.soundness.aside import lost
 from collector.tiers.retained import kept_from
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _OF_HOSTS = (
     "progress",
     "node_states",
 )
+# Of these a loss shows in the ledger itself; of others it leaves causes without their evidence.
+_HOLDERS, _SAMPLES = "allocations", "gpu_samples"
 # The first sign of a process says what was before it, where its run had just begun: starting.py.
 _OF_PROCESSES = ("process_samples", "run_samples")
 _STARTS_TOUCHED = """
@@ -87,13 +90,17 @@ def know_fleet(session: "Session", limits: Thresholds) -> list[int]:
 
 
 def _mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
-    """Fill `marks`, `newly_sampled`, `newly_sighted` and `newly_serving` with what came since the last pass."""
+    """Fill `marks`, `newly_sampled`, `newly_sighted` and `newly_serving` with what came since the last pass.
+
+    And `lost_spans` with the times of which the lake has lost who held GPUs, or samples of them.
+    """
     done = {batch & _COLLECTOR: batch for (batch,) in session.rows("SELECT analysed_batch FROM analysis")}
     last = [batch for (batch,) in session.rows(f"SELECT max(batch) FROM receipts GROUP BY batch & {_COLLECTOR}")]
     before = [(newest, newest & _COLLECTOR, done.get(newest & _COLLECTOR, -1)) for newest in last]
     marks = [(collector, batch) for newest, collector, batch in before if newest > batch]
     session.execute("CREATE OR REPLACE TEMP TABLE marks (collector BIGINT, batch BIGINT)")
     session.load("marks", ("collector", "batch"), marks)
+    _note_lost(session)
     run_sql(session, "sighted.sql", batch=_oldest(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US)
     return last
 
@@ -102,6 +109,16 @@ def _arrived_us(batches: Sequence[int]) -> int:
     """Return by when all of these had come, by the collectors' clocks: no host's own clock makes anything later."""
     latest = max(batches, default=0) // COLLECTORS
     return latest + AHEAD_OF_SENDER if latest > EARLIEST else FOR_EVER  # numbers that are no times are of imports
+
+
+def _note_lost(session: "Session") -> None:
+    session.execute("CREATE OR REPLACE TEMP TABLE lost_spans (from_ms BIGINT, until_ms BIGINT, of_holders BOOLEAN)")
+    spans = [
+        (rows.first_at // 1000, -(-rows.last_at // 1000), rows.table == _HOLDERS)
+        for rows in lost(session)
+        if rows.table in (_HOLDERS, _SAMPLES) and rows.first_at is not None and rows.last_at is not None
+    ]
+    session.load("lost_spans", ("from_ms", "until_ms", "of_holders"), spans)
 
 
 def _oldest(session: "Session") -> int:

@@ -40,6 +40,7 @@ BOOKINGS: tuple[Booking, ...] = (
         agent_down="agent silent",
         gap="gap",
         never_seen="never seen",
+        records_lost="records damaged",
     ),
     *_of("starting", "starting", "overhead", "platform", image_pull="image pull"),
     *_of("starting", "starting", "overhead", "run", model_load="model load", warm_up="warm-up", restore="restore"),

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from agent.wire.bounded import json_said
 from analyzer.errors import ConfigError
 from analyzer.toml_entry import Entry, read_toml
 
@@ -112,7 +113,7 @@ class TeamBook:
 def labels_of(text: str | None) -> dict[str, str]:
     """Return the labels of an allocation, a JSON object of strings; empty where there are none or they are broken."""
     try:
-        labels = json.loads(text or "{}")
+        labels = json_said(text or "{}")
     except ValueError:
         return {}
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}

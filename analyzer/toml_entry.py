@@ -1,7 +1,6 @@
 """Read entries of a TOML file strictly: unknown keys are refused with the nearest known one, every value is checked."""
 
 import json
-import tomllib
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -9,6 +8,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 
+from agent.wire.bounded import TOML_BYTES_MOST, TooDeepError, TooMuchError, read_bounded, toml_said
 from analyzer.errors import ConfigError
 
 HOUR_US = 3_600_000_000
@@ -24,7 +24,7 @@ def read_toml(path: Path, known: Collection[str]) -> "Entry":
         ConfigError: the file cannot be read, is no TOML, or has a key that is not known.
     """
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, TOML_BYTES_MOST)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or mend its permissions") from error
     return toml_of(str(path), content, known)
@@ -37,11 +37,13 @@ def toml_of(where: str, content: bytes, known: Collection[str]) -> "Entry":
         ConfigError: it is no TOML, or has a key that is not known.
     """
     try:
-        values = tomllib.loads(content.decode("utf-8"), parse_float=Decimal)
-    except ValueError as error:  # not TOML, not UTF-8, or an integer of more digits than Python reads
+        values = toml_said(content, parse_float=Decimal)
+    except TooDeepError as error:
+        raise ConfigError(f"{where} is nested too deeply to be read: {error}") from error
+    except TooMuchError as error:
+        raise ConfigError(f"{where} is not TOML as it may be: {error}") from error
+    except ValueError as error:  # not TOML, or not UTF-8
         raise ConfigError(f"{where} is not TOML: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{where} is nested too deeply to be read") from error
     return Entry(where, values, known)
 
 

@@ -4,13 +4,13 @@ The reader of settings is small and each package has its own: the packages share
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 from collector.errors import ConfigError
 from collector.upkeep.layout import droppable
 
@@ -270,10 +270,10 @@ def settings() -> dict[str, tuple[str, str]]:
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text())
+        content = toml_said(read_bounded(file, TOML_BYTES_MOST))
     except OSError as error:
         raise ConfigError(f"cannot read the settings {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"the settings {file} are not TOML: {error}") from error
     for name, value in content.items():  # other packages have tables of their own; a slip of the pen is not passed over
         if name != TABLE and not isinstance(value, dict):

@@ -9,7 +9,9 @@ Whoever can reach the port may ask. The sentences are ours: no path, no host and
 
 import asyncio
 import logging
+import os
 import shutil
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from fastapi.responses import JSONResponse
 
 from collector.errors import StoreError
+from collector.soundness.looking import glanced
 from collector.store.migrations import require_current
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
 LOOKING_SECONDS = 15.0
+FILES_SECONDS = 60.0  # between two looks at the names and lengths of the lake's files, which may be many
 FATAL = "database has been invalidated"  # DuckDB's words: nothing will work until it is opened anew
 
 
@@ -60,6 +64,7 @@ class Readiness:
         self._patience = patience_seconds
         self._round: asyncio.Task[list[Check]] | None = None
         self._was_ready: bool | None = None
+        self._thread: int | None = None  # that asks, or has asked last
 
     @property
     def is_ready(self) -> bool:
@@ -77,9 +82,13 @@ class Readiness:
         try:
             checks = await asyncio.wait_for(self._seen_from_now_on(), self._patience)
         except TimeoutError:
-            checks = [Check("answer", False, f"the checks have not ended within {self._patience:g} s; a disk may hang")]
+            checks = [Check("answer", False, self._late())]
         self._tell(checks)
         return checks
+
+    def _late(self) -> str:
+        """Say what the round under way may wait for, as the kernel sees its thread."""
+        return f"the checks have not ended within {self._patience:g} s; {held_up(self._thread)}"
 
     async def _seen_from_now_on(self) -> list[Check]:
         if self._round is not None and not self._round.done():
@@ -90,6 +99,7 @@ class Readiness:
 
     def now(self) -> list[Check]:
         """Return how it is; a probe that fails is a check that fails."""
+        self._thread = threading.get_native_id()
         return [probe() for probe in self._probes]
 
     def _tell(self, checks: list[Check]) -> None:
@@ -99,6 +109,24 @@ class Readiness:
         elif not wrong and self._was_ready is False:
             _LOG.warning("ready again")
         self._was_ready = not wrong
+
+
+def held_up(thread: int | None, tasks: Path = Path("/proc/self/task"), load: Path = Path("/proc/loadavg")) -> str:
+    """Return what a thread of ours waits for: a disk only where it sleeps in the kernel's hands, as for a disk.
+
+    One that waits for Python's lock sleeps like any other: where more threads of the machine would run than there are
+    processors, it is taken to wait for one.
+    """
+    try:
+        state = (tasks / str(thread) / "stat").read_text().rpartition(")")[2].split()[0]
+        running = int(load.read_text().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return "why is not known"
+    if state == "D":
+        return "a disk may hang"
+    if state == "R" or running > (os.cpu_count() or 1):
+        return "the processors are busy"
+    return "something of the server keeps them waiting"
 
 
 def add_health(app: "FastAPI", alive: Callable[[], bool], readiness: Readiness) -> None:
@@ -150,6 +178,7 @@ def of_collector(config: "CollectorConfig", store: "Store", writer: "Writer") ->
             lambda: _has_room(config, writer),
             lambda: _seals(config, store, writer.mark, began),
             lambda: disk(folders, config.ready_free_bytes),
+            LakeFiles(store),
         ]
     )
     writer.metrics.watch("ready", "1 while batches are taken (/readyz), else 0.", lambda: float(readiness.is_ready))
@@ -164,6 +193,35 @@ def opened(store: "Store") -> Check:
     except StoreError:
         return Check("store", False, "the store does not answer, or is not of this release; the log says why")
     return Check("store", True, "the store answers, and is of this release")
+
+
+class LakeFiles:
+    """Checks that the lake's files are there, as long as they were, and that none is known to be damaged."""
+
+    def __init__(self, store: "Store", every_seconds: float = FILES_SECONDS) -> None:
+        self._store = store
+        self._every = every_seconds
+        self._looked_at: float | None = None
+        self._last = Check("lake", True, "the lake's files were not looked at yet")
+
+    def __call__(self) -> Check:
+        """Return how it is; what is wrong is looked at each time, so that it is seen at once that it is mended."""
+        now = time.monotonic()
+        if self._looked_at is None or not self._last.ok or now - self._looked_at >= self._every:
+            self._last, self._looked_at = self._look(), now
+        return self._last
+
+    def _look(self) -> Check:
+        if self._store.lake is None:
+            return Check("lake", True, "there is no lake")
+        try:
+            damages = glanced(self._store)
+        except StoreError:
+            return Check("lake", False, "the lake's catalogue does not answer; the log says why")
+        if damages:
+            words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger doctor names them"
+            return Check("lake", False, words)
+        return Check("lake", True, "the lake's files are there, and none is known to be damaged")
 
 
 def disk(folders: Sequence[Path], least: int) -> Check:

@@ -39,6 +39,45 @@ DOORS = {
     "grafana_foundation_sdk": ("dashboards/grafana/",),  # of developers alone: no server makes dashboards
 }
 
+# Who reads JSON, TOML or YAML without the bounds of agent/wire/bounded.py and analyzer/yaml_text.py: what it reads was
+# written by us, or comes from who was asked, in bounds of bytes of its own.
+PARSERS = {"json.loads", "json.load", "tomllib.loads", "tomllib.load", "orjson.loads", "model_validate_json"}
+YAML_PARSERS = {"load", "load_all", "safe_load", "full_load", "unsafe_load", "parse", "compose", "scan"}
+BOUNDED = {"agent/wire/bounded.py", "analyzer/yaml_text.py", "analyzer/api/saying.py"}
+OURS_ALONE = {
+    "agent/processes/holdings.py",  # what the agent remembered in columns of its own
+    "collector/decoding/verdict.py",  # between the collector and its own decoders
+    "collector/registry/keys.py",  # columns of our own tables
+    "collector/importing/history.py",
+    "collector/backup/manifest.py",  # a file that a backup wrote
+    "analyzer/planning/cp_sat.py",  # between the analyzer and its own solvers
+    "analyzer/placement/gang/highs.py",
+    "analyzer/placement/gang/by_rack.py",
+    "analyzer/solver_process.py",
+    "analyzer/windows.py",  # columns of our own tables
+    "analyzer/alarms/hook.py",
+    "analyzer/placement/life/kept.py",
+    "analyzer/capacity/gate/keeping.py",
+    "analyzer/casebook/rule_versions.py",
+    "analyzer/detectors/document.py",  # a result of our own benches
+    "dashboards/demo.py",  # between the demo and its agents
+    "dashboards/page_file.py",  # pages that a server kept for itself
+    "dashboards/grafana/written.py",  # what it wrote the line before
+}
+ASKED = {  # answers of a server that the settings or a flag name, bounded in bytes before
+    "collector/prometheus/answer.py",
+    "collector/prometheus/client.py",
+    "collector/schedulers/slurm/json_jobs.py",
+    "collector/schedulers/kubernetes/api.py",
+    "collector/probe.py",
+    "analyzer/asking.py",
+    "analyzer/report/cli.py",
+    "analyzer/assistant/site.py",
+    "analyzer/capacity/gate/cli.py",
+    "analyzer/pricing/cli.py",
+    "analyzer/pricing/charging/cli.py",
+}
+
 MAX_FILE_LINES = 350
 MAX_FUNCTION_LINES = 60
 # The contract is one table: every column once, in one place, is worth more than a short file.
@@ -126,6 +165,25 @@ def test_a_foreign_thing_has_one_door(module: str) -> None:
         if any(_within(name, (module,)) for name in imports(path)) and not name_of(path).startswith(DOORS[module])
     ]
     assert wrong == []
+
+
+def parses(path: Path) -> bool:
+    """Say whether a file calls a parser of JSON, TOML or YAML that has no bounds."""
+    calls = [ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
+    return any(
+        call in PARSERS
+        or call.rpartition(".")[2] == "model_validate_json"
+        or call in {f"yaml.{w}" for w in YAML_PARSERS}
+        for call in calls
+    )
+
+
+def test_what_others_wrote_is_parsed_behind_one_door() -> None:
+    """Python's readers know no bounds: 200 kB of a key with dots took 23 GB of memory."""
+    allowed = BOUNDED | OURS_ALONE | ASKED
+    files = {name_of(path) for path in product() if parses(path)}
+    assert sorted(files - allowed) == []
+    assert sorted(allowed - files) == [], "these parse no more: take them out of the list"
 
 
 def test_nothing_works_at_import() -> None:

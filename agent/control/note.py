@@ -1,11 +1,12 @@
 """A note left for the agent: a small file of JSON, and who may have written it. Anything may lie in its place."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from agent.wire.bounded import json_said
 
 MOST_BYTES = 4096
 
@@ -29,7 +30,7 @@ def read_note(path: Path) -> Note | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             about, text = os.fstat(file.fileno()), file.read(MOST_BYTES)
-        said = json.loads(text)
-    except (OSError, ValueError, TypeError, RecursionError):  # TypeError: an empty pipe says nothing at all
+        said = json_said(text)
+    except (OSError, ValueError, TypeError):  # TypeError: an empty pipe says nothing at all
         return None
     return Note(said, about.st_uid, about.st_mode) if isinstance(said, dict) else None

@@ -5,7 +5,6 @@ settings alone, not by a variable that a unit or a shell happened to inherit.
 """
 
 import http.client
-import json
 import ssl
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from agent.connection import connection, trusting
 from agent.delivery.backoff import http_date
 from agent.errors import ConfigError
+from agent.wire.bounded import json_said
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 
 TIMEOUT_SECONDS = 30.0
@@ -138,8 +138,8 @@ def _context(ca_file: Path | None) -> ssl.SSLContext:
 
 def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
     try:
-        said = json.loads(content)
-    except (ValueError, RecursionError):
+        said = json_said(content)
+    except ValueError:
         said = None
     fields = said if isinstance(said, dict) else {}
     reasons = fields.get("reasons")

@@ -4,10 +4,11 @@ Every number is a total, of the run since any moment it likes: what counts is by
 lost then costs nothing, and a run that goes on from a checkpoint says so by where it begins.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from agent.wire.bounded import json_said
 
 MESSAGE_BYTES_MAX = 4096
 NAME_CHARACTERS_MAX = 128  # of a checkpoint
@@ -38,9 +39,9 @@ def parse(line: bytes) -> Message | None:
     if len(line) > MESSAGE_BYTES_MAX:
         return None
     try:
-        said = json.loads(line, parse_constant=_no_number)
+        said = json_said(line, parse_constant=_no_number)
         return _message(said) if isinstance(said, dict) else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

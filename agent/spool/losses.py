@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.spool.record import HIGHEST
+from agent.wire.bounded import json_said
 
 _LOG = logging.getLogger(__name__)
 MOST_RANGES = 64  # drops go oldest first and make few; beyond this the oldest is forgotten, and counted
@@ -112,9 +113,9 @@ def listed(stream: str, note: bytes) -> list[Range]:
         ValueError: it is no note.
     """
     try:
-        content = json.loads(note)
+        content = json_said(note)
         ranges = [(first, last) for first, last in content["lost"]] if content["stream"] == stream else []
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"no note of lost batches: {error!r}") from error
     if not all(type(first) is type(last) is int and 0 <= first <= last < HIGHEST for first, last in ranges):
         raise ValueError("no note of lost batches: a range is not two numbers in order")

@@ -19,6 +19,7 @@ import zstandard
 
 from agent.errors import EnvelopeError
 from agent.wire.arrow import ColumnValues, columns_of, message
+from agent.wire.bounded import json_said
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 
@@ -177,8 +178,8 @@ def _header_in(text: memoryview, length: int) -> Header:
     if length > len(text):
         raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
     try:
-        return _header(json.loads(bytes(text)))
-    except (ValueError, RecursionError) as error:
+        return _header(json_said(bytes(text)))
+    except ValueError as error:
         raise EnvelopeError("the batch's header is not JSON") from error
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from agent.errors import EnvelopeError
+from agent.wire.bounded import json_said
 
 VERSION = 1
 MAX_LINE = 128 * 2**20  # characters; longer than any batch that a watcher writes
@@ -119,8 +120,8 @@ def _lines(path: Path, file: IO[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of the file; a last line without its end was being written when the watcher was killed."""
     while (text := file.readline(MAX_LINE)).endswith("\n"):
         try:
-            line = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            line = json_said(text)
+        except ValueError as error:
             raise EnvelopeError(f"{path} is not a recording of gpuledger run") from error
         if not isinstance(line, dict):
             raise EnvelopeError(f"{path} is not a recording of gpuledger run")

@@ -1,7 +1,6 @@
 """The body of POST /v1/capacity-requests: a request and its profile, bounded and parsed, each key once."""
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from agent.wire.bounded import TooDeepError, TooMuchError, json_said
 from analyzer.api.asking import Asked, Opt
 from analyzer.api.faults import BusyError
 from analyzer.capacity.gate.request import (
@@ -28,7 +28,6 @@ from analyzer.errors import ConfigError
 from collector.problem import problem_response
 
 BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES
-VALUES_MOST = 300_000  # a profile has one in sixteen bytes; four megabytes of brackets take a second to be parsed
 HELD_AT_ONCE, PARSED_AT_ONCE = 8, 2
 RECEIVED_SECONDS = 60.0
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MOST)]
@@ -126,13 +125,13 @@ async def _received(request: Request) -> bytes | Response:
 
 def parsed(content: bytes) -> Posted | Response:
     """Return what a body says, or the answer that says what is wrong with it."""
-    if sum(content.count(sign) for sign in b",[{") > VALUES_MOST:
-        return problem_response(413, f"a request and its profile have at most {VALUES_MOST:,} values")
     try:
-        said = json.loads(content, object_pairs_hook=once, parse_constant=_no_number)
+        said = json_said(content, most_bytes=BODY_BYTES, object_pairs_hook=once, parse_constant=_no_number)
         CapacityAsked.model_validate(said)
-    except RecursionError:
+    except TooDeepError:
         return problem_response(422, "the body is nested too deeply")
+    except TooMuchError as error:
+        return problem_response(413, f"that is no request with its profile: {error}")
     except ValidationError as error:
         return problem_response(422, _sentence(said, error))
     except ValueError as error:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.bounded import json_said
 from analyzer.api.faults import GoneError
 from analyzer.period import Period
 
@@ -42,11 +43,11 @@ def read(text: str, query: str, kinds: Sequence[type]) -> Place:
         GoneError: it is of another listing, or no cursor of ours.
     """
     try:
-        digest, period, key = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        digest, period, key = json_said(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if isinstance(digest, str) and digest != _digest(query):
             raise GoneError("this cursor belongs to another listing: ask with the parameters of its first page")
         return Place(_key(key, kinds), None if period is None else _period(*period))
-    except (ValueError, TypeError, binascii.Error, RecursionError) as error:
+    except (ValueError, TypeError, binascii.Error) as error:
         raise GoneError("this cursor is none of ours: begin without one") from error
 
 

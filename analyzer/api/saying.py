@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from agent.wire.bounded import TooMuchError, bounded_json
 from analyzer.api.asking import Asked, refusals
 from analyzer.api.model import Document
 from analyzer.asking import WRONG_USAGE
@@ -91,7 +92,11 @@ async def body_of(request: Request, kind: type[A], most_bytes: int = BODY_BYTES)
         if len(content) > most_bytes:
             return problem_response(413, f"say it in at most {most_bytes:,} bytes")
     try:
-        return kind.model_validate_json(content)
+        return kind.model_validate_json(bounded_json(content, most_bytes=most_bytes))
+    except TooMuchError as error:
+        return problem_response(413, f"say less: {error}")
+    except UnicodeDecodeError:
+        return problem_response(422, "the body is no UTF-8")
     except ValidationError as error:
         faults = [
             {"in": "body", "name": ".".join(map(str, fault["loc"])), "says": fault["msg"]}

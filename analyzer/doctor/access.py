@@ -37,6 +37,9 @@ def _certificate(sight: Sight) -> Iterator[Line]:
 
 
 def _keys(sight: Sight) -> Iterator[Line]:
+    if sight.registry_error is not None:
+        yield Line("bad", sight.registry_error, "where it is damaged, put back that of a backup (gpuledger restore)")
+        return
     if sight.keys is None:
         yield Line("unseen", "keys: the registry was not reached from here", "use --server URL")
         return

@@ -47,9 +47,9 @@ def _of_server(server: str) -> dict[str, Any]:
 def _of_store(options: argparse.Namespace) -> dict[str, Any]:
     config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
     settings = Settings.read(settings_file(config.store, options.config))
-    keys, sends = read_beside(config)
+    keys, sends, trouble = read_beside(config)
     mails = MailSettings.read(settings_file(config.store, options.config), TABLES)
     mail = MailSight(mails, sends, lambda: greet(mails))
     with Store.open(config.store, read_only=True) as store, store.session() as session:
-        sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail)
+        sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail, registry_error=trouble)
         return document(examination(sight))

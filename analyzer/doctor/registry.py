@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from collector.config import CollectorConfig
 
 
-def read_beside(config: "CollectorConfig") -> tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]:
-    """Return the keys and mails of the registry beside a store; None where there is none, or it does not answer."""
+def read_beside(
+    config: "CollectorConfig",
+) -> tuple[tuple[Key, ...] | None, tuple[Send, ...] | None, str | None]:
+    """Return keys and mails of the registry beside a store, None where not known, and why it cannot be read."""
     file = beside(config.store)
     if file is None or not file.exists():
-        return None, None
+        return None, None, None
     try:
         with open_registry(file) as registry:
-            return tuple(registry.keys.listed()), tuple(registry.mails.sends())
-    except RegistryError:
-        return None, None
+            return tuple(registry.keys.listed()), tuple(registry.mails.sends()), None
+    except RegistryError as error:
+        return None, None, str(error)

@@ -40,7 +40,8 @@ class MailSight:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One look. `keys` is None where the registry was not reached, `live` where no server was asked.
+    """One look. `keys` is None where the registry was not reached (`registry_error`: it is there, and
+    cannot be read), `live` where no server was asked.
 
     `is_simulated`: a demo's week, whose agents have ended and told its time, not ours.
     """
@@ -54,6 +55,7 @@ class Sight:
     live: Live | None = None
     mail: MailSight | None = None
     is_simulated: bool = False
+    registry_error: str | None = None
 
     @property
     def receipts(self) -> str:

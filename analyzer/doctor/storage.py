@@ -5,11 +5,14 @@ from collections.abc import Iterator
 
 from analyzer.doctor.line import Line, Section
 from analyzer.doctor.sight import Sight
-from analyzer.doctor.words import DAY, SECOND_US, count, size, span
+from analyzer.doctor.words import DAY, SECOND_US, count, size, some, span
 from collector.backup.folder import backups
 from collector.backup.manifest import Manifest
 from collector.backup.place import place_of
 from collector.errors import BackupError, StoreError
+from collector.soundness.aside import lost
+from collector.soundness.looking import glanced, told
+from collector.soundness.noted import named_files
 
 OLD_BACKUP_SECONDS = 7 * DAY
 LOG_BYTES = 1 << 30  # a log is folded in at 64 MB; one that grows so far is not
@@ -56,6 +59,29 @@ def _lake(sight: Sight) -> Iterator[Line]:
     kind = "SQLite" if sight.store.lake.file is not None else "PostgreSQL"
     held_words = f"{count(files or 0, 'file')}, {size(held or 0)}, {count(snapshots, 'snapshot')}"
     yield Line("ok", f"the lake has {held_words}; its catalogue ({kind}) answers in {took:.0f} ms")
+    yield from _files(sight)
+
+
+def _files(sight: Sight) -> Iterator[Line]:
+    """Say which files are damaged or gone, how many nobody has read yet, and what was set aside."""
+    if sight.store.lake is None or sight.store.lake.folder is None:
+        yield Line("unseen", "the lake's files lie in an object store, which looks after them itself")
+        return
+    damages = glanced(sight.store)
+    if damages:
+        yield Line("bad", told(damages), "gpuledger lake check says more")
+    known = named_files(sight.session)
+    unread = sum(file.sha256 is None for file in known)
+    if unread:
+        yield Line("note", f"{count(unread, 'file')} of the lake not read since written; damage would not show yet")
+    elif not damages:
+        oldest = min((file.checked_at for file in known), default=sight.now_us)
+        ago = span(max(0.0, (sight.now_us - oldest) / SECOND_US))
+        yield Line("ok", f"every file of the lake was as it was written, when it was read within the last {ago}")
+    gone = lost(sight.session)
+    if gone:
+        named = some([f"{each.name} of {each.table}" for each in gone])
+        yield Line("note", f"{count(len(gone), 'file')} set aside; what it had is not measured: {named}")
 
 
 def _unsealed(sight: Sight) -> Line:

@@ -1,6 +1,6 @@
 """A JSON object in a cell of somebody else's file."""
 
-import json
+from agent.wire.bounded import json_said
 
 MAX_LETTERS = 20_000
 
@@ -10,7 +10,7 @@ def json_object(text: str | None) -> dict[str, object]:
     if text is None or len(text) > MAX_LETTERS:
         return {}
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = json_said(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -55,23 +55,30 @@ WITH rest AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), known AS (
     SELECT b.sid, b.bucket_ms, b.up, s.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
-        u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long
+        u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long,
+        s.rid IS NULL AND EXISTS (SELECT 1 FROM lost_spans l WHERE l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms AND l.until_ms >= b.bucket_ms) AS is_holder_lost,
+        EXISTS (SELECT 1 FROM lost_spans l WHERE NOT l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms AND l.until_ms >= b.bucket_ms) AS is_sample_lost
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )
 SELECT sid, bucket_ms,
     CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved') THEN 'unallocated'
+         WHEN is_holder_lost AND up THEN 'unobserved'
          WHEN rid IS NULL AND is_fragment THEN 'unallocated'
          WHEN up = false OR (host_state = 'down' AND up IS NULL) THEN 'broken'
+         WHEN is_holder_lost THEN 'unobserved'
          WHEN rid IS NULL AND (up OR is_scheduled) THEN 'unallocated'
          WHEN is_blind THEN 'unobserved'
          WHEN fixed = 'starting' THEN 'starting'
          WHEN fixed IS NOT NULL THEN 'held_idle'
          ELSE 'unobserved' END AS state,
     CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved') THEN if(host_state = 'drained', 'drained', 'reserved_unused')
+         WHEN is_holder_lost AND up THEN 'records_lost'
          WHEN rid IS NULL AND is_fragment THEN 'fragmented'
          WHEN up = false THEN 'gpu_lost'
          WHEN host_state = 'down' AND up IS NULL THEN 'node_down'
+         WHEN is_holder_lost THEN 'records_lost'
          WHEN rid IS NULL AND (up OR is_scheduled) THEN 'free'
+         WHEN up IS NULL AND is_sample_lost THEN 'records_lost'
          WHEN up IS NULL AND NOT is_seen THEN 'never_seen'
          WHEN up IS NULL THEN if(is_long, 'agent_down', 'gap')
          WHEN is_blind THEN 'gap'

@@ -25,6 +25,7 @@ WITH evidence AS (
     SELECT min(first_at) AS first_us, max(last_at) AS last_us FROM seen
     UNION ALL SELECT min(started_at), max(coalesce(ended_at, started_at)) FROM allocations WHERE started_at IS NOT NULL
     UNION ALL SELECT min(started_at), max(ended_at) FROM node_states
+    UNION ALL SELECT min(from_ms) * 1000, max(until_ms) * 1000 FROM lost_spans
 ), bounds AS (
     SELECT min(first_us) AS from_us, max(last_us) AS until_us FROM evidence
 )

@@ -1,10 +1,10 @@
 """What a run was called: by its label, its own service, its queue, its name, or by what launched it."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.wire.bounded import json_said
 from analyzer.states import Confidence
 
 # Names part their words by - and by _ alike, which \b does not.
@@ -110,7 +110,7 @@ def _labels(text: str | None) -> Mapping[str, str]:
     if text is None:
         return {}
     try:
-        value = json.loads(text)
+        value = json_said(text)
     except ValueError:
         return {}
     known = value if isinstance(value, dict) else {}

@@ -1,13 +1,15 @@
 """POST /v1/enrol: a new host shows a join token and its name, and gets a key of its own. No other key is needed."""
 
 import asyncio
-import json
+import math
 import re
 import time
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 
+from agent.wire.bounded import json_said
+from collector.access.attempts import Attempts
 from collector.access.secret import JOIN, digest, made, matches, parsed
 from collector.errors import JoinError, RegistryError
 from collector.problem import problem_response
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 4096
 PATIENCE_SECONDS = 10.0
+AT_ONCE, EACH_SECONDS = 30, 2.0  # refused enrolments of one address: hosts behind one may share it
+BUSY = "attempts"
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
 
 
@@ -29,18 +33,25 @@ class Enrol:
 
     def __init__(self, access: "Access") -> None:
         self._access = access
+        self._attempts = Attempts(at_once=AT_ONCE, each_seconds=EACH_SECONDS)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer one request."""
         answer: ASGIApp
+        address = (scope.get("client") or ("",))[0]
         try:
-            token, node = _asked(await _body(receive))
+            if wait := math.ceil(self._attempts.wait_seconds(address)):
+                raise JoinError(429, BUSY, f"too many enrolments of this address were refused; come again in {wait} s")
+            token, node = asked(await _body(receive))
             key = await asyncio.to_thread(enrolled, self._access.registry, token, node)
             await asyncio.to_thread(self._access.directory.refresh)
             answer = JSONResponse({"key": key, "node": node}, 201, {"Cache-Control": "no-store"})
         except JoinError as error:
-            self._access.usage.note("refused", "", "POST", "/v1/enrol")
-            answer = problem_response(error.status, str(error), error=str(error), reason=error.reason)
+            if error.reason != BUSY:
+                self._attempts.failed(address)
+                self._access.usage.note("refused", "", "POST", "/v1/enrol")
+            later = {"Retry-After": str(wait)} if error.reason == BUSY else {}
+            answer = problem_response(error.status, str(error), later, error=str(error), reason=error.reason)
         except RegistryError:
             sentence = "the registry does not answer; try again in a minute"
             answer = problem_response(503, sentence, {"Retry-After": "60"}, error=sentence, reason="registry")
@@ -81,10 +92,15 @@ async def _body(receive: "Receive") -> bytes:
         raise JoinError(408, "slow", f"the enrolment took more than {PATIENCE_SECONDS:g} s to arrive") from error
 
 
-def _asked(body: bytes) -> tuple[str, str]:
+def asked(body: bytes) -> tuple[str, str]:
+    """Return the token and the name of the host that an enrolment shows.
+
+    Raises:
+        JoinError: it is none.
+    """
     try:
-        said = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        said = json_said(body)
+    except ValueError as error:
         raise JoinError(400, "json", 'an enrolment is JSON: {"token": "gl_join_...", "node": "..."}') from error
     token, node = (said.get("token"), said.get("node")) if isinstance(said, dict) else (None, None)
     if not isinstance(token, str) or not isinstance(node, str) or not _NODE.fullmatch(node):

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from collector.errors import BackupError
+from collector.soundness.noted import NOTES
 
 _FILES = """
 SELECT s.path, s.path_is_relative, t.path, t.path_is_relative, f.path, f.path_is_relative
@@ -26,6 +27,21 @@ def named_files(catalogue: Path) -> list[Path]:
     try:
         with closing(sqlite3.connect(f"{catalogue.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as read:
             return sorted({_below(row) for row in _rows(read)})
+    except sqlite3.Error as error:
+        raise BackupError(f"{catalogue} cannot be read as a catalogue: {error}") from error
+
+
+def noted_hashes(catalogue: Path) -> dict[str, str]:
+    """Return the hashes that a copy of a catalogue notes, by the names of the files; that of an older release has none.
+
+    Raises:
+        BackupError: it is no catalogue.
+    """
+    try:
+        with closing(sqlite3.connect(f"{catalogue.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as read:
+            if not read.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [NOTES]).fetchall():
+                return {}
+            return dict(read.execute(f"SELECT name, sha256 FROM {NOTES} WHERE sha256 IS NOT NULL"))
     except sqlite3.Error as error:
         raise BackupError(f"{catalogue} cannot be read as a catalogue: {error}") from error
 

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 
 from collector.backup.copying import copied, copy_sqlite, linked
 from collector.backup.folder import backups, let_go, name_of, new_backup
-from collector.backup.lake_files import named_files
+from collector.backup.lake_files import named_files, noted_hashes
 from collector.backup.layout import PRIVATE, Layout
-from collector.backup.manifest import File, Manifest, described
+from collector.backup.manifest import File, Manifest, described, sha256
 from collector.backup.reading import lake_rows
 from collector.errors import BackupError
 from collector.store.literal import literal
+from collector.store.parquet_file import unreadable
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -163,6 +164,7 @@ class Copy:
         source = self._store.lake.folder if self._store.lake else None
         if source is None:
             return
+        noted = noted_hashes(self._there.catalogue)
         for path in named_files(self._there.catalogue):
             target = self._there.data / path
             name = target.relative_to(self._place).as_posix()
@@ -170,11 +172,27 @@ class Copy:
                 continue
             if self._stopping():
                 raise BackupError("the server is stopping; the backup was not finished")
-            known = self._known.get(name)
-            if known is not None and self._last is not None and linked(self._last / name, target, known.bytes):
-                self._files[name] = known
-            else:
-                self._add(copied(source / path, self._place, target))
+            self._file_of_lake(source / path, name, target, noted.get(path.name))
+
+    def _file_of_lake(self, source: Path, name: str, target: Path, noted: str | None) -> None:
+        """Link or copy a file that is what was written; a file that is not would be kept in place of one that is."""
+        known = self._known.get(name)
+        found = sha256(source)
+        was = noted or (known.sha256 if known is not None else None)
+        why = unreadable(source) if was is None else None if found == was else "it has changed since it was written"
+        if why is not None:
+            raise BackupError(
+                f"nothing was backed up, since the lake's file {source} is damaged: {why}. "
+                "Earlier backups may still have it; without it: gpuledger lake aside --all"
+            )
+        is_kept = known is not None and self._last is not None and linked(self._last / name, target, known.bytes)
+        if known is not None and is_kept and sha256(target) == found == known.sha256:
+            self._files[name] = known
+            return
+        target.unlink(missing_ok=True)
+        self._add(copied(source, self._place, target))
+        if self._files[name].sha256 != found:
+            raise BackupError(f"the lake's file {source} is read differently each time: its disk fails")
 
     def _add(self, file: File) -> None:
         self._files[file.path] = file

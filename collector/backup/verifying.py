@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.backup.lake_files import noted_hashes
 from collector.backup.layout import Layout
 from collector.backup.manifest import Manifest, sha256
 from collector.backup.reading import hot_rows, lake_rows
 from collector.errors import StoreError
+from collector.store.parquet_file import unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ def verify(folder: Path) -> Verdict:
     manifest = Manifest.read(folder)
     wrong = wrong_files(folder, manifest)
     if not wrong:  # a file that is damaged is not opened
+        wrong = _damaged_before(folder, manifest)
+    if not wrong:
         wrong = _wrong_counts(Layout.within(folder), manifest)
     return Verdict(manifest, tuple(wrong))
 
@@ -47,6 +51,23 @@ def wrong_files(folder: Path, manifest: Manifest) -> list[str]:
             wrong.append(f"{file.path} has {path.stat().st_size:,} bytes and had {file.bytes:,}")
         elif sha256(path) != file.sha256:
             wrong.append(f"{file.path} has changed: its sha256 is another")
+    return wrong
+
+
+def _damaged_before(folder: Path, manifest: Manifest) -> list[str]:
+    """Return a sentence for each file of the lake that was damaged before it was copied: its hash is right in vain.
+
+    Those are read whose hash was not noted when they were written.
+    """
+    catalogue = Layout.within(folder).catalogue
+    noted = noted_hashes(catalogue) if catalogue.exists() else {}
+    wrong = []
+    for file in manifest.files:
+        was = noted.get(Path(file.path).name)
+        if was is not None and was != file.sha256:
+            wrong.append(f"{file.path} was damaged when it was copied: it is not what was written")
+        elif was is None and file.path.endswith(".parquet") and (why := unreadable(folder / file.path)) is not None:
+            wrong.append(f"{file.path} cannot be read: {why}")
     return wrong
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
 from collector.decoding.plausible import Clock, pc
 from collector.errors import FileRefusedError, SchedulerError
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 MOST_BYTES = 2**30  # of a JSON file, which is read at once
+COLUMNS_MOST = 200
+_BYTES_A_VALUE = 4
 MOST_ROWS = 2_000_000
 FURTHER = ("gpus", "gpu_index")  # columns that say what accounting knows instead of a UUID
 _NEEDED = ("run_id", "started_at")
@@ -92,16 +95,22 @@ def _of_json(path: Path) -> pa.RecordBatch:
                 f"{path} is larger than {MOST_BYTES >> 20} MiB; make it Parquet, or make it in parts"
             )
         said = path.read_text("utf-8")
-        found = json.loads(said) if said.lstrip()[:1] == "[" else [json.loads(one) for one in said.splitlines() if one]
+        found = _listed(said) if said.lstrip()[:1] == "[" else [json_said(one) for one in said.splitlines() if one]
     except OSError as error:
         raise FileRefusedError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FileRefusedError(f"cannot read {path} as JSON: {str(error)[:200]}") from error
     if not found or not all(isinstance(one, dict) for one in found):
         raise FileRefusedError(f"{path} is no list of objects, one an allocation")
     names = list(dict.fromkeys(name for one in found for name in one))
+    if len(names) > COLUMNS_MOST:
+        raise FileRefusedError(f"{path} has {len(names):,} names of columns; an allocation has at most {COLUMNS_MOST}")
     columns = {name: pa.array([_text(one.get(name)) for one in found], pa.string()) for name in names}
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _listed(said: str) -> Any:  # noqa: ANN401 - whatever JSON can say
+    return json_said(said, most_bytes=MOST_BYTES, most_values=MOST_BYTES // _BYTES_A_VALUE)
 
 
 def _text(value: object) -> str | None:

@@ -1,11 +1,11 @@
 """What the store has been told of allocations, so that history is brought once, and only what is new of it."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
 from collector.importing.claims import GROUNDS, PLACEMENT, Claim, Ground
 from collector.schedulers.book import Key, is_withdrawn, key_of, withdrawn
@@ -158,7 +158,7 @@ def waiting_told(session: "Session", prefix: str) -> list[Row]:
 def ground_of(row: Row) -> Ground:
     """Return on what ground an allocation names its GPU; without a word on that, because it was told."""
     try:
-        labels = json.loads(str(row.get("labels") or "{}"))
+        labels = json_said(str(row.get("labels") or "{}"))
     except ValueError:
         return "told"
     found = labels.get(PLACEMENT) if isinstance(labels, dict) else None

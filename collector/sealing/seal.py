@@ -16,6 +16,9 @@ from agent.wire.tables import TABLES
 from collector.sealing.bodies import BrokenBodyError, unpack
 from collector.sealing.rows import Part, merged
 from collector.sealing.syncing import sync
+from collector.soundness.looking import note_written
+from collector.soundness.noted import newest_snapshot
+from collector.store import sealed_here
 from collector.store.lake_schema import RECEIPTS, sort_key
 from collector.tenancy.disown import NEVER, disown
 
@@ -61,6 +64,7 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
         upto, newest = _reach(session, store, mark.upto, most_rows)
         if upto <= mark.upto:
             return Sealed()
+        before = newest_snapshot(session)
         with _owned(store, mark, upto, tenant):
             with session.transaction():
                 sealed = replace(_Pass(session, store, mark.upto, upto).run(), more=upto < newest)
@@ -68,6 +72,7 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
                 session.execute("INSERT INTO lake.main.markers VALUES (?, ?, ?)", [mark.collector, upto, now])
                 sync(store.lake.folder if store.lake else None)  # else a power cut may empty what the catalogue names
             mark.upto = upto  # here: the registry may fail us after the lake has taken it
+    note_written(store, before)
     forget(store, mark)
     return sealed
 
@@ -92,6 +97,8 @@ def forget(store: "Store", mark: "Mark") -> None:
         for table in ("arrivals", *TABLES):
             if session.rows(f"SELECT 1 FROM {table} WHERE batch <= ? LIMIT 1", [mark.upto]):
                 session.execute(f"DELETE FROM {table} WHERE batch <= ?", [mark.upto])
+        if store.lake is not None:
+            sealed_here.note(session, mark.collector, mark.upto, store.lake)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ the booking that it follows (booking.py), so that of two analyzers only one can 
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError, TakenError
-from collector.store import booking
+from collector.store import booking, sealed_here
 from collector.store.lake import delete
 from collector.store.lake_schema import made
 from collector.store.missing import add_missing, columns_there
@@ -74,6 +74,7 @@ def make_tables(session: "Session") -> None:
         StoreError: the catalogue refuses.
     """
     booking.make_places(session)
+    sealed_here.make_table(session)
     made(session, _add_missing)
 
 

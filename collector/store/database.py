@@ -8,7 +8,8 @@ from pathlib import Path
 import duckdb
 
 from collector.errors import StoreError
-from collector.store import books
+from collector.soundness.noted import named_files
+from collector.store import books, sealed_here
 from collector.store.extensions import allowed
 from collector.store.lake import LakeSettings, attach, found_beside
 from collector.store.literal import literal
@@ -62,14 +63,17 @@ class Store:
         read_only: bool = False,
         memory_limit: str = "1GB",
         threads: int | None = None,
+        may_lack: bool = False,
     ) -> "Store":
         """Open the store, bring its schema up to date, and return it.
 
         Without `lake` it is the one beside the file, if there is one. A reader who finds the file in use by another
-        process gets the lake alone: what is sealed, and the ledger as of the last analysis.
+        process gets the lake alone: what is sealed, and the ledger as of the last analysis. A lake that lacks what was
+        sealed into it is opened only by who `may_lack`, to set aside what is lost.
 
         Raises:
-            StoreError: the file is missing, locked by another process, or of a newer release; the lake is unreachable.
+            StoreError: the file is missing, locked by another process, or of a newer release; the lake is unreachable,
+                or lacks what this store has sealed into it.
         """
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
@@ -99,7 +103,7 @@ class Store:
             raise StoreError(_opening_failed(path, str(error))) from error
         store = cls(connection, path, lake, hot=hot, writes=not read_only)
         try:
-            store._bring_up_to_date(read_only)
+            store._bring_up_to_date(read_only, may_lack=may_lack)
         except BaseException:
             store.close()  # or the file stays locked for as long as the traceback lives
             raise
@@ -145,16 +149,26 @@ class Store:
             with suppress(StoreError):  # it is tried again after the next transaction
                 self._safety.copy([block for (block,) in session.rows(_METADATA_IN_USE, [HOT])])
 
-    def _bring_up_to_date(self, read_only: bool) -> None:
+    def _bring_up_to_date(self, read_only: bool, *, may_lack: bool) -> None:
         if self.hot is not None:
             with self.hot_session() as session:
                 (require_current if read_only else migrate)(session)
+                if not may_lack:
+                    sealed_here.require_lake(session, self.path, self.lake)
         if self.lake is not None:
             with Session(self._connection.cursor()) as session:
                 attach(session, self.lake, read_only=read_only or self.hot is None)
+                if not may_lack:
+                    self._require_whole(session, self.lake)
         if self.lake is not None and not read_only:
             with self.hot_session() as session:
                 books.make_tables(session)
+
+    def _require_whole(self, session: Session, lake: LakeSettings) -> None:
+        if self.hot is not None:
+            sealed_here.require_sealed(session, self.hot, self.path)
+        if lake.folder is not None:
+            sealed_here.require_data(lake.folder, [file.path for file in named_files(session)], self.path)
 
     def size_bytes(self) -> int:
         """Return the bytes of the file and its log; 0 for a store in memory."""

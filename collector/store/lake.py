@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 NAME = "lake"
+CATALOGUE = f"__ducklake_metadata_{NAME}"  # as DuckLake attaches it, whatever keeps it
 # Rows of a commit that are fewer than this go into the catalogue, not into a Parquet file of their own.
 INLINED_ROWS = 500
 _INLINING = "ducklake_default_data_inlining_row_limit"
+_DAMAGED = ("malformed", "not a database", "disk I/O error")  # in SQLite's words
 _BUSY_MS = 10_000  # readers and writers of a SQLite catalogue wait for one another instead of failing (spikes.md, B3)
 
 
@@ -84,7 +86,10 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
     if read_only:
         options.append("READ_ONLY")
     session.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
-    session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
+    try:
+        session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
+    except StoreError as error:
+        raise _damaged(settings, error) from error
     if not read_only:
         make_tables(session)
 
@@ -107,6 +112,16 @@ def delete(session: "Session", statement: str) -> None:
         finally:
             if known:
                 settings.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
+
+
+def _damaged(settings: LakeSettings, error: StoreError) -> StoreError:
+    """Name the catalogue where it is what is damaged; its library speaks of a disk image."""
+    if settings.file is None or not any(words in str(error) for words in _DAMAGED):
+        return error
+    return StoreError(
+        f"the lake's catalogue {settings.file} is damaged, and was left as it is: put back a backup "
+        f"(gpuledger restore); a copy of it may say more ({error})"
+    )
 
 
 def _extensions(settings: LakeSettings) -> tuple[str, ...]:

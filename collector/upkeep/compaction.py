@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from collector.soundness.looking import require_whole
+from collector.soundness.noted import named_files
 from collector.store.lake import delete
 from collector.store.literal import literal
 from collector.tiers.tables import HOUR_US
@@ -110,6 +112,8 @@ def _merge_small(store: "Store", compacted: Iterable[str]) -> None:
             for schema, table in scattered(session, FEW)
             if (schema == "main" and table not in layouts()) or (schema != "main" and is_ours)
         ]
+        merged = {table for _, table in few}.union(compacted)
+        require_whole(store, {file.name for file in named_files(session) if file.table in merged})
         for schema, table in few:
             session.rows(f"CALL ducklake_merge_adjacent_files('lake', '{table}', schema => '{schema}')")
         for schema, table in [*few, *(("main", table) for table in sorted(set(compacted)))]:
@@ -192,6 +196,7 @@ def _rewrite(store: "Store", window: Window) -> int:
     """Write a span's rows anew, in order, and return how many files they were in; 0 where another was faster."""
     layout = window.layout
     table = f"lake.main.{layout.table}"
+    require_whole(store, {file.name for file in window.files})
     with writing(store) as session:
         there = paths(session, layout.table)
         if not all(file.name in there for file in window.files):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collector.upkeep.catalogue import expire, remove_orphans, shrink
+from collector.upkeep.checking import check_files
 from collector.upkeep.compaction import compact, merge_recent
 from collector.upkeep.hot_file import forget_receipts
 from collector.upkeep.layout import DAY_US
@@ -77,6 +78,12 @@ def jobs(
             HOUR_SECONDS,
             "old snapshots and the files that only they had are removed",
             lambda _deadline, _now: expire(store, config.snapshot_hours * HOUR_SECONDS),
+        ),
+        Job(
+            "files",
+            HOUR_SECONDS,
+            "the lake's files are read, and held to what was written",
+            lambda deadline, now: check_files(store, deadline, now),
         ),
         Job("orphans", DAY_SECONDS, "files that nobody ever named are removed", lambda _d, _n: remove_orphans(store)),
         Job("catalogue", DAY_SECONDS, "the catalogue's file is tidied up", lambda _d, _n: shrink(store)),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
 from collector.precedence import UPKEEP, let_others_go_first
+from collector.soundness.looking import note_written, snapshot_of
 from collector.tiers.schema import make_tables
 from collector.upkeep.counters import Counters
 from collector.upkeep.jobs import Job, jobs
@@ -93,7 +94,7 @@ class Upkeep:
     def _turn(self, job: Job) -> bool:
         """Give a job its turn, and say whether it went well."""
         self._wait_for_sealing()
-        began = time.monotonic()
+        began, before = time.monotonic(), snapshot_of(self._store)
         self._turn_of, self._until_us = job.name, self._longer_us()
         try:
             if not take(self._store, job.name, self._now_us(), self._until_us):
@@ -113,6 +114,8 @@ class Upkeep:
             return False
         finally:
             self._counters.seconds.labels(job.name).inc(time.monotonic() - began)
+            if before is not None:
+                note_written(self._store, before)
         self._succeeded(job, outcome)
         return True
 

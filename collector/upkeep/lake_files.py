@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collector.store.lake import CATALOGUE
+
 if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
-
-_CATALOGUE = "__ducklake_metadata_lake"  # as DuckLake attaches it, whatever keeps it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ def files(session: "Session", clocks: dict[str, str]) -> list[LakeFile]:
         f"""
         SELECT t.table_name, parse_filename(f.path), f.file_size_bytes, f.record_count, s.min_value::BIGINT,
             s.max_value::BIGINT,
-            EXISTS (SELECT 1 FROM {_CATALOGUE}.ducklake_delete_file d
+            EXISTS (SELECT 1 FROM {CATALOGUE}.ducklake_delete_file d
                 WHERE d.data_file_id = f.data_file_id AND d.end_snapshot IS NULL)
-        FROM {_CATALOGUE}.ducklake_data_file f
-        JOIN {_CATALOGUE}.ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL
-        JOIN {_CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.schema_name = 'main'
-        JOIN {_CATALOGUE}.ducklake_column c ON c.table_id = f.table_id AND c.end_snapshot IS NULL
-        JOIN {_CATALOGUE}.ducklake_file_column_stats s ON s.data_file_id = f.data_file_id AND s.column_id = c.column_id
+        FROM {CATALOGUE}.ducklake_data_file f
+        JOIN {CATALOGUE}.ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL
+        JOIN {CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.schema_name = 'main'
+        JOIN {CATALOGUE}.ducklake_column c ON c.table_id = f.table_id AND c.end_snapshot IS NULL
+        JOIN {CATALOGUE}.ducklake_file_column_stats s ON s.data_file_id = f.data_file_id AND s.column_id = c.column_id
         JOIN (VALUES {told}) k(table_name, clock) ON k.table_name = t.table_name AND k.clock = c.column_name
         WHERE f.end_snapshot IS NULL AND s.min_value IS NOT NULL
         ORDER BY s.min_value::BIGINT, f.path
@@ -70,15 +70,15 @@ def inlined(session: "Session") -> list[tuple[str, str]]:
     rows = session.rows(
         f"""
         SELECT DISTINCT h.schema_name, t.table_name, i.table_name
-        FROM {_CATALOGUE}.ducklake_inlined_data_tables i
-        JOIN {_CATALOGUE}.ducklake_table t ON t.table_id = i.table_id AND t.end_snapshot IS NULL
-        JOIN {_CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.end_snapshot IS NULL ORDER BY ALL
+        FROM {CATALOGUE}.ducklake_inlined_data_tables i
+        JOIN {CATALOGUE}.ducklake_table t ON t.table_id = i.table_id AND t.end_snapshot IS NULL
+        JOIN {CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.end_snapshot IS NULL ORDER BY ALL
         """
     )
     held = [
         (schema, table)
         for schema, table, kept_in in rows
-        if session.rows(f'SELECT 1 FROM {_CATALOGUE}."{kept_in}" LIMIT 1')
+        if session.rows(f'SELECT 1 FROM {CATALOGUE}."{kept_in}" LIMIT 1')
     ]
     return list(dict.fromkeys(held))
 
@@ -108,9 +108,9 @@ def scattered(session: "Session", most: int) -> list[tuple[str, str]]:
         (schema, table)
         for schema, table in session.rows(
             f"""
-            SELECT h.schema_name, t.table_name FROM {_CATALOGUE}.ducklake_data_file f
-            JOIN {_CATALOGUE}.ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL
-            JOIN {_CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.end_snapshot IS NULL
+            SELECT h.schema_name, t.table_name FROM {CATALOGUE}.ducklake_data_file f
+            JOIN {CATALOGUE}.ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL
+            JOIN {CATALOGUE}.ducklake_schema h ON h.schema_id = t.schema_id AND h.end_snapshot IS NULL
             WHERE f.end_snapshot IS NULL GROUP BY ALL HAVING count(*) > {most} ORDER BY ALL
             """
         )

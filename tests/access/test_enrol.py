@@ -19,6 +19,7 @@ from agent.delivery.sender import Sender
 from agent.enrol import JoiningLink, link_of, write_private
 from agent.errors import ConfigError
 from agent.spool import Spool, open_spool
+from collector.access.enrol import AT_ONCE
 from collector.access.issuing import join
 from collector.access.secret import parsed
 from collector.config import CollectorConfig
@@ -287,3 +288,13 @@ def test_no_answer_of_a_stranger_becomes_a_key(spool: Spool, tmp_path: Path) -> 
 
 def _always(reply: Reply, _: bytes) -> Reply:
     return reply
+
+
+def test_who_shows_tokens_that_open_nothing_has_to_wait(guarded: Site) -> None:
+    """Each try looks into the registry and is noted: a loop of one client must not fill either."""
+    answers = [enrol(guarded, "gl_join_nothing")[0] for _ in range(AT_ONCE + 3)]
+    assert (answers[0], answers[-1]) == (403, 429)
+    said = json.dumps({"token": token(guarded), "node": "n14"}).encode()
+    answer = guarded.client.request("POST", "/v1/enrol", said, {"Content-Type": "application/json"})
+    assert (answer.status, answer.json["reason"]) == (429, "attempts")
+    assert int(answer.headers["retry-after"]) > 0

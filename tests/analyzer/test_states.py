@@ -17,6 +17,7 @@ broken         hardware            avoidable  platform
 unobserved     agent_down          unknown    platform
 unobserved     gap                 unknown    platform
 unobserved     never_seen          unknown    platform
+unobserved     records_lost        unknown    platform
 starting       image_pull          overhead   platform
 starting       model_load          overhead   run
 starting       warm_up             overhead   run

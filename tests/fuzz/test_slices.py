@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.fuzz.checks import rubbish
-from bench.fuzz.slice import KINDS, Outcome
+from bench.fuzz.slice import KINDS, Outcome, parsers
 from collector.errors import FileRefusedError
 from collector.importing.files import column_names
 from collector.sealing.mark import Mark
@@ -32,6 +32,14 @@ def test_hostile_cases_end_in_a_sentence_and_nothing_untrue_is_stored(kind: str,
             assert session.row("SELECT count(*) FROM receipts")[0] > 0, "nothing got in; the test shows nothing"
     assert outcome.faults == []
     assert outcome.cases == CASES[kind]
+
+
+def test_hostile_texts_end_in_a_sentence_within_a_gigabyte(tmp_path: Path) -> None:
+    """A price file of 200 kB, a key with 100,000 dots, took 23 GB: whoever may send one could end the server."""
+    outcome = parsers(11, 180, tmp_path)
+    assert outcome.faults == []
+    assert outcome.cases == 180
+    assert any(end.endswith("refused") for end in outcome.ends)
 
 
 @pytest.mark.parametrize(

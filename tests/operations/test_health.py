@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
-from collector.health import FATAL, Check, Readiness, disk, is_alive
+from collector.health import FATAL, Check, Readiness, disk, held_up, is_alive
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.writer import Writer
@@ -45,7 +45,7 @@ def unready(collector: Running) -> list[str]:
 def test_a_collector_that_works_is_alive_and_ready(collector: Running) -> None:
     """Every check says how it is in one sentence, and names nothing that a stranger should not read."""
     answer = collector.client.get("/readyz")
-    assert [check["name"] for check in answer.json["checks"]] == ["store", "writer", "queue", "seal", "disk"]
+    assert [check["name"] for check in answer.json["checks"]] == ["store", "writer", "queue", "seal", "disk", "lake"]
     assert unready(collector) == []
     assert collector.client.get("/healthz").json == {"healthy": True}
     assert str(collector.store.path) not in answer.text
@@ -206,3 +206,16 @@ def test_readiness_is_a_metric_too(collector: Running) -> None:
     collector.writer.close()
     assert unready(collector) == ["writer"]
     assert "gpuledger_collector_ready 0.0" in collector.client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "words"),
+    [("D", 1, "a disk may hang"), ("R", 1, "the processors are busy"), ("S", 999, "the processors are busy")],
+)
+def test_what_holds_the_checks_up_is_what_the_kernel_says(tmp_path: Path, state: str, running: int, words: str) -> None:
+    """ "A disk may hang" sends somebody to a disk; where the processors are busy there is nothing to be found."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "stat").write_text(f"7 (a) b) {state} 1 7 7")
+    (tmp_path / "loadavg").write_text(f"9.0 9.0 9.0 {running}/2000 4711")
+    assert held_up(7, tmp_path, tmp_path / "loadavg") == words
+    assert held_up(8, tmp_path, tmp_path / "loadavg") == "why is not known"

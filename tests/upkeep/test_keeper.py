@@ -48,7 +48,7 @@ def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) 
         assert upkeep.once() == names
         assert upkeep.once() == []
         clock.now_us += HOUR_US
-        assert upkeep.once() == ["roll_up", "retention", "receipts", "merge", "expiry"]
+        assert upkeep.once() == ["roll_up", "retention", "receipts", "merge", "expiry", "files"]
         assert one(store, "SELECT count(*) FROM gpu_hours") == (5 * 3,)
         with store.session() as session:
             state = states(session)["compaction"]

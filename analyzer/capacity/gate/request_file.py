@@ -1,13 +1,12 @@
 """Read a request file: TOML, JSON or YAML by its ending, small and flat, each key once."""
 
-import json
-import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
 import yaml
 
+from agent.wire.bounded import TooDeepError, json_said, toml_said
 from analyzer.capacity.gate.request import Request, request_of
 from analyzer.errors import ConfigError
 from analyzer.yaml_text import yaml_said
@@ -49,7 +48,7 @@ def _parsed(path: Path, content: bytes) -> Mapping[str, object]:
         raise ConfigError(f"{path.name}: a request is a file that ends in {ENDINGS}")
     try:
         said = reader(content.decode("utf-8"))
-    except RecursionError as error:
+    except TooDeepError as error:
         raise ConfigError(f"{path.name} is nested too deeply to be read") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path.name} is not UTF-8") from error
@@ -62,11 +61,11 @@ def _parsed(path: Path, content: bytes) -> Mapping[str, object]:
 
 
 def _toml(text: str) -> object:
-    return tomllib.loads(text, parse_float=Decimal)
+    return toml_said(text, parse_float=Decimal)
 
 
 def _json(text: str) -> object:
-    return json.loads(text, object_pairs_hook=once, parse_float=Decimal, parse_constant=_no_number)
+    return json_said(text, object_pairs_hook=once, parse_float=Decimal, parse_constant=_no_number)
 
 
 def once(pairs: list[tuple[str, object]]) -> dict[str, object]:

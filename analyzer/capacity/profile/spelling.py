@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from agent.wire.bounded import TooDeepError, json_said
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.sense import check
 from analyzer.errors import ProfileError
@@ -47,8 +48,8 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - whatever JSON can say
     if len(text) > FILE_BYTES:
         raise ProfileError(f"it has over {FILE_BYTES >> 20} MiB: no profile is that long")
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
-    except RecursionError as error:
+        return json_said(text, most_bytes=FILE_BYTES, object_pairs_hook=_once, parse_constant=_no_number)
+    except TooDeepError as error:
         raise ProfileError("it is nested too deeply to be a profile") from error
     except ValueError as error:
         raise ProfileError(f"it is not JSON as a profile is: {error}") from error

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal, NoReturn
 
+from agent.wire.bounded import json_said
 from analyzer.exchange import host_of, opener
 from analyzer.planning.from_text.errors import ModelError
 from analyzer.planning.from_text.settings import ModelSettings
@@ -117,9 +118,9 @@ def _bounded(who: str, answer: http.client.HTTPResponse, until: float) -> bytes:
 
 def _completion(who: str, body: bytes) -> str:
     try:
-        choice = json.loads(body)["choices"][0]
+        choice = json_said(body)["choices"][0]
         text, ended = choice["message"]["content"], choice.get("finish_reason")
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise ModelError(
             f"{who} does not answer as OpenAI's API does; does [model] url lead to an endpoint?"
         ) from error

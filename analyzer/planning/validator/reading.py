@@ -1,11 +1,11 @@
 """Read a proposal from JSON that may come from anybody: small, strict, whole numbers, nothing unknown."""
 
-import json
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Never
 
+from agent.wire.bounded import TooDeepError, json_said
 from analyzer.planning.errors import ProposalError
 from analyzer.planning.validator.proposal import Claims, Placed, Proposal
 from analyzer.report.words import plain
@@ -55,9 +55,10 @@ def _parsed(text: str | bytes) -> object:
     if size > BYTES_MAX:
         raise ProposalError(f"the proposal has {size:,} characters; send at most {BYTES_MAX:,}")
     try:
-        words = text.decode("utf-8") if isinstance(text, bytes) else text
-        return json.loads(words, object_pairs_hook=_once, parse_float=Decimal, parse_constant=_no_number)
-    except RecursionError as error:
+        return json_said(
+            text, most_bytes=BYTES_MAX, object_pairs_hook=_once, parse_float=Decimal, parse_constant=_no_number
+        )
+    except TooDeepError as error:
         raise ProposalError("the proposal is nested too deeply to be read") from error
     except (ValueError, ArithmeticError) as error:  # no UTF-8, no JSON, a number that no decimal can hold
         raise ProposalError(f"the proposal cannot be read as JSON: {plain(str(error))}") from error

@@ -19,6 +19,7 @@ from collector.opening import open_store
 from collector.registry import Entry
 from collector.sealing.mark import Mark
 from collector.sealing.seal import seal
+from collector.soundness.aside import FOLDER
 from collector.store.lake import found_beside
 from collector.store.rewriting import rewrite
 from collector.tenancy.opening import tenant_of
@@ -76,7 +77,9 @@ def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacem
     with open_store(config) as store:
         if store.hot is None:
             raise StoreError(f"the store {config.store} is in use; stop its server first")
-        _forget_pages(config.store)
+        _forget(Layout(config.store).pages)
+        if store.lake is not None and store.lake.folder is not None:
+            _forget(store.lake.folder.parent / FOLDER)
         _seal(store, config)
         rows = _replaced(store, replacement)
         files = purge(store, replacement) if store.lake is not None else 0
@@ -91,18 +94,17 @@ def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacem
     return erased
 
 
-def _forget_pages(store: "Path") -> None:
-    """Drop the pages that the server kept for its next start: they have the name.
+def _forget(folder: "Path") -> None:
+    """Drop pages that the server kept for its next start, or files of the lake that were set aside: they have the name.
 
     Raises:
         StoreError: the disk keeps them.
     """
-    pages = Layout(store).pages
     try:
-        if pages.exists():
-            shutil.rmtree(pages)
+        if folder.exists():
+            shutil.rmtree(folder)
     except OSError as error:
-        raise StoreError(f"cannot remove {pages}, whose pages have the name: {error.strerror or error}") from error
+        raise StoreError(f"cannot remove {folder}, which has the name: {error.strerror or error}") from error
 
 
 def _seal(store: "Store", config: "CollectorConfig") -> None:

@@ -5,13 +5,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
+from collector.store.lake import CATALOGUE
 from collector.upkeep.lake_files import flush
 
 if TYPE_CHECKING:
     from collector.access.erasure.names import Replacement
     from collector.store.database import Store
-
-_CATALOGUE = "__ducklake_metadata_lake"  # as DuckLake attaches it, whatever keeps it
 
 
 def purge(store: "Store", replacement: "Replacement") -> int:
@@ -30,7 +29,7 @@ def purge(store: "Store", replacement: "Replacement") -> int:
         with session.transaction():
             # Of a table it only ever widens them; without, the files' own are asked, which are new.
             session.execute(
-                f"UPDATE {_CATALOGUE}.ducklake_table_column_stats SET min_value = NULL, max_value = NULL "
+                f"UPDATE {CATALOGUE}.ducklake_table_column_stats SET min_value = NULL, max_value = NULL "
                 "WHERE contains(min_value, $name) OR contains(max_value, $name)",
                 {"name": replacement.name},
             )

@@ -1,0 +1,130 @@
+"""The door through which JSON and TOML that others wrote come in: bounded before a parser sees them.
+
+Python's own readers know no bounds. Of a key with 100,000 dots tomllib makes the square of them: 200 kB took 23 GB.
+What a text holds is counted without its strings, by expressions that look at each letter once (a string without an end
+reaches to the end), and only then it is parsed.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BYTES_MOST = 4 * 2**20
+VALUES_MOST = 300_000
+DEEPEST = 64
+DIGITS_MOST = 400  # of a number: a double needs fewer, and what a decimal of more is worth takes the square of them
+TOML_BYTES_MOST = 2**20
+TOML_VALUES_MOST = 50_000
+TOML_LINES_MOST = 100_000
+KEY_PARTS_MOST = 8  # that dots join
+
+_JSON_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_TOML_STRINGS = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5}|\\?\Z)'
+    r"|'''(?:[^']++|'(?!''))*+(?:'{3,5}|\Z)"
+    r'|"(?:[^"\\\n]++|\\[^\n])*+(?:"|\\?(?=\n|\Z))'
+    r"|'[^'\n]*+(?:'|(?=\n|\Z))"
+    r"|#[^\n]*+",
+    re.DOTALL,
+)
+_BRACKETS = re.compile(r"[\[{]+|[\]}]+")
+_NUMBER = re.compile(rf"(?<![\w.+-])[+-]?[0-9][\w.:+-]{{{DIGITS_MOST}}}", re.ASCII)
+_LONG_KEY = re.compile(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{KEY_PARTS_MOST}}}", re.ASCII)
+
+
+class TooMuchError(ValueError):
+    """It is larger, deeper or has more in it than anything that is meant; it was not parsed."""
+
+
+class TooDeepError(TooMuchError):
+    """It has lists or tables within each other, or parts of a key, deeper than anything that is meant."""
+
+
+def json_said(
+    content: str | bytes,
+    *,
+    most_bytes: int = BYTES_MOST,
+    most_values: int = VALUES_MOST,
+    deepest: int = DEEPEST,
+    object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
+    parse_float: Callable[[str], Any] | None = None,
+    parse_constant: Callable[[str], Any] | None = None,
+) -> Any:  # noqa: ANN401 - whatever JSON can say
+    """Return what JSON says.
+
+    Raises:
+        TooMuchError: it is beyond a bound.
+        ValueError: it is no JSON, or no UTF-8; or a hook of the caller's refuses it.
+    """
+    text = bounded_json(content, most_bytes=most_bytes, most_values=most_values, deepest=deepest)
+    return json.loads(text, object_pairs_hook=object_pairs_hook, parse_float=parse_float, parse_constant=parse_constant)
+
+
+def bounded_json(
+    content: str | bytes, *, most_bytes: int = BYTES_MOST, most_values: int = VALUES_MOST, deepest: int = DEEPEST
+) -> str:
+    """Return the text of what may be JSON, for who parses it with a reader of its own.
+
+    Raises:
+        TooMuchError: it is beyond a bound.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    text = _text(content, most_bytes)
+    bare = _JSON_STRINGS.sub('"', text)
+    _require(sum(map(bare.count, ",:[{")), most_values, bare, deepest)
+    return text
+
+
+def toml_said(
+    content: str | bytes, *, most_bytes: int = TOML_BYTES_MOST, parse_float: Callable[[str], Any] = float
+) -> dict[str, Any]:
+    """Return what TOML says.
+
+    Raises:
+        TooMuchError: it is beyond a bound.
+        ValueError: it is no TOML, or no UTF-8.
+    """
+    text = _text(content, most_bytes)
+    bare = _TOML_STRINGS.sub("s", text)
+    if (lines := bare.count("\n")) > TOML_LINES_MOST:
+        raise TooMuchError(f"at most {TOML_LINES_MOST:,} lines are read, and it has {lines:,}")
+    if _LONG_KEY.search(bare) is not None:
+        raise TooDeepError(f"a key is nested over {KEY_PARTS_MOST} deep: it has so many parts with dots between them")
+    _require(sum(map(bare.count, "=,.[{")), TOML_VALUES_MOST, bare, DEEPEST)
+    return tomllib.loads(text, parse_float=parse_float)
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """Return a file's content, or of a larger one so much that its reader refuses it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(most_bytes + 1)
+
+
+def too_long_a_number(text: str) -> bool:
+    """Say whether a number in a text has more digits than any that is meant."""
+    return _NUMBER.search(text) is not None
+
+
+def _text(content: str | bytes, most_bytes: int) -> str:
+    if len(content) > most_bytes:
+        raise TooMuchError(f"at most {most_bytes:,} bytes are read, and it has {len(content):,}")
+    return content if isinstance(content, str) else content.decode("utf-8")
+
+
+def _require(values: int, most_values: int, bare: str, deepest: int) -> None:
+    depth = 0
+    for run in _BRACKETS.findall(bare):
+        depth += len(run) if run[0] in "[{" else -len(run)
+        if depth > deepest:
+            raise TooDeepError(f"it is nested over {deepest} deep")
+    if values > most_values:
+        raise TooMuchError(f"at most {most_values:,} values are read, and it has {values:,}")
+    if too_long_a_number(bare):
+        raise TooMuchError(f"a number has over {DIGITS_MOST} digits")

@@ -1,0 +1,161 @@
+"""What is noted of every file of the lake: its hash when it was written, and when it was last found as it was.
+
+It lies in the lake's catalogue, beside DuckLake's own tables: whoever has the catalogue, a backup too, has the hashes
+of the files that it names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.errors import StoreError
+from collector.store.lake import CATALOGUE
+
+if TYPE_CHECKING:
+    from collector.store.database import Store
+    from collector.store.session import Session
+
+NOTES, LOST = "gpuledger_files", "gpuledger_lost"
+_ABSENT = "does not exist"  # in DuckDB's words, of a table and of a database
+_TABLES = {
+    NOTES: "name VARCHAR, sha256 VARCHAR, checked_at BIGINT, trouble VARCHAR",
+    LOST: "table_name VARCHAR, name VARCHAR, first_at BIGINT, last_at BIGINT, row_count BIGINT, reason VARCHAR, "
+    "recorded_at BIGINT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A file that the catalogue names, and what is noted of it. `path` is below the data's folder, unless absolute.
+
+    `sha256` is None where it was not noted yet, `trouble` where it was as it had been written at `checked_at`.
+    """
+
+    table: str
+    path: Path
+    bytes: int
+    begun: int  # the snapshot that brought it
+    sha256: str | None
+    checked_at: int  # microseconds UTC; 0 is never
+    trouble: str | None
+
+    @property
+    def name(self) -> str:
+        """Its name without folders, which no other file has."""
+        return self.path.name
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a look at a file has to say."""
+
+    name: str
+    sha256: str | None
+    checked_at: int
+    trouble: str | None
+
+
+def make_notes(session: "Session") -> None:
+    """Make the tables of notes in the catalogue, where they are missing.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    for table, columns in _TABLES.items():
+        if not is_there(session, table):
+            session.execute(f"CREATE TABLE IF NOT EXISTS {CATALOGUE}.{table} ({columns})")
+
+
+def is_there(session: "Session", table: str) -> bool:
+    """Say whether the catalogue has a table of notes: an older release made none, and a store may have no lake.
+
+    DuckDB lists no table of a catalogue; so it is asked.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    try:
+        session.rows(f"SELECT 1 FROM {CATALOGUE}.{table} LIMIT 0")
+    except StoreError as error:
+        if _ABSENT in str(error):
+            return False
+        raise
+    return True
+
+
+def named_files(session: "Session", *, since: int = -1) -> list[Named]:
+    """Return every file that the catalogue names and that a snapshot after `since` has brought, the newest first.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    notes = (
+        f"{CATALOGUE}.{NOTES}"
+        if is_there(session, NOTES)
+        else (
+            "(SELECT NULL::VARCHAR AS name, NULL::VARCHAR AS sha256, 0 AS checked_at, NULL::VARCHAR AS trouble LIMIT 0)"
+        )
+    )
+    rows = session.rows(
+        f"""
+        WITH named AS (
+            SELECT table_id, path, file_size_bytes, begin_snapshot FROM {CATALOGUE}.ducklake_data_file
+            UNION ALL SELECT table_id, path, file_size_bytes, begin_snapshot FROM {CATALOGUE}.ducklake_delete_file
+        ), folders AS (
+            SELECT DISTINCT t.table_id, t.table_name, t.path AS folder, s.path AS above
+            FROM {CATALOGUE}.ducklake_table t JOIN {CATALOGUE}.ducklake_schema s USING (schema_id)
+        )
+        SELECT d.table_name, d.above, d.folder, f.path, f.file_size_bytes, f.begin_snapshot, n.sha256,
+            coalesce(n.checked_at, 0), n.trouble
+        FROM named f JOIN folders d USING (table_id) LEFT JOIN {notes} n ON n.name = parse_filename(f.path)
+        WHERE f.begin_snapshot > {since} ORDER BY f.begin_snapshot DESC, f.path
+        """
+    )
+    files = (
+        Named(table, Path(above or "") / (folder or "") / path, size, begun, *rest)
+        for table, above, folder, path, size, begun, *rest in rows
+    )
+    return list({file.path: file for file in files}.values())
+
+
+def write_notes(store: "Store", notes: Sequence[Note]) -> None:
+    """Write down what was seen of these files, in place of what was noted before.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    if not notes:
+        return
+    with store.turn, store.session() as session, session.transaction():
+        make_notes(session)
+        names = [note.name for note in notes]
+        session.execute(f"DELETE FROM {CATALOGUE}.{NOTES} WHERE list_contains(?, name)", [names])
+        for note in notes:
+            row = [note.name, note.sha256, note.checked_at, note.trouble]
+            session.execute(f"INSERT INTO {CATALOGUE}.{NOTES} VALUES (?, ?, ?, ?)", row)
+
+
+def forget_unnamed(store: "Store") -> None:
+    """Forget what is noted of files that the catalogue names no more.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    with store.turn, store.session() as session, session.transaction():
+        if not is_there(session, NOTES):
+            return
+        named = {file.name for file in named_files(session)}
+        known = {name for (name,) in session.rows(f"SELECT name FROM {CATALOGUE}.{NOTES}")}
+        if gone := sorted(known - named):
+            session.execute(f"DELETE FROM {CATALOGUE}.{NOTES} WHERE list_contains(?, name)", [gone])
+
+
+def newest_snapshot(session: "Session") -> int:
+    """Return the number of the lake's newest snapshot.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    (newest,) = session.row(f"SELECT coalesce(max(snapshot_id), -1) FROM {CATALOGUE}.ducklake_snapshot")
+    return int(newest)

@@ -1,0 +1,89 @@
+"""Up to where a hot file has forgotten what it sealed: a lake that has not got that is not its lake, or has lost it.
+
+A disk that was not mounted looks like an empty folder. Whoever made a new lake there would tell, of all that was ever
+measured, that nothing was.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.errors import StoreError
+from collector.store.lake import LakeSettings
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+_TABLE = "CREATE TABLE IF NOT EXISTS sealed_here (collector BIGINT, upto BIGINT, catalogue VARCHAR)"
+_NOWHERE = "SELECT 1 FROM receipts WHERE row_count > 0 AND batch NOT IN (SELECT batch FROM arrivals) LIMIT 1"
+
+
+def make_table(hot: "Session") -> None:
+    """Make the hot file's table of this module; only a store with a lake needs it."""
+    hot.execute(_TABLE)
+
+
+def note(hot: "Session", collector: int, upto: int, lake: LakeSettings) -> None:
+    """Write down, in the transaction that forgets, up to which batch the lake has what is forgotten here."""
+    known = hot.rows("SELECT upto FROM sealed_here WHERE collector = ?", [collector])
+    if upto and known != [(upto,)]:
+        hot.execute("DELETE FROM sealed_here WHERE collector = ?", [collector])
+        kept = "sqlite" if lake.file is not None else "postgres"  # never its address: that may have a password in it
+        hot.execute("INSERT INTO sealed_here VALUES (?, ?, ?)", [collector, upto, kept])
+
+
+def forget(hot: "Session") -> None:
+    """Forget what the lake should have: it has been given up."""
+    hot.execute("DELETE FROM sealed_here")
+    hot.execute("DELETE FROM books_place")
+
+
+def require_lake(hot: "Session", path: Path | None, lake: LakeSettings | None) -> None:
+    """See that the catalogue that this hot file has sealed into is there, before anybody makes a new one.
+
+    Raises:
+        StoreError: it is not.
+    """
+    if lake is not None and (lake.file is None or lake.file.exists()):
+        return
+    tables = {name for (name,) in hot.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")}
+    if "sealed_here" in tables:
+        has_sealed = bool(hot.rows("SELECT 1 FROM sealed_here WHERE catalogue = 'sqlite'"))
+    else:  # of an earlier release: its tables for a lake, and batches that came and are nowhere
+        has_sealed = "books_place" in tables and bool(hot.rows(_NOWHERE))
+    if has_sealed:
+        where = lake.file if lake is not None else f"{path}.lake"
+        raise StoreError(f"there is no lake at {where}, and this store has sealed its samples into one: {_out(path)}")
+
+
+def require_sealed(session: "Session", hot: str, path: Path | None) -> None:
+    """See that the lake has what this hot file has sealed into it.
+
+    Raises:
+        StoreError: it has not, or it does not answer.
+    """
+    if not session.rows(
+        "SELECT 1 FROM duckdb_tables() WHERE table_name = 'sealed_here' AND database_name = ?",
+        [hot.removesuffix(".main")],
+    ):
+        return
+    for collector, upto in session.rows(f"SELECT collector, upto FROM {hot}.sealed_here"):
+        (told,) = session.row("SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?", [collector])
+        if told < upto:
+            raise StoreError(f"the lake of {path} lacks what this store has sealed into it: {_out(path)}")
+
+
+def require_data(folder: Path, files: list[Path], path: Path | None) -> None:
+    """See that of the files that a catalogue names any is there.
+
+    Raises:
+        StoreError: not one is.
+    """
+    if files and not any((folder / file).exists() for file in files):
+        raise StoreError(f"of the {len(files):,} files of the lake none is in {folder}: {_out(path)}")
+
+
+def _out(path: Path | None) -> str:
+    return (
+        "mount the disk that it is on, or put back a backup (gpuledger restore); "
+        f"to go on without what it held: gpuledger lake aside --all --store {path}"
+    )

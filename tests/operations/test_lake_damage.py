@@ -1,0 +1,367 @@
+"""A lake that was damaged: it is named, kept out of backups, set aside, and the rest of the site goes on."""
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from analyzer.config import Settings
+from analyzer.doctor.examination import looked_at
+from analyzer.doctor.invariants import examine
+from analyzer.doctor.registry import read_beside
+from analyzer.doctor.sight import Sight
+from collector.access.erasure.erase import erase
+from collector.access.erasure.names import Replacement
+from collector.backup.folder import backups
+from collector.backup.making import make
+from collector.backup.verifying import verify
+from collector.config import CollectorConfig
+from collector.errors import BackupError, StoreError
+from collector.health import LakeFiles
+from collector.registry import open_registry
+from collector.soundness.aside import FOLDER, lost, set_aside
+from collector.soundness.cli import aside, check
+from collector.soundness.looking import check as look_through
+from collector.soundness.looking import glanced
+from collector.soundness.noted import NOTES, named_files
+from collector.store.books import mirror
+from collector.store.database import Store
+from collector.store.lake import beside
+from collector.upkeep.checking import check_files
+from collector.upkeep.compaction import compact
+from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+from tests.operations.site import Site
+
+NOW = MONDAY + DAY
+NEVER = float("inf")
+
+
+def flip_ten_bits(file: Path) -> None:
+    """Turn ten bits spread over a file."""
+    content = bytearray(file.read_bytes())
+    for number in range(1, 11):
+        content[number * len(content) // 12] ^= 1 << (number % 8)
+    file.write_bytes(content)
+
+
+def flip_one_bit(file: Path) -> None:
+    """Turn one bit in the middle of a file."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a bit": flip_one_bit,
+    "ten bits": flip_ten_bits,
+    "a truncation": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "a missing file": lambda file: file.unlink(),
+}
+each_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store whose lake has files; who damages it takes a copy."""
+    store = tmp_path_factory.mktemp("sealed") / "store.duckdb"
+    with Site(store) as site:
+        for batches in (range(360), range(360, 720)):  # more rows of each than stay in the catalogue
+            site.take(batches)
+            site.seal()
+    return store
+
+
+@pytest.fixture
+def path(sealed: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(sealed.parent, tmp_path / "here")
+    return tmp_path / "here" / sealed.name
+
+
+def samples_of(path: Path) -> Path:
+    """Return the older file of the lake that has samples of GPUs."""
+    return min((path.parent / f"{path.name}.lake" / "data").rglob("gpu_samples/*.parquet"))
+
+
+def doctor(store: Store, path: Path) -> list[str]:
+    """Return what the doctor calls bad."""
+    with store.session() as session:
+        sight = Sight(store, session, Settings(), CollectorConfig(store=path), time.time_ns() // 1000)
+        return bad_lines(sight)
+
+
+def bad_lines(sight: Sight) -> list[str]:
+    """Return what somebody must mend."""
+    return [line.what for section in looked_at(sight) for line in section.lines if line.answer == "bad"]
+
+
+def test_a_whole_lake_is_said_to_be(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else the damages below could be anything; and every file was noted when it was sealed."""
+    with Store.open(path) as store:
+        with store.session() as session:
+            assert [file.name for file in named_files(session) if file.sha256 is None] == []
+        assert look_through(store, NEVER, NOW) == (0, [])
+        assert check_files(store, NEVER, NOW).said == "every file of the lake is as it was written"
+        assert LakeFiles(store)().ok
+        assert not [what for what in doctor(store, path) if "lake" in what]
+        assert verify(make(store, tmp_path / "backups").path).is_whole
+    assert check(["--store", str(path)]) == 0
+    assert aside(["--all", "--store", str(path)]) == 0
+    assert "nothing was set aside" in capsys.readouterr().out
+
+
+@each_damage
+def test_damage_is_named_wherever_it_is_asked(
+    path: Path, tmp_path: Path, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One pass of the upkeep finds it; from then on readiness and the doctor say so, and no backup is made of it."""
+    file = samples_of(path)
+    damage(file)
+    assert check(["--store", str(path)]) == 1
+    assert file.name in capsys.readouterr().out
+    with Site(path) as site:
+        with pytest.raises(StoreError, match=file.name):
+            check_files(site.store, NEVER, NOW)
+        assert not LakeFiles(site.store)().ok
+        assert [what for what in doctor(site.store, path) if file.name in what]
+        with pytest.raises(BackupError, match=file.name):
+            make(site.store, tmp_path / "backups")
+    assert backups(tmp_path / "backups") == []
+
+
+@each_damage
+def test_what_is_set_aside_leaves_the_rest(path: Path, tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    """Other files are read, what comes is sealed, a backup is whole, and the file is kept for who may mend it."""
+    file = samples_of(path)
+    damage(file)
+    there = file.exists()
+    assert aside(["--all", "--store", str(path)]) == 0
+    with Site(path) as site:
+        assert site.rows() == 360 * 2
+        site.take([720])
+        assert site.rows() == 361 * 2
+        assert glanced(site.store) == []
+        with site.store.session() as session:
+            assert [(rows.table, rows.rows) for rows in lost(session)] == [("gpu_samples", 720)]
+        assert verify(make(site.store, tmp_path / "backups").path).is_whole
+    assert (path.parent / f"{path.name}.lake" / FOLDER / file.name).exists() == there
+
+
+def test_only_what_is_damaged_can_be_set_aside(path: Path) -> None:
+    """A slip of the name must not take measured hours out of the books."""
+    file = samples_of(path)
+    with pytest.raises(StoreError, match="none is"):
+        aside([file.name, "--store", str(path)])
+    assert file.exists()
+
+
+def test_a_file_damaged_in_an_earlier_backup_is_copied_anew(path: Path, tmp_path: Path) -> None:
+    """What the last backup has is linked: its damage must not be handed on as long as the lake has it whole."""
+    with Store.open(path) as store:
+        first = make(store, tmp_path / "backups")
+        copied = next(first.path.rglob("gpu_samples/*.parquet"))
+        flip_one_bit(copied)
+        assert verify(make(store, tmp_path / "backups").path).is_whole
+
+
+def test_a_backup_of_a_damaged_file_is_not_called_whole(path: Path, tmp_path: Path) -> None:
+    """An earlier release copied what it found: the hash of the copy is then right, and nobody can read it."""
+    with Store.open(path) as store:
+        made = make(store, tmp_path / "backups")
+    catalogue = next(made.path.rglob("catalogue.sqlite"))
+    with sqlite3.connect(catalogue) as connection:
+        connection.execute(f"DROP TABLE {NOTES}")
+    connection.close()
+    flip_ten_bits(next(made.path.rglob("gpu_samples/*.parquet")))
+    said = made.manifest
+    files = tuple(
+        type(file)(file.path, (made.path / file.path).stat().st_size, _sha(made.path / file.path))
+        for file in said.files
+    )
+    type(said)(**{name: getattr(said, name) for name in said.__slots__} | {"files": files}).write(made.path)
+    assert [sentence for sentence in verify(made.path).wrong if "gpu_samples" in sentence]
+
+
+def _sha(path: Path) -> str:
+    from collector.backup.manifest import sha256
+
+    return sha256(path)
+
+
+def test_a_compaction_does_not_make_damage_right(path: Path) -> None:
+    """Rows of a turned bit, written anew, would have the hash of a file that is whole."""
+    file = samples_of(path)
+    with Store.open(path) as store:
+        flip_one_bit(file)
+        with pytest.raises(StoreError, match=file.name):
+            compact(store, NEVER, time.time_ns() // 1000 + 30 * DAY)
+
+
+def test_a_lake_that_was_not_mounted_is_not_begun_anew(path: Path) -> None:
+    """An empty folder where it was would be told as "nothing was ever measured", and sealed into."""
+    folder = path.parent / f"{path.name}.lake"
+    folder.rename(path.parent / "elsewhere")
+    for lake, read_only in ((beside(path), False), (None, False), (None, True)):
+        with pytest.raises(StoreError, match=r"no lake at .*mount the disk"):
+            Store.open(path, lake=lake, read_only=read_only)
+        assert not folder.exists()
+    (path.parent / "elsewhere").rename(folder)
+    with Site(path) as site:
+        assert site.rows() == 1440
+
+
+def test_data_that_were_not_mounted_are_missed(path: Path) -> None:
+    """The catalogue may lie elsewhere than the files: what is sealed meanwhile would vanish under the mount."""
+    data = path.parent / f"{path.name}.lake" / "data"
+    shutil.rmtree(data)
+    data.mkdir()
+    with pytest.raises(StoreError, match="none is in"):
+        Store.open(path)
+
+
+def test_an_older_lake_is_not_taken_for_the_present_one(path: Path) -> None:
+    """What was sealed after it would be nowhere: neither in the lake nor in the hot file."""
+    folder = path.parent / f"{path.name}.lake"
+    shutil.copytree(folder, path.parent / "older")
+    with Site(path) as site:
+        site.take(range(720, 1080))
+        site.seal()
+    shutil.rmtree(folder)
+    (path.parent / "older").rename(folder)
+    with pytest.raises(StoreError, match="lacks what this store has sealed"):
+        Store.open(path)
+    assert aside(["--all", "--store", str(path)]) == 0
+    with Site(path) as site:
+        assert site.rows() == 1440
+        with site.store.session() as session:
+            assert {rows.reason for rows in lost(session)} == {"the lake is gone"}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Two hosts with a GPU each that works for a run, the samples of each in a file of the lake."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path, lake=beside(path), memory_limit="500MB") as store:
+        made = Fleet(store)
+        for node in ("a", "b"):
+            made.own(node, [f"{node}0"])
+            made.sample(node, f"{node}0", MONDAY, MONDAY + 12 * HOUR)
+            made.hold(f"slurm/alpha/{node}", node, [f"{node}0"], MONDAY, MONDAY + 12 * HOUR)
+        yield made
+
+
+def of_host(fleet: Fleet, node: str) -> dict[tuple[str, str | None], int]:
+    """Return the minutes of a host in the ledger by state and cause."""
+    with fleet.store.session() as session:
+        rows = session.rows(
+            "SELECT state, cause, sum(milliseconds)::BIGINT // 60000 FROM ledger WHERE node = ? GROUP BY ALL", [node]
+        )
+    return {(state, cause): minutes for state, cause, minutes in rows}
+
+
+def said_of_a_pass(fleet: Fleet) -> str:
+    """Return what a pass of the analyzer says, or the upkeep's after it where the damage did not reach what it read."""
+    try:
+        fleet.analyze()
+    except StoreError as error:
+        return str(error)
+    return " ".join(map(str, look_through(fleet.store, NEVER, NOW)[1]))
+
+
+@each_damage
+def test_a_damaged_file_is_named_by_the_pass_and_its_hours_are_not_measured(
+    fleet: Fleet, damage: Callable[[Path], object]
+) -> None:
+    """Ten bits in one file failed every analysis of the site, and nobody said which file it was."""
+    path = fleet.store.path
+    assert path is not None
+    with fleet.store.session() as session:
+        ordered = sorted((file for file in named_files(session) if file.table == "gpu_samples"), key=lambda f: f.begun)
+    look_through(fleet.store, NEVER, NOW)
+    file = path.parent / f"{path.name}.lake" / "data" / ordered[0].path
+    damage(file)
+    assert file.name in said_of_a_pass(fleet)
+    set_aside(fleet.store, look_through(fleet.store, NEVER, NOW)[1])
+    with fleet.store.session() as session:
+        session.execute("DELETE FROM ledger_hours")  # as if nothing had been booked before
+    fleet.analyze()
+    assert of_host(fleet, "a") == {("unobserved", "records_lost"): 720}
+    assert of_host(fleet, "b") == {("productive", "compute"): 720}
+    with fleet.store.session() as session:
+        assert [check.name for check in examine(session, Settings()) if not check.is_right] == []
+
+
+def test_what_held_a_gpu_is_not_nobody_where_that_was_lost(fleet: Fleet) -> None:
+    """With the allocations of a day gone, every GPU of it would be "free"."""
+    with fleet.store.turn, fleet.store.session() as session:
+        session.rows("CALL ducklake_flush_inlined_data('lake', table_name => 'allocations', schema_name => 'main')")
+        gone = [file for file in named_files(session) if file.table == "allocations"]
+    folder = Path(beside(fleet.store.path).data) if fleet.store.path is not None else Path()
+    for file in gone:
+        (folder / file.path).unlink()
+    set_aside(fleet.store, glanced(fleet.store))
+    fleet.analyze()
+    assert set(of_host(fleet, "a")) == {("unobserved", "records_lost")}
+
+
+def test_books_that_were_lost_in_the_lake_are_mirrored_again(fleet: Fleet) -> None:
+    """The hot file has them still: readers elsewhere must not hear of a ledger with holes."""
+    fleet.analyze()
+    mirror(fleet.store)
+    with fleet.store.turn, fleet.store.session() as session:
+        session.rows("CALL ducklake_flush_inlined_data('lake', table_name => 'ledger', schema_name => 'books')")
+        before = session.row("SELECT count(*), sum(milliseconds) FROM lake.books.ledger")
+        gone = [file for file in named_files(session) if file.table == "ledger"]
+    folder = Path(beside(fleet.store.path).data) if fleet.store.path is not None else Path()
+    for file in gone:
+        (folder / file.path).unlink()
+    set_aside(fleet.store, glanced(fleet.store))
+    mirror(fleet.store)
+    with fleet.store.session() as session:
+        assert session.row("SELECT count(*), sum(milliseconds) FROM lake.books.ledger") == before
+
+
+def test_a_damaged_registry_is_named(path: Path) -> None:
+    """Who may do what is in it: "not reached from here" sounds as if it were well elsewhere."""
+    registry = path.with_name(f"{path.name}.registry.sqlite")
+    with open_registry(registry):
+        pass
+    garble(registry)
+    keys, sends, trouble = read_beside(CollectorConfig(store=path))
+    assert (keys, sends) == (None, None)
+    with Store.open(path, read_only=True) as store, store.session() as session:
+        sight = Sight(store, session, Settings(), CollectorConfig(store=path), NOW, registry_error=trouble)
+        assert [what for what in bad_lines(sight) if registry.name in what]
+
+
+def garble(file: Path) -> None:
+    """Overwrite most of a file but its first bytes."""
+    content = bytearray(file.read_bytes())
+    content[200:] = bytes(len(content) - 200)
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [garble, DAMAGES["a truncation"]], ids=["overwritten", "cut"])
+def test_a_damaged_catalogue_is_named(path: Path, tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    """The words of a library about a disk image tell nobody which file to put back."""
+    catalogue = path.parent / f"{path.name}.lake" / "catalogue.sqlite"
+    with sqlite3.connect(catalogue) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    damage(catalogue)
+    with pytest.raises(StoreError, match=r"catalogue\.sqlite.*gpuledger restore"):
+        Store.open(path)
+
+
+def test_what_was_set_aside_goes_with_a_name_that_is_erased(path: Path) -> None:
+    """Nobody can replace a name in a file that cannot be read: it would stay on the disk for good."""
+    file = samples_of(path)
+    flip_ten_bits(file)
+    assert aside(["--all", "--store", str(path)]) == 0
+    with open_registry(None) as registry:
+        erase(CollectorConfig(store=path), registry, Replacement("somebody", "user-1234"), "me")
+    assert not (path.parent / f"{path.name}.lake" / FOLDER).exists()
