@@ -82,18 +82,21 @@ def mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
     marks = [(collector, batch) for newest, collector, batch in before if newest > batch]
     session.execute("CREATE OR REPLACE TEMP TABLE marks (collector BIGINT, batch BIGINT)")
     session.load("marks", ("collector", "batch"), marks)
-    run_sql(session, "sighted.sql", batch=_oldest(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US)
+    run_sql(
+        session, "sighted.sql", batch=oldest_mark(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US
+    )
     return last
 
 
-def _oldest(session: "Session") -> int:
+def oldest_mark(session: "Session") -> int:
+    """Return the batch after which all that is new lies, by which files of the lake are passed over."""
     return int(session.row("SELECT coalesce(min(batch), 9223372036854775807) FROM marks")[0])
 
 
 def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
-    batch = _oldest(session)
+    batch = oldest_mark(session)
     of_hosts = " UNION ".join(_HOSTS_TOUCHED.format(table=table) for table in _OF_HOSTS)
     session.execute(
         f"INSERT INTO touched SELECT g.gid, first_hour, last_hour FROM ({of_hosts}) JOIN node_gpus g USING (node)",
