@@ -77,6 +77,8 @@ def book_amounts(session: "Session", now_us: int) -> None:
         return
     run_sql(session, "amounts/names.sql")
     kept = {kind.name: kept_from(session, kind.samples) for kind in KINDS}
+    if kept["traffic"]:  # of its first hour a part lies in samples that began before it, and are gone
+        kept["traffic"] += HOUR_US
     (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1][0]])
     for span in _spans(hours, kept.values(), max(1, GPU_HOURS // max(1, gpus))):
         with session.transaction():
