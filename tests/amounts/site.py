@@ -1,5 +1,7 @@
 """A site whose samples tell of every amount, and every reading of it."""
 
+from collections.abc import Sequence
+
 from analyzer.config import Settings
 from analyzer.errors import AnalyzerError
 from analyzer.reading import Reader
@@ -14,6 +16,7 @@ END = MONDAY + 2 * DAY
 PERIOD = "2025-11-10"
 NOW = MONDAY + 30 * DAY  # everything is closed
 OF_RUN: tuple[What, ...] = ("run",)
+FIGURES: tuple[What, ...] = ("units", "costs", "traffic")
 OF_PERIOD: tuple[What, ...] = (
     "week",
     "traffic",
@@ -29,6 +32,7 @@ OF_PERIOD: tuple[What, ...] = (
     "month",
     "budgets",
 )
+EVERY = (*OF_PERIOD, *OF_RUN)
 
 
 def fill(fleet: Fleet) -> None:
@@ -90,10 +94,10 @@ def site() -> Fleet:
     return fleet
 
 
-def readings(store: Store) -> dict[str, str]:
+def readings(store: Store, whats: Sequence[What] = EVERY) -> dict[str, str]:
     """Return every reading of the site's days as text and as JSON, as of one moment."""
     found = {}
-    for what in (*OF_PERIOD, *OF_RUN):
+    for what in whats:
         for form in ("text", "json"):
             of_period = what not in ("run", "savings", "demand", "month", "budgets")
             asked = Request(
