@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer import fabric
+from analyzer.amounts.book import book_amounts, find_due_amounts
 from analyzer.casebook.keep import keep_findings
 from analyzer.casebook.rule_versions import keep_rule_versions
 from analyzer.chunks import cut
 from analyzer.closing import close_hours, settle_hours
 from analyzer.config import Settings
 from analyzer.judging import judge_chunk
-from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, know_fleet
+from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, know_fleet, oldest_mark
 from analyzer.pricing.book import PriceBook
 from analyzer.publishing import Published, publish_chunk, rates_of_chunk
 from analyzer.run_facts import write_runs
@@ -124,14 +125,16 @@ def _analyze(
             services = find_services(session, policies)
             close_hours(session, settings.calendar, now_us, provisional=False)
             find_due(session, rules.versions, rules.limits)
+            find_due_amounts(session, oldest_mark(session))
         done = _book_all(session, facts, services, rules, progress)
+        made_at = now_us if made_at_us is None else made_at_us
+        book_amounts(session, made_at)
         with session.transaction():
             close_hours(session, settings.calendar, now_us, provisional=True)
             write_stages(session)
             run_sql(session, "sighted_keep.sql")
             settle_hours(session)
             session.execute("DELETE FROM analysis")
-            made_at = now_us if made_at_us is None else made_at_us
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
             keep_rule_versions(session, rules.versions.rules, rules.limits)
         keep_findings(session, rules.versions)

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.
-_PUBLIC = frozenset({"inventory", "ledger_hours", "analysis", "invoice_matches"})
-_RUN_COLUMNS = {"not_evaluated": "subject"}  # others name their run `run_id`, or are of none
+_PUBLIC = frozenset({"inventory", "ledger_hours", "amount_hours", "analysis", "invoice_matches"})
+_RUN_COLUMNS = {
+    "not_evaluated": "subject",
+    "amount_corrections": "subject",
+}  # others name their run `run_id`, or are of none
 
 
 @contextmanager

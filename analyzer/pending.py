@@ -101,7 +101,9 @@ def _mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
     session.execute("CREATE OR REPLACE TEMP TABLE marks (collector BIGINT, batch BIGINT)")
     session.load("marks", ("collector", "batch"), marks)
     _note_lost(session)
-    run_sql(session, "sighted.sql", batch=_oldest(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US)
+    run_sql(
+        session, "sighted.sql", batch=oldest_mark(session), quiet_permille=limits.quiet_permille, margin_us=MARGIN_US
+    )
     return last
 
 
@@ -121,14 +123,15 @@ def _note_lost(session: "Session") -> None:
     session.load("lost_spans", ("from_ms", "until_ms", "of_holders"), spans)
 
 
-def _oldest(session: "Session") -> int:
+def oldest_mark(session: "Session") -> int:
+    """Return the batch after which all that is new lies, by which files of the lake are passed over."""
     return int(session.row("SELECT coalesce(min(batch), 9223372036854775807) FROM marks")[0])
 
 
 def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
-    batch = _oldest(session)
+    batch = oldest_mark(session)
     of_hosts = " UNION ".join(_HOSTS_TOUCHED.format(table=table) for table in _OF_HOSTS)
     session.execute(
         f"INSERT INTO touched SELECT g.gid, first_hour, last_hour FROM ({of_hosts}) JOIN node_gpus g USING (node)",

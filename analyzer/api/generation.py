@@ -35,14 +35,19 @@ def _each(**told: str) -> str:
 
 
 _WORDS = dict.fromkeys(_SAID, "count(*)")
+_EXPIRED = "(count(*), max(recorded_at))"  # what observations are counted from, and what is said to be kept no longer
 _CONTENT = _each(
     ledger_hours="(count(*), bit_xor(hash(hash(hour, status, input_digest))))",
     runs="(count(*), bit_xor(hash(hash(runs))))",
     adjustments="(count(*), max(recorded_at))",
+    amount_hours="(count(*), bit_xor(hash(hash(amount_hours))))",
+    amount_corrections="(count(*), max(recorded_at))",
+    retention=_EXPIRED,
     **_WORDS,
 )
-# What changes whenever the content does: a pass writes down that it was made, and people's words are only ever added.
-MARKS = _each(analysis="list(analysis ORDER BY analysis)", **_WORDS)
+# What changes whenever the content does: a pass writes down that it was made, the upkeep what has expired, and people's
+# words are only ever added.
+MARKS = _each(analysis="list(analysis ORDER BY analysis)", retention=_EXPIRED, **_WORDS)
 
 
 class Generations:

@@ -104,11 +104,10 @@ WHERE l.hour >= $start AND l.hour < $end
 GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause
 ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause
 """
-# Joules of each GPU and hour, in whole millijoules, so that no order of a sum changes them.
+# What was booked for each GPU and hour, in whole millijoules, so that no order of a sum changes them.
 _DRAWN = """
-    SELECT started_at // 3600000000 * 3600000000 AS hour, gpu_uuid,
-        sum(round(energy_joules * 1000)::HUGEINT) AS millijoules
-    FROM {table} WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL GROUP BY ALL
+    SELECT hour, gpu_uuid, sum(millijoules)::HUGEINT AS millijoules
+    FROM energy_amounts WHERE hour >= $start AND hour < $end GROUP BY ALL
 """
 _NOTHING_DRAWN = "SELECT NULL::BIGINT AS hour, NULL::VARCHAR AS gpu_uuid, NULL::HUGEINT AS millijoules WHERE false"
 _ADJUSTED = f"""
@@ -121,15 +120,12 @@ ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS
 """
 
 
-def charges(session: Session, start: int, end: int, *, rolled: int | None = None) -> list[Charge]:
+def charges(session: Session, start: int, end: int, *, energy: bool = False) -> list[Charge]:
     """Return the charges of one charge period, those of one origin side by side.
 
-    `rolled` asks for what the GPUs drew as well, divided by time over what a GPU's hour was booked to: from the tier of
-    hours for periods that end by it, else from the samples.
+    `energy` asks for what the GPUs drew as well, divided by time over what a GPU's hour was booked to.
     """
-    drawn = _NOTHING_DRAWN
-    if rolled is not None:
-        drawn = _DRAWN.format(table="gpu_hours" if end <= rolled else "gpu_samples")
+    drawn = _DRAWN if energy else _NOTHING_DRAWN
     rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn), {"start": start, "end": end})
     return [Charge(start, end, *row) for row in rows]
 

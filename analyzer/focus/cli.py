@@ -35,7 +35,7 @@ def focus(argv: list[str]) -> int:
     parser.add_argument(
         "--leave-out-unpriced", action="store_true", help="leave GPU time without a price out, and say how much it is"
     )
-    parser.add_argument("--energy", action="store_true", help="add what the GPUs drew (reads samples where it must)")
+    parser.add_argument("--energy", action="store_true", help="add what the GPUs drew")
     options = parser.parse_args(argv)
     path, settings = _where(options)
     with Store.open(path, read_only=True) as store, store.session() as session:

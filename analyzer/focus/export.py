@@ -12,7 +12,6 @@ from analyzer.focus.exact import MILLIONTHS, scaled
 from analyzer.focus.issuer import Issuer
 from analyzer.focus.rows import Around, Row, adjustment_row, hours_of, usage_rows
 from analyzer.focus.write import FileFormat, write
-from analyzer.notices.gathering import rolled_until
 from analyzer.period import Period
 from collector.store.session import Session
 
@@ -79,12 +78,11 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
 
 def _rows(session: Session, asked: Asked, known: dict[int, str]) -> Iterator[Row]:
     where = places(session)
-    rolled = rolled_until(session, "gpu_samples") if asked.energy else None
     spans = hours(asked.period) if asked.hourly else days(asked.period)
     for start, end in spans:
         status = least_settled(known, start, end)
         if status is not None:
-            found = charges(session, start, end, rolled=rolled)
+            found = charges(session, start, end, energy=asked.energy)
             priced = [charge for charge in found if charge.unit_micros is not None]
             yield from usage_rows(priced, Around(asked.issuer, where, status))
     for start, end in days(asked.period):

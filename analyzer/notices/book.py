@@ -24,6 +24,7 @@ from analyzer.notices.gathering import gather
 from analyzer.notices.notice import Notice, Rule, Span
 from analyzer.notices.serving import look as serving
 from analyzer.unjudged import Unjudged
+from collector.tiers.retained import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -47,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     checkpoints.look,
     serving.look,
 )
+_HOURS = ("gpu_hours", "run_hours", "network_hours", "process_hours")  # what is counted where samples have expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ def look(session: "Session", start_us: int, end_us: int, rules: tuple[Rule, ...]
     span = Span(start_us, end_us)
     gather(session, span)
     said = [each for rule in rules for each in rule(session, span)]
+    if kept_from(session, _HOURS) > start_us:
+        said.append(span.unjudged("fleet/observations/expired", "the hours of a part of this period have expired"))
     return Looked(
         tuple(each for each in said if isinstance(each, Notice)),
         tuple(each for each in said if isinstance(each, Unjudged)),

@@ -197,11 +197,7 @@ def _subject(facts: RunFacts, span: Period) -> Subject:
 
 
 def _said(session: Session, run_id: str) -> tuple[int | None, int | None]:
-    steps, tokens = session.row(
-        "SELECT sum(steps), sum(tokens) FROM progress "
-        "WHERE run_id = ? OR run_id IN (SELECT alias_run_id FROM run_aliases WHERE run_id = ?)",
-        [run_id, run_id],
-    )
+    steps, tokens = session.row("SELECT sum(steps), sum(tokens) FROM progress_amounts WHERE run_id = ?", [run_id])
     return steps, tokens
 
 

@@ -1,4 +1,4 @@
-"""Read the traffic of runs from the store: SQL adds up bytes by host and peer, pure functions say what they mean."""
+"""Read the traffic of runs as it was booked: SQL adds up bytes by host and peer, pure functions say what they mean."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from analyzer.statements import run, statements
 from analyzer.traffic.locality import Place
 from analyzer.traffic.matrix import FlowBytes, LinkBytes, Seat
 from analyzer.traffic.run_traffic import RunTraffic, Waited, run_traffic
-from analyzer.traffic.sources import add_views
 from analyzer.traffic.tariff import TariffBook
 
 if TYPE_CHECKING:
@@ -36,10 +35,9 @@ def read_traffic(
         StoreError: the store does not answer.
     """
     run(session, "traffic/segments.sql", runs=list(run_ids), from_us=from_us, until_us=until_us)
-    nodes = [node for (node,) in session.rows("SELECT DISTINCT node FROM traffic_segments ORDER BY node")]
-    add_views(session, nodes, from_us, until_us)
-    told = _told(session)
-    for run_id, ms, cost in _all(session, "waited", runs=list(run_ids), from_us=from_us, until_us=until_us):
+    asked: dict[str, object] = {"runs": list(run_ids), "from_us": from_us, "until_us": until_us}
+    told = _told(session, asked)
+    for run_id, ms, cost in _all(session, "waited", **asked):
         told[run_id].waited = Waited(ms, None if cost is None else int(cost))
     places = read_places(session)
     book = tariffs or TariffBook()
@@ -57,15 +55,15 @@ def read_places(session: "Session") -> dict[str, Place]:
     return {node: Place(*where) for node, *where in _all(session, "places")}
 
 
-def _told(session: "Session") -> dict[str, _Rows]:
+def _told(session: "Session", asked: dict[str, object]) -> dict[str, _Rows]:
     found: dict[str, _Rows] = defaultdict(_Rows)
     for run_id, node, attempt, rank, held_us, shared_us in _all(session, "seats"):
         found[run_id].seats.append(Seat(node, attempt, rank, held_us, shared_us))
-    for run_id, node, attempt, shared, is_rdma, received, sent in _all(session, "links"):
+    for run_id, node, attempt, shared, is_rdma, received, sent in _all(session, "links", **asked):
         found[run_id].links.append(LinkBytes(node, attempt, shared, is_rdma, _whole(received), _whole(sent)))
-    for run_id, node, attempt, own, is_rdma, peer, received, sent in _all(session, "flows"):
+    for run_id, node, attempt, own, is_rdma, peer, received, sent in _all(session, "flows", **asked):
         found[run_id].flows.append(FlowBytes(node, attempt, own, is_rdma, peer, int(received), int(sent)))
-    for run_id, sent in _all(session, "gpu_links"):
+    for run_id, sent in _all(session, "gpu_links", **asked):
         found[run_id].gpu_link_bytes = _whole(sent)
     return found
 

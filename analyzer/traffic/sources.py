@@ -1,5 +1,5 @@
-"""Where a reading of traffic finds its bytes: in hours, but by the minute where a run came or went, and in samples
-after what is rolled up.
+"""Where the booking of traffic finds its bytes: in samples; where those are gone in hours, but by the minute where a
+run came or went.
 
 Views of this session alone, with one name and the same columns whatever they are made of. A tier's row holds for its
 whole bucket: at the edges of a run its first and last minute are cut by time, as a sample would be; and where minutes
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from collector.store.literal import literal
 from collector.tiers.pieces import Span
-from collector.tiers.sources import Kept
+from collector.tiers.retained import kept_from
 from collector.tiers.tables import HOUR_US, SIZES, Tiered, tiered
 
 if TYPE_CHECKING:
@@ -25,34 +25,31 @@ _VIEWS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-def add_views(session: "Session", nodes: Sequence[str], from_us: int, until_us: int) -> None:
+def add_views(session: "Session", nodes: Sequence[str], from_us: int, until_us: int, *, from_tiers: bool) -> None:
     """Make the three views over these hosts' bytes in a span of time; traffic_edges must be there.
 
     Raises:
         StoreError: the store does not answer.
     """
     names = ", ".join(map(literal, nodes)) or "NULL"  # written out: files that hold none of them are then not read
+    span = Span(from_us, until_us)
     for view, table, columns, prefix in _VIEWS:
         source = tiered(table)
         ways = [f"{prefix}{way}_bytes AS {way}_bytes" for way in ("receive", "transmit")]
         taken = ", ".join(["node", columns, *ways])
-        parts = _parts(source, Kept.of(session, source), Span(from_us, until_us))
+        parts = _of_tiers(session, source, span) if from_tiers else [_rows(table, "ended_at", span)]
         selects = [f"SELECT {taken}, {part} AND node IN ({names})" for part in parts]
         session.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {' UNION ALL '.join(selects)}")
 
 
-def _parts(source: Tiered, kept: Kept, span: Span) -> Iterator[str]:
-    """Yield the rest of a query for each part of a span: its times, its table, and which of its rows."""
-    rolled = min(max(kept.rolled_until, span.start), span.end)
-    if rolled > span.start:
-        in_edges = f"(node, started_at // {HOUR_US} * {HOUR_US}) IN (SELECT (node, hour) FROM traffic_edges)"
-        coarse = f"(started_at < {kept.minutes_from} OR NOT {in_edges})"
-        fine = f"started_at >= {kept.minutes_from} AND {in_edges}"
-        for size, which in (("hours", coarse), ("minutes", fine)):
-            ended_at = f"started_at + {SIZES[size]}"
-            yield f"{_rows(source.name(size), ended_at, Span(span.start, rolled))} AND {which}"
-    if rolled < span.end:
-        yield _rows(source.source.name, "ended_at", Span(rolled, span.end))
+def _of_tiers(session: "Session", source: Tiered, span: Span) -> Iterator[str]:
+    """Yield the rest of a query for each size of tier: its times, its table, and which of its rows."""
+    minutes_from = kept_from(session, [source.name("minutes")])
+    in_edges = f"(node, started_at // {HOUR_US} * {HOUR_US}) IN (SELECT (node, hour) FROM traffic_edges)"
+    coarse = f"(started_at < {minutes_from} OR NOT {in_edges})"
+    fine = f"started_at >= {minutes_from} AND {in_edges}"
+    for size, which in (("hours", coarse), ("minutes", fine)):
+        yield f"{_rows(source.name(size), f'started_at + {SIZES[size]}', span)} AND {which}"
 
 
 def _rows(table: str, ended_at: str, span: Span) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from analyzer.amounts.kept import Gap, gaps
 from analyzer.period import Calendar, Period
 from analyzer.report.coverage import hours as hours_of
 from analyzer.report.running import known, like_before
@@ -82,7 +83,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class UnitReport:
-    """Unit economics of one period; lines dearest first."""
+    """Unit economics of one period; lines dearest first. Hours of the `gaps` are in none of them."""
 
     period: Period
     currency: str
@@ -91,6 +92,7 @@ class UnitReport:
     waits: tuple[Wait, ...]
     compute: tuple[Compute, ...] = ()
     scaling: ScalingReport | None = None
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def changes(self) -> tuple[tuple[UnitLine, Changed], ...]:
@@ -117,6 +119,7 @@ def unit_report(session: "Session", period: Period, calendar: Calendar, currency
         unit_lines(hours, period, like_before(session, period, calendar), weeks),
         _runs(session, period),
         _waits(session, period),
+        gaps=gaps(session, period, "served", "progress"),
     )
 
 

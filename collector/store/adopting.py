@@ -18,7 +18,17 @@ from collector.store.booking import (
     set_out,
     stand,
 )
-from collector.store.books import DATED, DAY_US, WHOLE, days_different, days_doubled, mirrored_columns, within
+from collector.store.books import (
+    AMOUNTS,
+    DATED,
+    DAY_US,
+    WHOLE,
+    days_different,
+    days_doubled,
+    days_with_other_amounts,
+    mirrored_columns,
+    within,
+)
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -98,7 +108,7 @@ def _require_adoptable(session: "Session") -> None:
 
 
 def _copy_days(session: "Session", hot: str, columns: dict[str, list[str]], days: list[int]) -> None:
-    for table, dated in DATED.items() if days else ():
+    for table, dated in {**DATED, **AMOUNTS}.items() if days else ():
         if dated is not None:
             _copy(session, hot, table, columns[table], within(dated, days))
     if days:
@@ -115,12 +125,12 @@ def _copy(session: "Session", hot: str, table: str, columns: list[str], where: s
 
 def _changed_days(session: "Session", hot: str) -> list[int]:
     booked = [day for (day,) in session.rows(_OTHERS.format(hot=hot))]
-    return sorted({*booked, *days_different(session, hot)})
+    return sorted({*booked, *days_different(session, hot), *days_with_other_amounts(session, hot)})
 
 
 def _all_days(session: "Session", hot: str) -> list[int]:
     """Return every day that either side has a row of."""
-    dated = [(table, column) for table, column in DATED.items() if column is not None]
+    dated = [(table, column) for table, column in {**DATED, **AMOUNTS}.items() if column is not None]
     each = [
         f"SELECT {column} // {DAY_US} * {DAY_US} AS day FROM {place}.{table}"
         for table, column in dated

@@ -39,6 +39,12 @@ DATED: dict[str, str | None] = {
     "analysis": None,
     "analysed_until": None,
 }
+# Beside the ledger, by the hour as well: amounts. They may change where the ledger does not (an upgrade books them),
+# and their days are then replaced alone.
+AMOUNTS = {f"{table}_amounts": "hour" for table in ("served", "latency", "progress", "energy", "traffic")} | {
+    "amount_hours": "hour",
+    "amount_corrections": "hour",
+}
 # Small tables that are made whole by each pass: replaced where they differ.
 WHOLE = ("finding_book",)
 # What people said, what was recommended, what the rules were and which invoices matched, by its key: rows are only ever
@@ -53,12 +59,23 @@ SAID = {
     "recommendation_words": "word_id",
     "invoice_matches": "match_id",
 }
-_MIRRORED = (*DATED, *WHOLE, *SAID)
+_MIRRORED = (*DATED, *AMOUNTS, *WHOLE, *SAID)
 DAY_US = 86_400_000_000
 _DIFFERENT = """
 SELECT DISTINCT hour // {day_us} * {day_us} AS day
 FROM {hot}.ledger_hours h FULL JOIN lake.books.ledger_hours b USING (hour)
 WHERE (h.status, h.input_digest) IS DISTINCT FROM (b.status, b.input_digest) ORDER BY day
+"""
+_OTHER_AMOUNTS = """
+SELECT DISTINCT hour // {day_us} * {day_us} AS day FROM (
+    SELECT hour FROM {hot}.amount_hours h FULL JOIN lake.books.amount_hours b USING (hour)
+    WHERE (h.booked_batch, h.served, h.latency, h.progress, h.energy, h.traffic)
+        IS DISTINCT FROM (b.booked_batch, b.served, b.latency, b.progress, b.energy, b.traffic)
+    UNION
+    SELECT hour FROM (SELECT hour, count(*) AS n FROM {hot}.amount_corrections GROUP BY hour) h
+    FULL JOIN (SELECT hour, count(*) AS n FROM lake.books.amount_corrections GROUP BY hour) b USING (hour)
+    WHERE h.n IS DISTINCT FROM b.n
+) ORDER BY day
 """
 # An earlier release let two analyzers book the same hours side by side.
 _DOUBLED = """
@@ -117,17 +134,22 @@ def mirror(store: "Store", holder: str | None = None) -> int:
 
 def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[int]:
     days = sorted({*days_different(session, hot), *days_doubled(session)})
-    if not days:
+    days_of_amounts = sorted({*days, *days_with_other_amounts(session, hot)})
+    if not days_of_amounts:
         return []
     booking.follow(session, hot, following, holder)
-    booking.note_days(session, following, days)
-    for table, dated in DATED.items():
+    booking.note_days(session, following, days_of_amounts)
+    for table, dated in (DATED if days else {}).items():
         where = within(dated, days) if dated else "true"
         if table == "run_doings" and not session.rows("SELECT 1 FROM lake.books.run_doings LIMIT 1"):
             where = "true"  # an earlier release did not mirror it
         delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
         session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
-    return days
+    for table, dated in AMOUNTS.items():
+        where = within(dated, days_of_amounts)
+        delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
+        session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
+    return days_of_amounts
 
 
 def within(column: str, days: "Sequence[int]") -> str:
@@ -138,6 +160,11 @@ def within(column: str, days: "Sequence[int]") -> str:
 def days_different(session: "Session", hot: str) -> list[int]:
     """Return the days whose hours the hot file and the lake do not say alike."""
     return [day for (day,) in session.rows(_DIFFERENT.format(hot=hot, day_us=DAY_US))]
+
+
+def days_with_other_amounts(session: "Session", hot: str) -> list[int]:
+    """Return the days of whose hours the hot file and the lake have not booked the same amounts."""
+    return [day for (day,) in session.rows(_OTHER_AMOUNTS.format(hot=hot, day_us=DAY_US))]
 
 
 def days_doubled(session: "Session") -> list[int]:

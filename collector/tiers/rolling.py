@@ -29,7 +29,7 @@ class Portion:
     overlapping: bool
 
 
-def planned(session: "Session", table: Tiered, hours: Span) -> list[Portion]:
+def planned(session: "Session", table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> list[Portion]:
     """Return the portions, at least one, in which the minutes of whole hours are made.
 
     Raises:
@@ -39,7 +39,7 @@ def planned(session: "Session", table: Tiered, hours: Span) -> list[Portion]:
         raise AssertionError(f"BUG: {hours} is not made of whole hours")
     (samples,) = session.row(f"SELECT count(*) FROM {table.source.name} WHERE {hours.where()}")
     overlapping = samples > 0 and overlaps(session, table, hours)
-    spans = _cut(hours, samples)
+    spans = _cut(hours, samples, rows_at_once)
     return [Portion(table, span, samples // len(spans), overlapping) for span in spans]
 
 
@@ -57,10 +57,10 @@ def roll_minutes(session: "Session", portion: Portion) -> None:
         session.execute(f"INSERT INTO {tier} BY NAME {told}")
 
 
-def roll_hours(session: "Session", table: Tiered, hours: Span) -> int:
+def roll_hours(session: "Session", table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> int:
     """Replace one table's hours by what its minutes say, and return how many minutes' rows there are.
 
-    The caller holds the transaction.
+    Of many minutes some hosts are aggregated at a time. The caller holds the transaction.
 
     Raises:
         StoreError: the store refused.
@@ -68,8 +68,10 @@ def roll_hours(session: "Session", table: Tiered, hours: Span) -> int:
     tier, minutes = table.name("hours"), table.name("minutes")
     _empty(session, tier, hours)
     (rows,) = session.row(f"SELECT count(*) FROM {minutes} WHERE {begins_in(hours)}")
-    if rows:
-        session.execute(f"INSERT INTO {tier} BY NAME {merged_sql(table, minutes, hours, HOUR_US)}")
+    parts = -(-rows // rows_at_once)
+    for part in range(parts):
+        which = f"hash(node) % {parts} = {part}" if parts > 1 else "true"
+        session.execute(f"INSERT INTO {tier} BY NAME {merged_sql(table, minutes, hours, HOUR_US, which)}")
     return int(rows)
 
 
@@ -78,10 +80,10 @@ def _empty(session: "Session", tier: str, span: Span) -> None:
         delete(session, f"DELETE FROM {tier} WHERE {begins_in(span)}")
 
 
-def _cut(hours: Span, samples: int) -> list[Span]:
+def _cut(hours: Span, samples: int, rows_at_once: int) -> list[Span]:
     """Return the span in as many parts as keep an aggregation within bounds."""
     minutes = (hours.end - hours.start) // MINUTE_US
-    step = max(1, min(minutes, minutes * ROWS_AT_ONCE // max(1, samples))) * MINUTE_US
+    step = max(1, min(minutes, minutes * rows_at_once // max(1, samples))) * MINUTE_US
     return [Span(start, min(start + step, hours.end)) for start in range(hours.start, hours.end, step)]
 
 
@@ -102,14 +104,14 @@ def told_sql(table: Tiered, span: Span, bucket_us: int, *, overlapping: bool) ->
     )
 
 
-def merged_sql(table: Tiered, finer: str, span: Span, bucket_us: int) -> str:
-    """Return a query for the rows of coarser buckets, from those of a finer tier."""
+def merged_sql(table: Tiered, finer: str, span: Span, bucket_us: int, which: str = "true") -> str:
+    """Return a query for the rows of coarser buckets, from those of a finer tier; `which` is a condition on hosts."""
     keys = ", ".join(table.keys)
     bucket = f"started_at // {bucket_us} * {bucket_us}"
     kept = ", ".join(f"{kept.merged} AS {kept.name}" for kept in table.kept)
     return _with_histograms(
         table,
-        f"piece AS (SELECT * FROM {finer} WHERE {begins_in(span)})",
+        f"piece AS (SELECT * FROM {finer} WHERE {begins_in(span)} AND {which})",
         f"SELECT {keys}, {bucket} AS bucket, {kept} FROM piece GROUP BY {keys}, {bucket}",
         {
             name: f"""SELECT {keys}, {bucket} AS bucket, entry.key AS bin, entry.value AS ms FROM (

@@ -46,7 +46,7 @@ class Kept:
         """Ask the store; one that nobody keeps up has samples alone. The answer is good for an hour.
 
         The newest hour may have been rolled up before it was over, and hours that wait have yet to be: both are read
-        from the samples.
+        from the samples, as long as there are any. What has expired had been rolled up whole.
 
         Raises:
             StoreError: the store does not answer.
@@ -65,7 +65,7 @@ class Kept:
             if "does not exist" in str(error):
                 return cls()
             raise
-        return cls(raw, minutes, rolled if waiting is None else min(rolled, max(waiting, raw)))
+        return cls(raw, minutes, max(raw, rolled if waiting is None else min(rolled, waiting)))
 
 
 def planned(kept: Kept, span: Span, max_points: int) -> Plan:

@@ -1,8 +1,8 @@
 """The job that drops what is too old, or too much: whole days, oldest first, samples before minutes before hours.
 
-The ledger and its money are never dropped, nor what a scheduler or an inventory said: they are small, and every figure
-of a report comes from them. By age nothing goes whose hours are not rolled up and in the ledger; by bytes it may have
-to, and is then counted by itself, because it is lost unjudged.
+The ledger, its money and its amounts are never dropped, nor what a scheduler or an inventory said: they are small, and
+every figure of a report comes from them. By age nothing goes whose hours are not rolled up and in the ledger with their
+amounts; by bytes it may have to, and is then counted by itself, because it is lost unjudged.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,13 +76,18 @@ def drop(store: "Store", keeping: Keeping, now_us: int, tell: Callable[[Dropped]
         StoreError: the store refused; what was dropped before is written down.
     """
     today = now_us // DAY_US * DAY_US
+    cuts = {table: today - keeping.days(table) * DAY_US for table in droppable()}
+    with store.session() as session:
+        is_due = any(_has_older(session, table, cuts[table]) for table in TIERED)
+    if is_due:  # the job that rolls up may never have come so far as to write down what waits
+        with writing(store) as session:
+            due.note(session)
     with store.session() as session:
         judged = judged_until(session, store)
-        cuts = {table: today - keeping.days(table) * DAY_US for table in droppable()}
         held = sum(
             max(0, cuts[table] - judged) // DAY_US for table in RAW[:1] if _has_older(session, table, cuts[table])
         )
-    for table in RAW:
+    for table in (*RAW, *LONG):
         cuts[table] = min(cuts[table], judged)
     rows = _drop(store, cuts, "age", now_us)
     crowded, unjudged = _over_bytes(store, keeping, today, now_us, judged) if keeping.bytes and store.lake else ({}, 0)
@@ -94,7 +99,7 @@ def drop(store: "Store", keeping: Keeping, now_us: int, tell: Callable[[Dropped]
 
 
 def judged_until(session: "Session", store: "Store") -> int:
-    """Return the day up to which every hour is rolled up and in the ledger, neither provisional nor missing."""
+    """Return the day up to which every hour is rolled up and in the ledger with its amounts, not provisional."""
     (until,) = session.row(
         f"""
         WITH judged AS ({_judged(store)}), known AS (
@@ -111,10 +116,17 @@ def judged_until(session: "Session", store: "Store") -> int:
 
 
 def _judged(store: "Store") -> str:
-    """Return a query for the hours of the ledger: the file's own, and those that an analyzer elsewhere mirrored."""
-    places = ([f"{store.hot}.ledger_hours"] if store.hot else []) + (["lake.books.ledger_hours"] if store.lake else [])
-    every = " UNION ALL ".join(f"SELECT hour, status FROM {place}" for place in places)
-    return f"SELECT hour, bool_or(status <> 'provisional') AS is_settled FROM ({every}) GROUP BY hour"
+    """Return a query for the hours of the ledger: the file's own, and those that an analyzer elsewhere mirrored.
+
+    One whose amounts nobody has booked is not settled: its samples are all that tells of them.
+    """
+    places = ([store.hot] if store.hot else []) + (["lake.books"] if store.lake else [])
+    every = " UNION ALL ".join(
+        f"SELECT hour, status <> 'provisional' AND hour IN (SELECT hour FROM {place}.amount_hours) AS is_settled "
+        f"FROM {place}.ledger_hours"
+        for place in places
+    )
+    return f"SELECT hour, bool_or(is_settled) AS is_settled FROM ({every}) GROUP BY hour"
 
 
 def _has_older(session: "Session", table: str, before_us: int) -> bool:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from collector.errors import StoreError
 from collector.tiers import due
 from collector.tiers.pieces import Span
 from collector.tiers.rolling import ROWS_AT_ONCE, planned, roll_hours, roll_minutes
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 # What a transaction costs, several hours cost once; but it should not be lost with more than so much work in it.
 UNIT_SECONDS = 15.0
+# What else the server does takes of the same memory. Where it does not suffice, less is aggregated at once.
+ROWS_LEAST = 10_000
+_OUT_OF_MEMORY = "Out of Memory"  # DuckDB's words
 
 
 def roll_up(
@@ -33,11 +37,17 @@ def roll_up(
         due.note(session)
         waiting = due.waiting(session)
     done = rows = 0
-    most = 1
+    most, rows_at_once = 1, ROWS_AT_ONCE
     while done < len(waiting) and not (done and time.monotonic() > deadline):
         hours = _together(waiting[done:], most)
         began = time.monotonic()
-        rows += _rolled(store, hours, give_way, now_us)
+        try:
+            rows += _rolled(store, hours, give_way, now_us, rows_at_once)
+        except StoreError as error:
+            if _OUT_OF_MEMORY not in str(error) or rows_at_once <= ROWS_LEAST:
+                raise
+            most, rows_at_once = 1, max(ROWS_LEAST, rows_at_once // 4)
+            continue
         taken = (hours.end - hours.start) // HOUR_US
         most = max(1, int(UNIT_SECONDS * taken / max(time.monotonic() - began, 0.001)))
         done += taken
@@ -46,15 +56,15 @@ def roll_up(
     return Outcome(said, done, again=left > 0)
 
 
-def _rolled(store: "Store", hours: Span, give_way: Callable[[], None], now_us: int | None) -> int:
+def _rolled(store: "Store", hours: Span, give_way: Callable[[], None], now_us: int | None, rows_at_once: int) -> int:
     """Roll hours up, in one transaction if that is short; return how many minutes' rows there are.
 
     Others wait for it: where there are more samples, each portion has a transaction of its own, and the hours are off
     the list of those that wait with the last.
     """
     with store.session() as session:
-        portions = [portion for name in TIERED for portion in planned(session, tiered(name), hours)]
-    if sum(portion.samples for portion in portions) > ROWS_AT_ONCE:
+        portions = [portion for name in TIERED for portion in planned(session, tiered(name), hours, rows_at_once)]
+    if sum(portion.samples for portion in portions) > rows_at_once:
         for portion in portions:
             give_way()
             with writing(store) as session:
@@ -65,7 +75,7 @@ def _rolled(store: "Store", hours: Span, give_way: Callable[[], None], now_us: i
         due.done(session, hours, now_us)
         for portion in portions:
             roll_minutes(session, portion)
-        return sum(roll_hours(session, tiered(name), hours) for name in TIERED)
+        return sum(roll_hours(session, tiered(name), hours, rows_at_once) for name in TIERED)
 
 
 def _together(waiting: list[int], most: int) -> Span:

@@ -24,6 +24,7 @@ from analyzer.period import Period
 from analyzer.states import BOOKINGS
 from tests.focus.books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
 from tests.focus.checker import complaints, rows_of, total
+from tests.ledger.amounts import book
 
 MONTH = Period(NOVEMBER, NOVEMBER + 30 * DAY, "2026-11", "UTC")
 VERSIONS: tuple[Version, ...] = get_args(Version)
@@ -174,6 +175,7 @@ def test_energy_is_beside_the_bill(tmp_path: Path) -> None:
     samples = [("n1", "GPU-1", NOVEMBER + half * HOUR // 2, NOVEMBER + HOUR, 720_000.0, 1) for half in range(2)]
     with books.session() as session:
         session.load("gpu_samples", columns, samples)
+    book(books.store)
     rows, done = exported(books, tmp_path, energy=True)
     assert {row["x_State"]: row["x_EnergyKwh"] for row in rows} == {
         "productive": "0.3",

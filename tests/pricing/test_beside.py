@@ -315,13 +315,16 @@ def test_a_dated_row_holds_in_its_period_alone() -> None:
 
 
 def test_hours_that_are_rolled_up_say_what_samples_said() -> None:
-    """Samples expire; what a month drew must not go with them, and no hour may be counted from both."""
+    """What an upgrade finds expired is booked from the tier; no hour may be counted from both."""
     fleet = Fleet()
     fleet.own("n1", ["g1"], purchase_option="reserved")
     fleet.sample("n1", "g1", MONDAY, MONDAY + 3 * HOUR, energy_joules=18_000.5)
     period = Period(MONDAY, MONDAY + 3 * HOUR, "three hours", "UTC")
+    fleet.analyze()
     with fleet.store.session() as session:
         before = read_drawn(session, period)
+        session.execute("DELETE FROM energy_amounts")
+        session.execute("DELETE FROM amount_hours")
     make_tables(fleet.store)
     table, rolled = tiered("gpu_samples"), Span(MONDAY, MONDAY + 2 * HOUR)
     with fleet.store.session() as session:
@@ -332,5 +335,8 @@ def test_hours_that_are_rolled_up_say_what_samples_said() -> None:
         session.execute(f"INSERT INTO retention VALUES ('gpu_samples', {MONDAY + HOUR}, 1, 'age', {MONDAY + HOUR})")
         session.execute(f"INSERT INTO tier_marks VALUES (-1, {MONDAY + 2 * HOUR})")
         assert session.row("SELECT count(*) FROM gpu_hours") == (2,)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        assert session.rows("SELECT energy FROM amount_hours ORDER BY hour") == [("tiers",), ("samples",), ("samples",)]
         assert read_drawn(session, period) == before
     assert [one.millijoules for one in before] == [60 * 18_000_500] * 3

@@ -279,6 +279,10 @@ def fill(session: Session) -> None:
     session.insert("ledger", pa.Table.from_pylist(rows))
     session.insert("ledger", pa.Table.from_pylist(previous_rows(rows)))
     session.insert("ledger_hours", pa.Table.from_pylist(hours))
+    kinds = dict.fromkeys(("served", "latency", "progress", "energy", "traffic"), "samples")
+    session.insert(
+        "amount_hours", pa.Table.from_pylist([{"hour": h["hour"], "booked_batch": 0, **kinds} for h in hours])
+    )
     session.insert("runs", pa.Table.from_pylist(list(runs.values())))
     session.insert("run_doings", pa.Table.from_pylist([_doings(job) for job in JOBS if job.run_id in runs]))
     session.insert("inventory", pa.Table.from_pylist(_inventory()))

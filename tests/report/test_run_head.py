@@ -154,6 +154,7 @@ def earlier_of(written: Written, began: int) -> Sequence[EarlierRun]:
 def test_the_runs_before_are_the_last_two_of_the_same_name_and_team() -> None:
     """Not one that still ran when this one began, nor another team's of the same name."""
     written = Written()
+    written.know(MONDAY, MONDAY + 120 * HOUR)
     for number, (team, start, hours) in enumerate(
         [("nlp", 0, 2), ("nlp", 10, 2), ("nlp", 20, 2), ("vision", 24, 2), ("nlp", 30, 90)]
     ):

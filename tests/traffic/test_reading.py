@@ -11,6 +11,7 @@ from analyzer.traffic.locality import ClassBytes
 from analyzer.traffic.matrix import Cell
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
+from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.tiers.pieces import Span
@@ -24,7 +25,8 @@ RUN = "slurm/alpha/1"
 
 
 def read(fleet: Fleet, *runs: str, until: int = END) -> dict[str, RunTraffic]:
-    """Return the traffic of the hour."""
+    """Return the traffic of the hour, as a pass books it."""
+    fleet.analyze()
     with fleet.store.session() as session:
         return read_traffic(session, runs or (RUN,), T, until)
 
@@ -146,6 +148,7 @@ def test_a_host_that_nobody_told_of_leaves_its_rest_unknown() -> None:
 def test_what_crossing_racks_costs_is_the_ledgers() -> None:
     """GPU time that the ledger booked, not a price a byte; the same run has no bill."""
     fleet = alternating()
+    fleet.analyze()
     with fleet.store.session() as session:
         session.execute(
             "INSERT INTO ledger (hour, gpu_uuid, node, run_id, state, cause, shared, milliseconds, cost_micros, "
@@ -183,7 +186,7 @@ def test_runs_after_one_another_have_every_byte_once(edges: list[int], amount: i
 
 
 def roll_up(fleet: Fleet) -> None:
-    """Roll the hour up and let its samples expire."""
+    """Roll the hour up and let its samples expire, in a store of a release that booked no amounts."""
     make_tables(fleet.store)
     with fleet.store.session() as session:
         for name in ("network_samples", "flow_samples", "gpu_samples"):
@@ -194,6 +197,8 @@ def roll_up(fleet: Fleet) -> None:
             session.execute(f"DELETE FROM {name}")
             session.execute(f"INSERT INTO retention VALUES ('{name}', {END}, 1, 'age', {END})")
         session.execute(f"INSERT INTO tier_marks VALUES (-1, {END})")
+        session.execute("DELETE FROM traffic_amounts")
+        session.execute("DELETE FROM amount_hours")
 
 
 def test_hours_say_what_samples_said() -> None:
@@ -225,7 +230,8 @@ def test_a_reader_of_the_lake_sees_the_same(tmp_path: Path) -> None:
     """Beside a running server only the lake can be read, within one snapshot and without writing."""
     path = tmp_path / "hot.duckdb"
     with Store.open(path, lake=beside(path)) as store:
-        alternating(fleet=Fleet(store))
+        alternating(fleet=Fleet(store)).analyze()
+        mirror(store)
         script = (
             "import sys; from pathlib import Path; from collector.store.database import Store\n"
             "from analyzer.traffic.reading import read_traffic\n"

@@ -21,7 +21,8 @@ RUN = "slurm/alpha/1"
 
 
 def read(fleet: Fleet, tariffs: TariffBook | None = None) -> RunTraffic:
-    """Return the traffic of the run."""
+    """Return the traffic of the run, as a pass books it."""
+    fleet.analyze()
     with fleet.store.session() as session:
         return read_traffic(session, [RUN], T, END, tariffs)[RUN]
 

@@ -8,6 +8,7 @@ from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import UnitReport, unit_report
 from analyzer.unit_cost.text import units_text
 from analyzer.unit_cost.unit import REQUESTS
+from tests.ledger.amounts import book
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")
@@ -97,6 +98,7 @@ def test_two_hosts_that_count_at_once_count_nothing() -> None:
             ["node", "started_at", "ended_at", "run_id", "tokens", "batch"],
             [["other", THIS.start, THIS.start + HOUR, "slurm/a/2", 10**9, 1]],
         )
+    book(written.store)
     assert read(written).units == ()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from collector.store.database import Store
+from tests.ledger.amounts import book
 
 HOUR = 3_600_000_000
 WEEK = 168 * HOUR
@@ -47,3 +48,4 @@ class Written:
         rows = [["n", hour, hour + HOUR, run_id, *(each(hour) for each in did.values()), 1] for hour in hours]
         with self.store.session() as session:
             session.load(table, columns, rows)
+        book(self.store)

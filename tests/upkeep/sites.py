@@ -60,8 +60,10 @@ def take(store: Store, samples: pa.Table, batch: int, received_at: int | None = 
 
 
 def judge(store: Store, hours: Iterable[int], status: str = "closed") -> None:
-    """Write hours into the ledger's list, as an analysis does."""
+    """Write hours into the ledger's list, with amounts of nothing, as an analysis does."""
+    hours = list(hours)
     with store.session() as session:
+        session.load(f"{store.hot}.amount_hours", ("hour", "booked_batch"), [(hour, 0) for hour in hours], replace=True)
         session.load(
             f"{store.hot}.ledger_hours",
             ("hour", "status", "input_digest", "rules_version"),

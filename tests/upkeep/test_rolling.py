@@ -6,7 +6,9 @@ import pytest
 
 from collector.errors import StoreError
 from collector.store.database import Store
+from collector.store.session import Session
 from collector.tiers import rolling as tier_rolling
+from collector.tiers.rolling import Portion, roll_minutes
 from collector.tiers.series import series
 from collector.tiers.subjects import gpus
 from collector.tiers.tables import MINUTE_US
@@ -99,3 +101,26 @@ def test_a_fast_clock_of_one_host_leaves_no_gap_in_the_charts_of_others(tmp_path
             start, end = DAY + 8 * HOUR_US, now + 50 * MINUTE_US
             (told,) = series(session, gpus(["GPU-a"]), ["utilization_ratio"], start, end, 300)
     assert told.mean.null_count == 0
+
+
+def test_where_memory_does_not_suffice_less_is_rolled_up_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What pages and the analysis take meanwhile is not known before; an hour that never fits would wait for ever."""
+    tried: list[int] = []
+
+    def in_little_memory(session: Session, portion: Portion) -> None:
+        tried.append(portion.samples)
+        if portion.samples > rolling.ROWS_LEAST:
+            raise StoreError("the store refused a statement: Out of Memory Error: failed to pin block")
+        roll_minutes(session, portion)
+
+    with site(tmp_path, lake=False) as store:
+        land(store, rows(DAY, 4_000, batch=256, step=900_000), 256)  # an hour of three GPUs
+        with monkeypatch.context() as patched:
+            patched.setattr(rolling, "roll_minutes", in_little_memory)
+            patched.setattr(rolling, "ROWS_LEAST", 2_000)
+            outcome = roll_up(store, LATER)
+        assert (outcome.done, outcome.again) == (1, False)
+        assert max(tried) == 12_000
+        assert len(_tiers(store)[0]) == 3 * 60

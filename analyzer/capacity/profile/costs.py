@@ -13,14 +13,9 @@ _COST = """
     SELECT run_id, if(bool_or(cost_micros IS NULL AND milliseconds > 0), NULL, sum(cost_micros))::BIGINT FROM ledger
     WHERE list_contains($runs::VARCHAR[], run_id) GROUP BY run_id
 """
-# A service's own counters; its hosts may know it by other names.
 _REQUESTS = """
-    WITH named AS (
-        SELECT unnest($runs::VARCHAR[]) AS run_id, unnest($runs::VARCHAR[]) AS alias
-        UNION SELECT run_id, alias_run_id FROM run_aliases WHERE list_contains($runs::VARCHAR[], run_id)
-    )
-    SELECT n.run_id, sum(s.requests)::BIGINT FROM service_samples s JOIN named n ON n.alias = s.run_id
-    GROUP BY n.run_id HAVING sum(s.requests) > 0
+    SELECT run_id, sum(requests)::BIGINT FROM served_amounts WHERE list_contains($runs::VARCHAR[], run_id)
+    GROUP BY run_id HAVING sum(requests) > 0
 """
 
 

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.amounts.kept import Gap, gaps
 from analyzer.pricing.beside.energy import Drawn, EnergySum, energy
 from analyzer.pricing.beside.energy_by_team import Holder, TeamEnergy, energy_by_team
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Host, Storage, row_of
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
+from analyzer.statements import run as run_sql
 from analyzer.statements import statements
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.tariff import Bill, TariffBook
-from collector.tiers.sources import Kept
-from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -49,6 +49,7 @@ class Costs:
     host_hours: int
     hosts_micros: int | None
     host_rows: tuple[Host, ...]
+    gaps: tuple[Gap, ...] = ()
 
 
 def read_costs(session: "Session", period: "Period", settings: "Settings") -> Costs:
@@ -87,11 +88,12 @@ def costs_of(
         sum(one.hosts for one in hosted if row_of(beside.hosts, one.node_group, one.hour)),
         host_micros(hosted, beside.hosts) if beside.hosts else None,
         tuple(row for row in beside.hosts if _meets(row, period)),
+        gaps(session, period, "energy", "traffic"),
     )
 
 
 def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
-    """Return what GPUs drew, by node group and hour: from the tier of hours, then from samples not yet rolled up."""
+    """Return what GPUs drew, by node group and hour."""
     _gather(session, period, None)
     rows = session.rows(
         """
@@ -115,14 +117,7 @@ def read_drawn_of_run(session: "Session", period: "Period", run_id: str) -> list
 
 def _gather(session: "Session", period: "Period", run_id: str | None) -> None:
     """Count into pricing_drawn what each GPU drew in each hour; where a run is named, its GPUs alone."""
-    rolled_until = Kept.of(session, tiered("gpu_samples")).rolled_until
-    edge = min(max(rolled_until, period.start), period.end)
-    made, rolled, sampled = statements("pricing/drawn.sql")
-    session.execute(made)
-    if edge > period.start:
-        session.execute(rolled, {"start": period.start, "end": edge, "run": run_id})
-    if edge < period.end:
-        session.execute(sampled, {"start": edge, "end": period.end, "run": run_id})
+    run_sql(session, "pricing/drawn.sql", start=period.start, end=period.end, run=run_id)
 
 
 def read_drawn_by_team(session: "Session", period: "Period") -> dict[Holder, list[Drawn]]:

@@ -1,5 +1,7 @@
 """What a period cost besides GPUs, as people and machines read it."""
 
+from dataclasses import asdict
+
 from analyzer.pricing.beside.energy import EnergySum
 from analyzer.pricing.beside.reading import Costs
 from analyzer.pricing.beside.rows import Energy, Tariff
@@ -22,6 +24,7 @@ def costs_text(costs: Costs, paper: Paper) -> str:
     found = [f"costs besides GPUs {costs.period.label}{version}", ""]
     found += paper.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
     found += ["", *_energy(costs, paper), *_network(costs, paper), *_storage(costs, paper)]
+    found += [line for gap in costs.gaps for line in paper.wrap(gap.words(costs.period.timezone), "")]
     return paper.page([*found, *_checkpoints(costs, paper), *_hosts(costs, paper)])
 
 
@@ -79,6 +82,7 @@ def costs_data(costs: Costs) -> dict[str, object]:
         ],
         "checkpoints": {"written_bytes": costs.written_bytes, "cost_micros": costs.checkpoints_micros},
         "hosts": {"host_hours": costs.host_hours, "cost_micros": costs.hosts_micros},
+        "gaps": [asdict(gap) for gap in costs.gaps],
     }
 
 

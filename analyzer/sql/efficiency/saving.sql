@@ -3,8 +3,7 @@
 WITH marks AS (
     SELECT run_id, minute AS at_us, false AS named FROM checkpoints
     UNION
-    SELECT coalesce(a.run_id, p.run_id), p.ended_at, true
-    FROM progress p LEFT JOIN run_aliases a ON a.alias_run_id = p.run_id WHERE p.checkpoint IS NOT NULL
+    SELECT run_id, unnest(checkpoints), true FROM progress_amounts
 ), saved AS (
     SELECT run_id, min(at_us) AS first_at,
         list(at_us ORDER BY at_us) FILTER (NOT named AND at_us >= $start AND at_us < $end) AS seen,

@@ -1,18 +1,14 @@
--- What runs said of themselves, in all: $runs are their ids, hosts may know them by other names.
+-- What runs said of themselves, in all, as it was booked: $runs are their ids.
 -- Where one host speaks after another the run was moved; where two speak at once nobody knows whose count is the run's.
 -- Working time: that between the first word and the last, times the share of the run's measured time near it in which
 -- steps can be made ($stepping). Lost work was made too.
-WITH named AS (
-    SELECT DISTINCT unnest($runs::VARCHAR[]) AS run_id, unnest($runs::VARCHAR[]) AS alias
-    UNION SELECT run_id, alias_run_id FROM run_aliases WHERE list_contains($runs::VARCHAR[], run_id)
-), said AS (
-    SELECT n.run_id, p.* EXCLUDE (run_id),
-        max(p.ended_at) FILTER (p.steps IS NOT NULL OR p.samples IS NOT NULL OR p.tokens IS NOT NULL) OVER (PARTITION BY n.run_id, p.node) AS last_at
-    FROM progress p JOIN named n ON n.alias = p.run_id
+WITH said AS (
+    SELECT *, max(counted_until) OVER (PARTITION BY run_id, node) AS last_at
+    FROM progress_amounts WHERE list_contains($runs::VARCHAR[], run_id)
 ), voices AS (
-    SELECT run_id, node, sum(steps) AS steps, sum(samples) AS samples, sum(tokens) AS tokens, min(started_at) AS first_at, max(last_at) AS last_at,
-        sum(ended_at - started_at) AS told_us
-    FROM said WHERE ended_at <= last_at GROUP BY ALL
+    SELECT run_id, node, sum(steps) AS steps, sum(samples) AS samples, sum(tokens) AS tokens, min(first_at) AS first_at, any_value(last_at) AS last_at,
+        sum(CASE WHEN counted_until = last_at THEN counted_us WHEN first_at < last_at THEN told_us END) AS told_us
+    FROM said WHERE last_at IS NOT NULL GROUP BY ALL
 ), ordered AS (
     SELECT *, first_at < lag(last_at) OVER (PARTITION BY run_id ORDER BY first_at, node) AS is_late FROM voices
 ), told AS (

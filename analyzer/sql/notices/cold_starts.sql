@@ -5,10 +5,10 @@ WITH starts AS (
     FROM ledger l JOIN runs r USING (run_id)
     WHERE r.stage = 'serving' AND l.hour >= $start AND l.hour < $end GROUP BY ALL
 ), answers AS (
-    SELECT coalesce(r.name, r.run_id) AS service, r.team, r.run_id, min(s.ended_at) - min(r.started_at) AS after_us
-    FROM runs r JOIN service_samples s USING (run_id)
-    WHERE r.stage = 'serving' AND r.started_at >= $start AND r.started_at < $end AND s.requests > 0
-        AND s.started_at >= $start AND s.started_at < $end AND s.started_at >= r.started_at
+    SELECT coalesce(r.name, r.run_id) AS service, r.team, r.run_id, min(a.answered_at) - min(r.started_at) AS after_us
+    FROM runs r JOIN served_amounts a USING (run_id)
+    WHERE r.stage = 'serving' AND r.started_at >= $start AND r.started_at < $end AND a.answered_at IS NOT NULL
+        AND a.hour >= $start AND a.hour < $end
     GROUP BY ALL
 ), answered AS (
     SELECT service, team, quantile_disc(after_us, 0.5) // 1000 AS answer_ms FROM answers GROUP BY ALL

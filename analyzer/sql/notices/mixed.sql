@@ -9,19 +9,11 @@ SELECT *, bool_or(serves) OVER w AND NOT bool_and(serves) OVER w AS is_mixed FRO
 
 SELECT DISTINCT run_id FROM notice_mixed WHERE serves AND is_mixed ORDER BY run_id;
 
-WITH names AS (
-    SELECT alias_run_id, run_id FROM run_aliases
-    QUALIFY row_number() OVER (PARTITION BY alias_run_id ORDER BY batch DESC) = 1
-), hours AS (
+WITH hours AS (
     SELECT DISTINCT run_id, node, hour, is_mixed FROM notice_mixed WHERE serves
 ), told AS (
-    SELECT coalesce(n.run_id, s.run_id) AS run_id, s.node, s.started_at // 3600000000 * 3600000000 AS hour,
-        sum((s.ended_at - s.started_at) // 1000)::BIGINT AS ms,
-        coalesce(sum((s.ended_at - s.started_at) // 1000) FILTER (s.first_token_seconds_p99 > s.slo_seconds), 0)::BIGINT AS missed_ms
-    FROM service_samples s LEFT JOIN names n ON n.alias_run_id = s.run_id
-    WHERE s.started_at >= $start AND s.started_at < $end AND s.slo_seconds IS NOT NULL AND s.first_token_seconds_p99 IS NOT NULL
-        AND list_contains($runs, coalesce(n.run_id, s.run_id))
-    GROUP BY ALL
+    SELECT run_id, node, hour, promised_us // 1000 AS ms, (promised_us - coalesce(kept_us, 0)) // 1000 AS missed_ms
+    FROM served_amounts WHERE hour >= $start AND hour < $end AND promised_us IS NOT NULL AND list_contains($runs, run_id)
 ), promises AS (
     SELECT run_id, is_mixed, sum(ms)::BIGINT AS ms, sum(missed_ms)::BIGINT AS missed_ms FROM told JOIN hours USING (run_id, node, hour) GROUP BY ALL
 ), beside AS (

@@ -26,10 +26,11 @@ SELECT t.run_id, t.node, t.gpu_uuid, t.rank, t.attempt, t.parent_run_id, greates
 FROM told t LEFT JOIN runs r ON r.run_id = t.run_id
 WHERE least(coalesce(t.ended_at, $until_us), coalesce(r.ended_at, $until_us), $until_us) > greatest(t.started_at, $from_us);
 
--- A run that runs within another, or around it, does not share the host with that.
+-- A run that runs within another, or around it, does not share the host with that. No segment reaches over the edge of an hour.
 CREATE OR REPLACE TEMP TABLE traffic_segments AS
 WITH edges AS (
     SELECT node, from_us AS at_us FROM traffic_holds UNION SELECT node, until_us FROM traffic_holds
+    UNION SELECT node, unnest(range(from_us // 3600000000 * 3600000000 + 3600000000, until_us, 3600000000)) FROM traffic_holds
 ), cuts AS (
     SELECT node, at_us AS from_us, lead(at_us) OVER (PARTITION BY node ORDER BY at_us) AS until_us FROM edges
 ), held AS (
