@@ -36,7 +36,7 @@ UNLISTED = {
 
 class NvmlSource:
     """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost; so has one that was
-    lost before anybody saw it, by its place.
+    lost before anybody saw it, by its slot.
 
     One that hangs has none, nor has one in `quiet`: silence is a gap. `failures` counts questions that failed, by name.
     """
@@ -125,7 +125,7 @@ class NvmlSource:
             else:
                 found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
         for name, why in self._census.ghosts.items():
-            found += nothing(name, UNLISTED[why])
+            found += nothing(name, UNLISTED[why] + self._census.at(name))
         return found
 
     def read(self) -> Reading:
