@@ -118,6 +118,7 @@ class Roster:
         entries = [self._known[uuid] for uuid in self.missing]
         taken = {entry.get("pci_bus_id") for entry in self._known.values()}
         fallen = [place for place in fallen_gpus(self._sys) if place not in taken]
+        fallen = fallen[sum(entry.get("pci_bus_id") is None for entry in entries) :]  # which may be these
         counted = sorted(now.silent.keys() - {entry.get("gpu_index") for entry in entries})
         counted = counted[sum(entry.get("gpu_index") not in now.silent for entry in entries) :]
         uncounted = range(max(0, len(fallen) - len(counted)))

@@ -185,10 +185,12 @@ def test_a_gpu_that_the_driver_could_not_take_up_is_down(host: Host) -> None:
 
 
 def test_a_gpu_that_was_given_away_or_is_not_shown_to_this_process_is_not_down(host: Host) -> None:
-    """A virtual machine has the one, another container the next; the last is not NVIDIA's."""
+    """A virtual machine has the one, another container the next; one is not NVIDIA's, one a part of another."""
     on_the_bus(host, "0000:12:00.0", "vfio-pci", config=b"\xff\xff")
     on_the_bus(host, "0000:13:00.0", "nvidia")
     on_the_bus(host, "0000:14:00.0", None, vendor="0x8086")
+    on_the_bus(host, "0000:15:00.4", None)
+    (host.sysfs / "bus/pci/devices/0000:15:00.4/physfn").symlink_to(host.sysfs / "bus/pci/devices/0000:13:00.0")
     assert rows_up(host) == {FIRST: True, SECOND: True}
     assert host.read()["counts"] == [2, 2]
 
