@@ -140,7 +140,7 @@ def test_a_gpu_that_hangs_when_it_is_asked_for_events_silences_no_other(host: Ho
 
     def told() -> bool:
         rows = host.rows(seconds=31)
-        numbers.extend(row.get("xid_numbers") for row in rows if row["gpu_uuid"] == SECOND and row.get("xid_numbers"))
+        numbers.extend(row["xid_numbers"] for row in rows if row["gpu_uuid"] == SECOND and row.get("xid_numbers"))
         return len(rows) == 3 and bool(numbers)
 
     numbers: list[str] = []
