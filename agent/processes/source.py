@@ -102,6 +102,17 @@ class ProcessSource:
         with understanding(self._proc):
             return self._reading(kept, watched, len(holders) - len(kept))
 
+    def coverage(self) -> list[str]:
+        """Return what of who holds GPUs is not seen, in words. To be asked after a reading."""
+        lines = []
+        if self.unseen:
+            lines.append(
+                f"{self.unseen} processes that hold GPUs are not shown by {self._proc}: whose they are is unknown"
+            )
+        if self.left_out:
+            lines.append(f"{self.left_out} processes beyond the first are not looked at")
+        return lines
+
     def _reading(self, holders: list[GpuProcess], watched: frozenset[int], left_out: int) -> Reading:
         pids = watched.union(held.pid for held in holders)
         read_at, table = self._monotonic(), read_table(self._proc, wanted=pids)
