@@ -107,10 +107,10 @@ class ProcessSource:
         lines = []
         if self.unseen:
             lines.append(
-                f"{self.unseen} processes that hold GPUs are not shown by {self._proc}: whose they are is unknown"
+                f"processes on GPUs that {self._proc} does not show: {self.unseen}; whose they are is not known"
             )
         if self.left_out:
-            lines.append(f"{self.left_out} processes beyond the first are not looked at")
+            lines.append(f"processes that are too many and are not looked at: {self.left_out}")
         return lines
 
     def _reading(self, holders: list[GpuProcess], watched: frozenset[int], left_out: int) -> Reading:
