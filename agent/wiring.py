@@ -83,11 +83,12 @@ def open_eyes(
     remembered = Remembered(config.state if lasting else None)
     gpus = _gpus(host, remembered)
     witnesses, words = _witnesses(host, gpus, remembered), _words(host, gpus)
+    runs = _processes(host, gpus, witnesses, remembered, now, watched)
     sources: list[Source] = [
         *([gpus] if lasting or not gpus.no_gpu else []),  # a driver may yet be loaded under a daemon
         HostSource(config.proc),
         *feeds,
-        _processes(host, gpus, witnesses, remembered, now, watched),
+        runs,
         *words,
         HostInventory(config, place),
     ]
@@ -103,7 +104,7 @@ def open_eyes(
         supported=gpus.supported,
         xids=gpus.xids,
         gpu_counts=lambda: gpus.counts,
-        coverage=lambda: [line for part in feeds for line in part.coverage()],
+        coverage=lambda: [line for part in (*feeds, runs) for line in part.coverage()],
         attribution_age_seconds=lambda: max(witnesses.ages().values(), default=None),
         witnesses=witnesses.conditions,
     )

@@ -44,6 +44,10 @@ class Census:
         """Why each GPU is silent that should be here and was never listed to this agent, by UUID or other name."""
         return {name: why for name, why in self._roster.absent.items() if name not in self.gpus}
 
+    def at(self, name: str) -> str:
+        """Return where a GPU that tells no name sits on the bus, in words; empty where nobody knows."""
+        return self._roster.at(name)
+
     @property
     def lost(self) -> list[str]:
         """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""

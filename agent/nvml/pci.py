@@ -8,6 +8,7 @@ PLACE = "bus/pci/devices"  # below /sys
 DEVICES_MAX = 4096
 NVIDIA = "0x10de"
 DISPLAY = "0x03"  # the base class of VGA and 3D controllers; NVSwitches and audio have others
+VIRTUAL_OF = "physfn"  # a function of a GPU that virtual machines share: it is no board of its own
 OFF_THE_BUS = b"\xff\xff"  # what reads of a device give that does not answer: no vendor has this number
 
 
@@ -25,7 +26,8 @@ def fallen_gpus(sys: Path) -> list[str]:
 
 
 def _is_gpu(place: Path) -> bool:
-    return (text(place / "vendor") or "").strip() == NVIDIA and (text(place / "class") or "").startswith(DISPLAY)
+    is_nvidias = (text(place / "vendor") or "").strip() == NVIDIA
+    return is_nvidias and (text(place / "class") or "").startswith(DISPLAY) and not (place / VIRTUAL_OF).exists()
 
 
 def _is_fallen(place: Path) -> bool:

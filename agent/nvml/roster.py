@@ -23,8 +23,8 @@ MOST_REMEMBERED = 128
 class Roster:
     """Remembers GPUs by UUID with their place, and since when (seconds since 1970) they are missing.
 
-    A GPU that no agent has seen, and that cannot tell its UUID, is known by its place on the bus, else by the driver's
-    index: `<node>/pci-0000:1b:00.0`, `<node>/gpu-3`.
+    A GPU that no agent has seen, and that cannot tell its UUID, is known by the driver's index, as a slot is that was
+    bought before its GPU is known: `<node>/slot3`. `places` says where on the bus such a GPU sits, where that is plain.
 
     A missing GPU is forgotten when another sits in its place, when the driver lists as many GPUs as the operator
     expects, or after a week in which the driver listed all it has without it.
@@ -52,6 +52,7 @@ class Roster:
         self._listed: frozenset[str] | None = None
         self._silent: Mapping[int, Silence] = {}
         self._nameless: Mapping[str, Silence] = {}
+        self.places: Mapping[str, str] = {}
         self._count = 0
 
     @property
@@ -107,25 +108,38 @@ class Roster:
         return self._silent.get(index, otherwise) if isinstance(index, int) else otherwise
 
     def _name(self, now: Listed, kernels: Sequence[str]) -> None:
-        """Give a name to each GPU that tells none and is none of the missing."""
+        """Give a name to each GPU that tells none and is none of the missing.
+
+        Those that the driver counts have its index; those that the bus alone shows come after all that are known.
+        """
+        before, self._nameless, self.places = self._nameless, {}, {}
         if 0 < self._expected <= len(now.gpus):
-            self._nameless = {}
             return
         entries = [self._known[uuid] for uuid in self.missing]
-        taken = {self._known[uuid].get("pci_bus_id") for uuid in self._known}
+        taken = {entry.get("pci_bus_id") for entry in self._known.values()}
         fallen = [place for place in fallen_gpus(self._sys) if place not in taken]
-        places = sorted({*fallen, *(place for place in kernels if place not in taken)})
-        indices = sorted(now.silent.keys() - {entry.get("gpu_index") for entry in entries})
-        indices = indices[sum(entry.get("gpu_index") not in now.silent for entry in entries) :]
-        if len(places) == len(indices):
-            named = {f"pci-{place}": now.silent[index] for place, index in zip(places, indices, strict=True)}
-        elif len(fallen) >= len(indices):
-            named = dict.fromkeys((f"pci-{place}" for place in fallen), "lost")
-        else:
-            named = {f"gpu-{index}": now.silent[index] for index in indices}
-        before, self._nameless = self._nameless, {f"{self._node}/{name}": why for name, why in named.items()}
+        fallen = fallen[sum(entry.get("pci_bus_id") is None for entry in entries) :]  # which may be these
+        counted = sorted(now.silent.keys() - {entry.get("gpu_index") for entry in entries})
+        counted = counted[sum(entry.get("gpu_index") not in now.silent for entry in entries) :]
+        uncounted = range(max(0, len(fallen) - len(counted)))
+        first = now.count + len(entries) - (len(now.silent) - len(counted))
+        silent: dict[int, Silence] = {index: now.silent[index] for index in counted}
+        silent |= {first + number: "lost" for number in uncounted}
+        places = sorted({*fallen, *(place for place in kernels if counted and place not in taken)})
+        self._nameless = {self._slot(index): why for index, why in silent.items()}
+        if len(places) == len(silent):
+            self.places = dict(zip(self._nameless, places, strict=True))
         for name in self._nameless.keys() - before.keys():
-            _LOG.warning("GPU %s does not tell its name: %s; reset it or the host", name, self._nameless[name])
+            _LOG.warning(
+                "GPU %s%s does not tell its name (%s); reset it or the host", name, self.at(name), self._nameless[name]
+            )
+
+    def at(self, name: str) -> str:
+        """Return where a GPU without a name sits on the bus, in words; empty where nobody knows."""
+        return f" at {self.places[name]}" if name in self.places else ""
+
+    def _slot(self, index: int) -> str:
+        return f"{self._node}/slot{index}"
 
     def _is_to_forget(self, uuid: str, listed: Collection[str], complete: bool) -> bool:
         entry = self._known[uuid]

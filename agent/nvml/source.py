@@ -36,7 +36,7 @@ UNLISTED = {
 
 class NvmlSource:
     """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost; so has one that was
-    lost before anybody saw it, by its place.
+    lost before anybody saw it, by its slot.
 
     One that hangs has none, nor has one in `quiet`: silence is a gap. `failures` counts questions that failed, by name.
     """
@@ -125,7 +125,7 @@ class NvmlSource:
             else:
                 found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
         for name, why in self._census.ghosts.items():
-            found += nothing(name, UNLISTED[why])
+            found += nothing(name, UNLISTED[why] + self._census.at(name))
         return found
 
     def read(self) -> Reading:
@@ -161,7 +161,7 @@ class NvmlSource:
         self._note_hangs(self._hung() - hung)
         if self.lost != lost:
             self._census.look_again()
-        return self._reading()
+        return self._reading(is_first=seconds is None)
 
     def close(self) -> None:
         """End the threads and give the driver its memory back; what hangs in the driver is left behind."""
@@ -172,20 +172,22 @@ class NvmlSource:
         if not self._hung():
             close_library()
 
-    def _reading(self) -> Reading:
+    def _reading(self, *, is_first: bool) -> Reading:
         told = [one.reading.facts for one in self._census.gpus.values() if one.reading is not None]
         changed = self._census.settle(fact for facts in told for fact in facts)
-        rows: list[Row] = [row for one in self._census.gpus.values() for row in self._with_xids(one.gpu, one.reading)]
+        found = list(self._census.gpus.values())
+        rows: list[Row] = [row for one in found for row in self._with_xids(one.gpu, one.reading, is_first)]
         silent = self._census.ghosts.items()
         rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
-    def _with_xids(self, gpu: Gpu, reading: GpuReading | None) -> Sequence[Row]:
+    def _with_xids(self, gpu: Gpu, reading: GpuReading | None, is_first: bool) -> Sequence[Row]:
         """Add the XID errors, which come from a watch of their own; of a lost or silent GPU only where there were some.
 
-        What is wrong with a GPU that hangs must not wait until it answers.
+        What is wrong with a GPU that hangs must not wait until it answers. A first reading measures no interval and is
+        told to nobody: its errors are those of the next one too.
         """
-        xids = self._around.xid.take(gpu.uuid)
+        xids = self._around.xid.take(gpu.uuid, keep=is_first)
         if xids.count:
             gpu.instruments.look_soon()
         elif gpu.lost or reading is None:

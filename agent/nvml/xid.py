@@ -56,10 +56,12 @@ class Ear:
         if len(self.numbers) < MOST_NUMBERS or kind == "hardware":
             self.numbers[number] = None
 
-    def take(self, is_heard: bool) -> Xids:
+    def take(self, is_heard: bool, *, keep: bool = False) -> Xids:
         """Return what was heard since the last call; no number of them where nobody listens and nothing was heard."""
         heard = self.count if is_heard or self.count else None
         taken = Xids(heard, self.last, tuple(self.numbers), self.last_seconds)
+        if keep:
+            return taken
         self.count, self.last, self.numbers = 0, None, {}
         return taken
 
@@ -164,11 +166,11 @@ class XidWatch:
             self._refusals[uuid] = why
             self._again.refuse(uuid)
 
-    def take(self, uuid: str) -> Xids:
-        """Return what this GPU had since the last call."""
+    def take(self, uuid: str, *, keep: bool = False) -> Xids:
+        """Return what this GPU had since the last call, which the next call returns too where it is to `keep`."""
         with self._lock:
             ear = self._ears.get(uuid)
-            return Xids() if ear is None else ear.take(not self._deaf and uuid in self._heard.values())
+            return Xids() if ear is None else ear.take(not self._deaf and uuid in self._heard.values(), keep=keep)
 
     def by_class(self) -> dict[str, dict[str, int]]:
         """Return by UUID how many errors of each class were heard since the agent began."""

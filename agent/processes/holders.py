@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.errors import SourceError
 from agent.gpu_process import GpuProcess, Holding
+from agent.processes.lineage import read_stat
 from agent.processes.table import Stat
 from agent.procfs import boot_id
 from agent.remembered import Remembered
@@ -57,8 +58,12 @@ class Holders:
             SourceError: one that was seen before is there still, and cannot be read.
         """
         for one in self._seen:
-            here = self._proc / str(one.process.pid)
-            if one.process.pid not in processes and here.exists():
+            pid = one.process.pid
+            here = self._proc / str(pid)
+            if pid in processes or not here.exists():
+                continue
+            stat = read_stat(self._proc, pid)  # of a thread of somebody else's, where the number is used again
+            if stat is None or stat.started_ticks == one.started_ticks:
                 raise SourceError(f"{here}/stat cannot be read now; who holds GPUs stays as it was until it can")
 
     def living(self, asserted: Sequence[GpuProcess], processes: Mapping[int, Stat]) -> list[GpuProcess]:

@@ -102,6 +102,17 @@ class ProcessSource:
         with understanding(self._proc):
             return self._reading(kept, watched, len(holders) - len(kept))
 
+    def coverage(self) -> list[str]:
+        """Return what of who holds GPUs is not seen, in words. To be asked after a reading."""
+        lines = []
+        if self.unseen:
+            lines.append(
+                f"processes on GPUs that {self._proc} does not show: {self.unseen}; whose they are is not known"
+            )
+        if self.left_out:
+            lines.append(f"processes that are too many and are not looked at: {self.left_out}")
+        return lines
+
     def _reading(self, holders: list[GpuProcess], watched: frozenset[int], left_out: int) -> Reading:
         pids = watched.union(held.pid for held in holders)
         read_at, table = self._monotonic(), read_table(self._proc, wanted=pids)

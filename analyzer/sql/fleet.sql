@@ -115,7 +115,8 @@ FROM ownership o
 LEFT JOIN inventory_now i ON o.gpu_uuid IS NULL AND i.node = o.node AND i.gpu_index = o.slot AND i.parent_uuid IS NULL
 LEFT JOIN inventory_now j ON j.gpu_uuid = o.gpu_uuid;
 
--- Agents (and allocations) are the owner of last resort: from the first sight of a GPU to the last.
+-- Agents (and allocations) are the owner of last resort: from the first sight of a GPU to the last. A GPU that was lost before
+-- anybody knew its name bears that of its slot, which was bought: once the name is known it is no GPU beside it.
 INSERT INTO owned_rows
 WITH sight AS (
     SELECT coalesce(s.parent_uuid, s.gpu_uuid) AS gpu_uuid, s.node, s.first_at, s.last_at FROM seen s
@@ -126,6 +127,7 @@ WITH sight AS (
 SELECT s.gpu_uuid, min(s.node), max(i.sku), NULL, min(first_at), max(last_at), 0
 FROM sight s LEFT JOIN inventory_now i USING (gpu_uuid)
 WHERE s.gpu_uuid NOT IN (SELECT gpu_uuid FROM owned_rows)
+    AND s.gpu_uuid NOT IN (SELECT node || '/slot' || slot FROM ownership WHERE gpu_uuid IS NULL AND slot IS NOT NULL)
 GROUP BY s.gpu_uuid;
 
 -- The ledger's unit is the GPU. Numbers stand for names from here on: joins on integers are what makes a week cheap.

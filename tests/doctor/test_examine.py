@@ -57,5 +57,5 @@ def test_a_lost_gpu_makes_it_fail(tmp_path: Path, library: Path) -> None:
     assert not found["healthy"]
     assert [line["what"] for line in found["measures"] if line["answer"] == "bad"] == [
         "1 of 8 GPUs do not answer",
-        "n14/gpu-3 is lost",
+        "n14/slot3 is lost",
     ]

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from agent.attribution.held import Held, Meant, Told
 from agent.attribution.run import Attribution, Authority, Place
 from agent.attribution.witnesses import Witnesses
+from agent.errors import SourceError
+from agent.gpu_process import Holding
 from agent.processes import ProcessSource
 from agent.processes.holdings import SECTION, Holdings
 from agent.processes.register import Register
@@ -230,3 +232,37 @@ def test_aliases_of_a_holder_are_told(host: Any, attribution: Any, hears: Callab
     reading = source_of(host, attribution, [], hears(Told((KUBELET,), names))).read()
     assert [row["run_id"] for row in reading["allocations"]] == [f"kubernetes/alpha/{UID}"]
     assert len(reading["run_aliases"]) == 1
+
+
+def test_a_holder_that_cannot_be_read_for_a_moment_has_given_nothing_back(
+    host: Any, attribution: Any, holder: Any
+) -> None:
+    """An agent without a file descriptor to spare saw no process of the host, and every allocation ended."""
+    source = source_of(host, attribution, [holder("GPU-a", 4711)], Register())
+    source.read()
+    stat = host.proc / "4711/stat"
+    kept = stat.read_bytes()
+    stat.unlink()
+    stat.mkdir()  # it is there, and cannot be read
+    with pytest.raises(SourceError, match="cannot be read now"):
+        source.read()
+    stat.rmdir()
+    stat.write_bytes(kept)
+    assert source.read()["allocations"] == []
+
+
+def test_a_number_that_is_used_again_is_not_the_holder(host: Any, attribution: Any, holder: Any) -> None:
+    """While the driver is silent the kernel alone says who lives, by pid and start."""
+    answers = [told([holder("GPU-a", 4711)]), Holding(), Holding()]
+    source = ProcessSource(
+        lambda: answers.pop(0), attribution, host.wall, tuple, host.proc, host.sys, monotonic=host.monotonic
+    )
+    assert len(source.read()["allocations"]) == 1
+    assert source.read()["allocations"] == []
+    stat = host.proc / "4711/stat"
+    head, _, rest = stat.read_text().rpartition(")")
+    fields = rest.split()
+    fields[19] = str(int(fields[19]) + 1)
+    stat.write_text(f"{head}) {' '.join(fields)}\n")
+    (row,) = source.read()["allocations"]
+    assert row["ended_at"] is not None

@@ -86,6 +86,31 @@ def test_a_free_gpu_that_is_lost_is_broken_not_free() -> None:
     assert fleet.states() == {("broken", "gpu_lost"): 3_600_000}
 
 
+def test_a_gpu_that_was_lost_before_it_had_a_name_is_the_slot_that_was_bought() -> None:
+    """By another name it would be a GPU that nobody owns, beside a slot that is silent."""
+    fleet = Fleet()
+    fleet.add("ownership", [{"node": "n1", "slot": slot, "sku": "H100-80GB", "owned_from": MONDAY} for slot in (0, 1)])
+    fleet.add("inventory", [{"node": "n1", "gpu_uuid": "G0", "gpu_index": 0, "started_at": MONDAY, "ended_at": MONDAY}])
+    fleet.sample("n1", "G0", MONDAY, MONDAY + HOUR)
+    fleet.sample("n1", "n1/slot1", MONDAY, MONDAY + HOUR, up=False, utilization_ratio=None)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        rows = session.rows(f"SELECT gpu_uuid, sku, state FROM ledger WHERE hour = {MONDAY} ORDER BY gpu_uuid")
+    assert rows == [("G0", "H100-80GB", "unallocated"), ("n1/slot1", "H100-80GB", "broken")]
+
+
+def test_a_slot_whose_gpu_has_got_its_name_is_no_gpu_beside_it() -> None:
+    """Where its first hours are booked only then, one was bought and two would be on the ledger."""
+    fleet, later = Fleet(), MONDAY + HOUR
+    fleet.add("ownership", [{"node": "n1", "slot": 0, "sku": "H100-80GB", "owned_from": MONDAY}])
+    fleet.sample("n1", "n1/slot0", MONDAY, later, up=False, utilization_ratio=None)
+    fleet.add("inventory", [{"node": "n1", "gpu_uuid": "G0", "gpu_index": 0, "started_at": later, "ended_at": later}])
+    fleet.sample("n1", "G0", later, later + HOUR)
+    fleet.analyze()
+    assert {row[1] for row in fleet.rows()} == {"G0"}
+    assert fleet.unbalanced() == []
+
+
 @pytest.mark.parametrize(("said", "cause"), [("drained", "drained"), ("reserved", "reserved_unused")])
 def test_the_scheduler_says_why_a_gpu_is_unallocated(said: str, cause: str) -> None:
     """Drained and reserved hosts are not free, and their GPUs are not broken for being lost."""

@@ -105,6 +105,17 @@ def test_the_xid_error_of_a_gpu_that_is_lost_or_hangs_is_told(host: Host, troubl
     host.scenario.hang("nvmlDeviceGetMemoryInfo_v2", 0, 0)
 
 
+def test_an_xid_error_before_the_first_reading_is_told_with_the_second(host: Host) -> None:
+    """The first measures no interval, and is told to nobody; a cold driver takes seconds until then."""
+    host.start()
+    waits = host.calls("nvmlEventSetWait_v2")
+    host.scenario.gpu(0, xid="79", xids=1)
+    until(lambda: host.calls("nvmlEventSetWait_v2") > waits + 1, "the event was heard")
+    first, second, third = (host.rows()[0] for _ in range(3))
+    assert [row["xid_numbers"] for row in (first, second, third)] == ["79", "79", None]
+    assert (second["xid_events"], third["xid_events"]) == (1, 0)
+
+
 def heard(host: Host, uuid: str, count: int) -> list[str]:
     """Read until so many XID errors of a GPU were told, and return their numbers in that order."""
     numbers: list[str] = []

@@ -125,29 +125,33 @@ def test_one_lost_gpu_of_eight_is_one_row_of_eight(host: Host) -> None:
     for answer in (host.read(), host.read(seconds=31)):
         rows = answer["reading"]["gpu_samples"]
         assert len(rows) == 8
-        assert [row for row in rows if not row["up"]] == [{"gpu_uuid": "n14/gpu-3", "up": False}]
-        assert (answer["counts"], answer["lost"]) == ([8, 7], ["n14/gpu-3"])
-    reasons = {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/gpu-3"}
+        assert [row for row in rows if not row["up"]] == [{"gpu_uuid": "n14/slot3", "up": False}]
+        assert (answer["counts"], answer["lost"]) == ([8, 7], ["n14/slot3"])
+    reasons = {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/slot3"}
     assert reasons == {"the GPU is lost: the driver does not list it"}
     host.close()
-    assert rows_up(host)["n14/gpu-3"] is False, "an agent that begins anew knows it by the same name"
+    assert rows_up(host)["n14/slot3"] is False, "an agent that begins anew knows it by the same name"
     host.scenario.gpu(3, lost=0)
     assert set(rows_up(host, seconds=31).values()) == {True}
     assert host.read()["counts"] == [8, 8]
 
 
-def test_a_gpu_that_nobody_can_name_is_known_by_its_place(host: Host) -> None:
+def test_a_gpu_that_nobody_can_name_is_found_by_its_place(host: Host) -> None:
     """Who takes the board out looks for a place on the bus."""
     bind(host, FIRST, "GPU-????????-????-????-????-????????????")
     host.scenario.gpu(1, lost=1)
-    assert rows_up(host) == {FIRST: True, "n14/pci-0000:11:00.0": False}
-    assert host.read()["counts"] == [2, 1]
+    answer = host.read()
+    assert {row["gpu_uuid"]: row["up"] for row in answer["reading"]["gpu_samples"]} == {FIRST: True, "n14/slot1": False}
+    assert answer["counts"] == [2, 1]
+    assert {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/slot1"} == {
+        "the GPU is lost: the driver does not list it at 0000:11:00.0"
+    }
 
 
 def test_a_gpu_that_refuses_its_name_for_another_reason_is_unknown_and_not_down(host: Host) -> None:
     """In a container that lost its devices every call fails: silence is not a loss."""
     host.scenario.fail("nvmlDeviceGetUUID", 999, index=1)
-    assert rows_up(host) == {FIRST: True, "n14/gpu-1": None}
+    assert rows_up(host) == {FIRST: True, "n14/slot1": None}
     assert host.read()["lost"] == []
 
 
@@ -174,17 +178,19 @@ def test_a_gpu_that_the_driver_could_not_take_up_is_down(host: Host) -> None:
     assert rows_up(host) == {
         FIRST: True,
         SECOND: True,
-        "n14/pci-0000:12:00.0": False,
-        "n14/pci-0000:13:00.0": False,
+        "n14/slot2": False,
+        "n14/slot3": False,
     }
     assert host.read()["counts"] == [4, 2]
 
 
 def test_a_gpu_that_was_given_away_or_is_not_shown_to_this_process_is_not_down(host: Host) -> None:
-    """A virtual machine has the one, another container the next; the last is not NVIDIA's."""
+    """A virtual machine has the one, another container the next; one is not NVIDIA's, one a part of another."""
     on_the_bus(host, "0000:12:00.0", "vfio-pci", config=b"\xff\xff")
     on_the_bus(host, "0000:13:00.0", "nvidia")
     on_the_bus(host, "0000:14:00.0", None, vendor="0x8086")
+    on_the_bus(host, "0000:15:00.4", None)
+    (host.sysfs / "bus/pci/devices/0000:15:00.4/physfn").symlink_to(host.sysfs / "bus/pci/devices/0000:13:00.0")
     assert rows_up(host) == {FIRST: True, SECOND: True}
     assert host.read()["counts"] == [2, 2]
 
@@ -194,7 +200,7 @@ def test_a_lost_gpu_that_the_driver_counts_and_the_bus_shows_is_one(host: Host) 
     on_the_bus(host, "0000:10:00.0", "nvidia")
     on_the_bus(host, "0000:11:00.0", "nvidia", config=b"\xff\xff")
     host.scenario.gpu(1, lost=1)
-    assert rows_up(host) == {FIRST: True, "n14/pci-0000:11:00.0": False}
+    assert rows_up(host) == {FIRST: True, "n14/slot1": False}
 
 
 def test_a_lost_gpu_that_an_agent_has_seen_has_one_row_under_its_uuid(host: Host) -> None:
@@ -234,5 +240,5 @@ def test_one_reading_by_hand_shows_the_lost_gpu_too(host: Host) -> None:
     ]
     rows = json.loads(ran[0])["tables"]["gpu_samples"]
     assert len({row["gpu_uuid"] for row in rows}) == 8
-    assert {row["gpu_uuid"] for row in rows if row["up"] is False} == {"n14/gpu-3"}
-    assert "n14/gpu-3  does not answer" in ran[1]
+    assert {row["gpu_uuid"] for row in rows if row["up"] is False} == {"n14/slot3"}
+    assert "n14/slot3  does not answer" in ran[1]
