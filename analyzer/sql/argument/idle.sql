@@ -11,12 +11,13 @@ WITH claimed AS (
     SELECT c.run_id, c.gpu_uuid, min(c.hour) AS idle_hour, max(c.hour) + 3600000000 AS until, coalesce(any_value(b.held_at), min(c.hour)) AS held_at
     FROM claimed c LEFT JOIN begun b USING (run_id, gpu_uuid) GROUP BY ALL
 ), spans AS (
-    SELECT gpu_uuid, least(min(held_at), min(idle_hour)) AS from_us, max(until) AS until_us FROM holds GROUP BY ALL
+    -- A quiet stretch may begin before the hold and go on after it: it is the GPU's.
+    SELECT gpu_uuid, least(min(held_at), min(idle_hour)) - $around AS from_us, max(until) + $around AS until_us FROM holds GROUP BY ALL
 ), rows AS (
     SELECT coalesce(parent_uuid, gpu_uuid) AS gpu_uuid, gpu_uuid AS unit, started_at, ended_at, (ended_at - started_at) // 1000 AS ms,
         coalesce(sm_active_ratio, utilization_ratio) AS activity, coalesce(sm_active_ratio, utilization_ratio) AS most,
         greatest(coalesce(utilization_zero_ratio, 0), 1 - coalesce(utilization_ratio, 1)) AS still, memory_used_bytes AS memory
-    FROM gpu_samples WHERE started_at >= greatest($start, $rolled) AND started_at < $end AND up IS DISTINCT FROM false
+    FROM gpu_samples WHERE started_at >= greatest($start - $around, $rolled) AND started_at < $end + $around AND up IS DISTINCT FROM false
         AND node IN (SELECT unnest($nodes::VARCHAR[]))
     {minutes}
 ), told AS (
