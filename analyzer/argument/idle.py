@@ -18,8 +18,8 @@ _MINUTES = """UNION ALL
     SELECT coalesce(parent_uuid, gpu_uuid), gpu_uuid, started_at, started_at + 60000000, measured_ms,
         coalesce(sm_active_ratio, utilization_ratio), coalesce(sm_active_ratio_max, utilization_ratio_max),
         greatest(coalesce(utilization_zero_ratio, 0), 1 - coalesce(utilization_ratio, 1)), memory_used_bytes_max
-    FROM gpu_minutes WHERE started_at >= $start AND started_at < least($end, $rolled) AND down_ms = 0
-        AND node IN (SELECT unnest($nodes::VARCHAR[]))"""
+    FROM gpu_minutes WHERE started_at >= $start - $around AND started_at < least($end + $around, $rolled)
+        AND down_ms = 0 AND node IN (SELECT unnest($nodes::VARCHAR[]))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def idle_gpus(session: "Session", finding: "Finding", period: "Period", limits: 
         "start": period.start,
         "end": min(period.end, finding.last_at),
         "rolled": rolled,
+        "around": 1000 * limits.abandoned_ms,
         "quiet": limits.quiet_permille,
         "active": limits.active_permille,
     }

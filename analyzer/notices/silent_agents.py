@@ -56,7 +56,9 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         yield span.unjudged(RULE, f"no host reports telemetry: none of {counted(len(agents), 'host')} was measured")
         return
     if agents and all(agent.told_ms is None for agent in agents):
-        yield span.unjudged(RULE, "no agent told of itself (agent_samples): its gaps and clock are not known")
+        # What an import or a Prometheus brought has no agent: that its samples end somewhere is no agent's silence.
+        yield span.unjudged(RULE, "no agent told of itself (agent_samples): its silence, gaps and clock are not known")
+        return
     yield from judged(agents)
 
 

@@ -71,7 +71,7 @@ def test_every_loss_that_can_be_acted_on_has_a_change(
         assert all((change.from_, change.to, change.why, change.cost_to_move, change.artefact, change.losers))
         assert change.saves_micros is not None
         assert 0 < change.saves_micros.p20 <= change.saves_micros.p50 <= change.saves_micros.p80
-        assert change.cost_to_move_micros is not None
+        assert (change.cost_to_move_micros is None) is change.ends_work  # what may be lost is its owner's to say
 
 
 def test_the_run_within_one_rack_is_left_alone(found: list[Finding]) -> None:

@@ -150,3 +150,26 @@ def test_a_figure_is_called_the_limit_where_it_is_one(cause: str, full: dict[str
     for facts, is_limit in ((full, True), (free, False)):
         said = evidence("starved", cause, [stalled(place, **facts) for place in range(3)])
         assert ("<- the limit" in [line.verdict for line in said]) is is_limit, said
+
+
+def test_what_another_run_did_on_a_gpu_is_no_work_of_this_one() -> None:
+    """A sweep's first run works on a GPU, its second never does: that it was used before says nothing of the second."""
+    fleet = Fleet()
+    fleet.own("n1", ["G0"])
+    for number, values in enumerate(({}, IDLE)):
+        begin = MONDAY + 2 * number * HOUR
+        fleet.hold(f"slurm/alpha/{number}", "n1", ["G0"], begin, begin + 2 * HOUR, name="sweep")
+        fleet.sample("n1", "G0", begin, begin + 2 * HOUR, **values)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        found = findings(session, WEEK.start, WEEK.end)
+        (unused,) = [one for one in found if one.cause == "never_used"]
+        before = {sign.what: sign.holds for sign in argue(session, unused, found, WEEK).signs}
+        session.execute(
+            "UPDATE gpu_samples SET sm_active_ratio = 0.4 WHERE started_at >= ? AND started_at < ?",
+            [MONDAY + 3 * HOUR, MONDAY + 4 * HOUR],
+        )
+        after = {sign.what: sign.holds for sign in argue(session, unused, found, WEEK).signs}
+    assert before == {"GPUs 1 % active or less": True, "longest in a row": True, "work, over 5 %": True}
+    assert after["GPUs 1 % active or less"] is False
+    assert after["work, over 5 %"] is False

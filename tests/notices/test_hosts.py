@@ -177,6 +177,19 @@ def test_links_that_nobody_tells_of_are_not_judged() -> None:
     assert not_judged(fleet, "fleet/links/speed") == []
 
 
+def test_imported_samples_accuse_no_agent() -> None:
+    """History has samples while jobs ran: that a host has none after its last one is no agent's silence."""
+    fleet = Fleet()
+    for number in range(12):
+        fleet.own(f"n{number:02}", [f"G{number}"])
+        until = MONDAY + (1 + number) * HOUR
+        fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, until)
+        fleet.sample(f"n{number:02}", f"G{number}", MONDAY, until)
+    fleet.analyze(now=MONDAY + DAY)
+    assert noticed(fleet, silent_agents.RULE, MONDAY + DAY) == []
+    assert len(not_judged(fleet, silent_agents.RULE, MONDAY + DAY)) == 1
+
+
 def test_job_history_alone_accuses_no_agent() -> None:
     """What a scheduler told of 48 hosts without an agent is one word on what is not measured, and no 48 notices."""
     fleet = Fleet()

@@ -200,6 +200,8 @@ def test_a_limit_is_above_the_longest_run_and_never_their_mean() -> None:
     assert "#SBATCH --time=1-13:30:00" in text_of(found, "slurm")
     assert "loses what it has not saved" in text_of(found, "slurm")
     assert found.ends_work
+    brief = [replace(one, idle_seconds=600) for one in (*worked, long)]
+    assert sound(idle.release(about, site([host("n1")], brief))).artefacts == (), "it would end none of them sooner"
     unknown = replace(long, active_seconds=None)
     assert sound(idle.release(about, site([host("n1")], [*worked, unknown]))).artefacts == ()
 

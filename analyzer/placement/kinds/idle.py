@@ -32,6 +32,7 @@ def release(finding: Finding, site: Site) -> Proposal:
     still = _idling(runs)
     of = still or runs
     gpus = distinct(of)
+    lines = _ending(still) if still else _limits(runs)
     if still:
         title = f"ask its owner to release {counted(gpus, 'GPU')}, idle for {_idle_words(still)}"
         to, cost = "free, if its owner agrees", UNSAVED
@@ -39,7 +40,8 @@ def release(finding: Finding, site: Site) -> Proposal:
         title = "end runs once they fall quiet"
         ended = "" if any(one.is_open for one in runs) else ": they have ended by now, the next ones may not"
         to = f"given back when its work is done{ended}"
-        cost = "what a run that takes longer has not saved, when the limit ends it"
+        limited = "what a run that takes longer has not saved, when the limit ends it"
+        cost = limited if lines else UNSAVED
     return Proposal(
         kind="release",
         title=title,
@@ -49,7 +51,7 @@ def release(finding: Finding, site: Site) -> Proposal:
         if finding.cause == "abandoned"
         else "memory is held, and next to nothing runs",
         saves=ASSUMED["release"],
-        artefacts=_ending(still) if still else _limits(runs),
+        artefacts=lines,
         losers="the run's owner, where it was about to go on or has not saved",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
         move=Move(whole(site, of), None),
@@ -229,11 +231,21 @@ def _end(placed: Placed) -> str:
 
 
 def _limits(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
-    """Return a limit above the longest that any of these runs worked, by the clock; none where one is not known."""
+    """Return a limit above the longest that any of these runs worked, by the clock; none where that is not known.
+
+    None also where it is longer than every run was.
+    """
     worked = [one.active_seconds for one in runs if one.active_seconds is not None]
     if not worked or len(worked) < len(runs):
         return ()
     seconds = max(worked) * MARGIN[0] // MARGIN[1]
+    lengths = [
+        one.active_seconds + one.idle_seconds
+        for one in runs
+        if one.active_seconds is not None and one.idle_seconds is not None
+    ]
+    if len(lengths) == len(runs) and seconds >= max(lengths):  # it would end none of them sooner
+        return ()
     of = "it" if len(runs) == 1 else f"the longest of {len(runs)} runs"
     note = f"a quarter above what {of} worked by the clock; a run that takes longer loses what it has not saved"
     return for_scheduler(
