@@ -147,7 +147,7 @@ def test_a_job_id_in_the_environment_counts_below_a_step_of_that_job() -> None:
 )
 @pytest.mark.parametrize("started_by", [None, "81234"])
 def test_nobody_books_onto_the_run_of_another(environment: dict[str, str], own: str, started_by: str | None) -> None:
-    """Anybody can set a variable: the GPU-hours, the account and the progress of somebody's job would be moved by it."""
+    """Anybody can set a variable: GPU-hours, account and progress of somebody's job would be moved by it."""
     found = attribute(replace(_process(**environment), slurm_job=started_by), PLACE)
     assert found == Attribution(f"declared/n14/{own}", "declared", owner="ada")
 
