@@ -1,4 +1,4 @@
-"""Put back what a backup still has of the lake's damaged files: files never change, so that a whole copy is the file."""
+"""Put back what a backup still has of the lake's damaged files: they never change, so that a whole copy is the file."""
 
 import time
 from pathlib import Path
