@@ -402,3 +402,12 @@ def test_what_a_backup_still_has_is_put_back(
     assert file.read_bytes() == before
     assert check(["--store", str(path)]) == 0
     assert whole.path.is_dir()
+
+
+def test_a_store_of_an_earlier_release_misses_its_lake_too(path: Path) -> None:
+    """It has written down nowhere what it sealed: batches that came, and are neither here nor there, say so."""
+    with Store.open(path) as store, store.hot_session() as session:
+        session.execute("DROP TABLE sealed_here")
+    shutil.rmtree(path.parent / f"{path.name}.lake")
+    with pytest.raises(StoreError, match="mount the disk"):
+        Store.open(path, lake=beside(path))
