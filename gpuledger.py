@@ -117,7 +117,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "collector.soundness.cli:check",
             "read the lake's files, and name what is damaged",
         ),
-        Command("lake aside", "collector.soundness.cli:aside", "go on without damaged files of the lake"),
+        Command(
+            "lake aside", "collector.soundness.cli:aside", "put damaged files back from a backup, or go on without"
+        ),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -22,7 +22,8 @@ def serve(argv: list[str]) -> int:
     """Run the collector alone until a signal ends it."""
     parser = argparse.ArgumentParser(prog="gpuledger serve --only collector", description=serve.__doc__)
     add_settings(parser)
-    run_server(config_of(parser.parse_args(argv)))
+    options = parser.parse_args(argv)
+    run_server(config_of(options), options.config)
     return OK
 
 

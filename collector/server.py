@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from collector.access.certificate import check_certificate, renew_certificate
+from collector.access.opening import require_way_in
 from collector.app import create_app
 from collector.connection import BoundedHttp
 from collector.errors import ListenError
+from collector.log_bounds import bound_the_log
 from collector.notify import SupervisedServer
 from collector.opening import open_store
 from collector.tenancy.opening import tenant_of
@@ -22,6 +24,8 @@ from collector.trust import OLDEST
 from collector.writer import Writer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastapi import FastAPI
 
     from collector.config import CollectorConfig
@@ -32,15 +36,18 @@ WRITERS = frozenset({"sealer", "upkeep", "pulse", "collector-writer", "backup", 
 RING_OBJECTS = 20_000  # made and still there, before rings are looked for among them
 
 
-def serve(config: "CollectorConfig") -> None:
-    """Open the store and answer until a signal ends it.
+def serve(config: "CollectorConfig", settings: "Path | None" = None) -> None:
+    """Open the store and answer until a signal ends it; `settings` is the file that it was started with.
 
     Raises:
+        ConfigError: nobody could come in.
         StoreError: the store cannot be opened.
         ListenError: the address cannot be listened on.
     """
     with open_store(config) as store:
-        listen(create_app(config, store, Writer(store, config, tenant=tenant_of(config, store))), config)
+        app = create_app(config, store, Writer(store, config, tenant=tenant_of(config, store)))
+        require_way_in(app.state.access, config, settings)
+        listen(app, config)
 
 
 def listen(app: "FastAPI", config: "CollectorConfig") -> None:
@@ -56,6 +63,7 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
         socket = settings.bind_socket()
     except SystemExit as error:  # how uvicorn says that the address is taken
         raise ListenError(f"cannot listen on {config.listen}; is a collector already running there?") from error
+    bound_the_log()
     server = SupervisedServer(settings, app.state.alive)
     _look_for_rings_seldom()
     with socket, _signals_end(server), _hangup_renews(server, config):

@@ -13,6 +13,7 @@ from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
 from analyzer.report.paper import paint
+from collector.access.opening import require_way_in
 from collector.cli import add_settings, config_of
 from collector.opening import open_store
 from collector.server import listen
@@ -45,7 +46,7 @@ def serve(argv: list[str]) -> int:
         raise ConfigError(f"--analyze-every is {options.analyze_every:g}: not a number of seconds above 0")
     config = config_of(options)
     if options.only == "collector":
-        collect_only(config)
+        collect_only(config, options.config)
         return OK
     file = settings_file(config.store, options.config)
     settings = Settings.read(file)
@@ -57,6 +58,7 @@ def serve(argv: list[str]) -> int:
     with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
         app = create_server(server, store)
+        require_way_in(app.state.access, config, options.config)
         scheme = "https" if config.tls_certificate else "http"
         where = f"gpuledger: the page is at {scheme}://{config.listen}/"
         run_beside(app, lambda: print(where, file=sys.stderr, flush=True), lambda: None)

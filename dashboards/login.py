@@ -41,8 +41,7 @@ class Login:
     def __init__(self, access: "Access", frame: "Frame", *, is_secure: bool) -> None:
         self._access = access
         self._frame = frame
-        self._comes_by_tls = is_secure
-        access.to_people = self.refusal
+        access.to_people, access.comes_by_tls = self.refusal, is_secure
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -62,7 +61,7 @@ class Login:
 
         @router.post("/logout")
         def leave(request: Request) -> Response:
-            self._access.sessions.end(cookie_of(request.headers.get("cookie", "").encode("latin-1")))
+            self._access.sessions.end(self._shown(request))
             answer = RedirectResponse(PATH, SEE_OTHER, HEADERS)
             answer.delete_cookie(self._cookie(request), secure=self._is_secure(request), httponly=True, samesite="lax")
             return answer
@@ -111,7 +110,7 @@ class Login:
         return principal
 
     def _entered(self, request: Request, principal: Principal, wanted: str) -> Response:
-        self._access.sessions.end(cookie_of(request.headers.get("cookie", "").encode("latin-1")))
+        self._access.sessions.end(self._shown(request))
         cookie = self._access.sessions.begin(None if principal.id == SETTINGS.id else principal.id)
         answer = RedirectResponse(_first(principal, wanted), SEE_OTHER, HEADERS)
         answer.set_cookie(
@@ -148,7 +147,7 @@ class Login:
 
     def _session(self, request: Request) -> Session | None:
         """Return the session of who comes, as long as its key opens something."""
-        session = self._access.sessions.of(cookie_of(request.headers.get("cookie", "").encode("latin-1")))
+        session = self._access.sessions.of(self._shown(request))
         if session is None:
             return None
         try:
@@ -158,7 +157,12 @@ class Login:
         return session
 
     def _is_secure(self, request: Request) -> bool:
-        return self._comes_by_tls or request.url.scheme == "https"
+        return self._access.comes_by_tls or request.url.scheme == "https"
+
+    def _shown(self, request: Request) -> str:
+        """Return what the browser's cookie says: of TLS that one alone which only TLS can have set."""
+        name = SECURE_COOKIE if self._is_secure(request) else None
+        return cookie_of(request.headers.get("cookie", "").encode("latin-1"), name)
 
     def _cookie(self, request: Request) -> str:
         return SECURE_COOKIE if self._is_secure(request) else COOKIE

@@ -14,6 +14,7 @@ from agent.procfs import text
 Identity = tuple[int, int]  # pid and start, in ticks since boot
 
 _UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_STEP = re.compile(r"slurmstepd: \[([0-9]+)[.+_]")
 _CORES = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
 
 
@@ -29,6 +30,7 @@ class Process:
     cores: int | None = None  # that it may run on
     parent: Identity | None = None
     ray: RayWorker | None = None
+    slurm_job: str | None = None  # the number of the job whose step, a process of root's, has started it
 
 
 def read_process(proc: Path, pid: int, started_ticks: int, above: Sequence[Identity] = ()) -> Process | None:
@@ -48,7 +50,23 @@ def read_process(proc: Path, pid: int, started_ticks: int, above: Sequence[Ident
         cores=list_length(cores[1]) if cores else None,
         parent=above[0] if above else None,
         ray=ray_worker(proc, [pid, *(elder for elder, _ in above)]),
+        slurm_job=slurm_job_above(proc, above),
     )
+
+
+def slurm_job_above(proc: Path, above: Sequence[Identity], root: int = 0) -> str | None:
+    """Return the job of the nearest slurmstepd above a process; one that is not root's could be anybody's of that name.
+
+    It says its step in its title: slurmstepd: [81234.batch].
+    """
+    for pid, _ in above:
+        found = _STEP.match(text(proc / str(pid) / "cmdline") or "")
+        try:
+            if found is not None and (proc / str(pid)).stat().st_uid == root:
+                return found[1]
+        except OSError:  # it has ended
+            return None
+    return None
 
 
 @lru_cache(maxsize=4096)

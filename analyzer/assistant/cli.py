@@ -17,7 +17,7 @@ from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.report.command import add_place
 from collector.access.gate import is_loopback
-from collector.access.opening import access_of
+from collector.access.opening import access_of, require_way_in
 from collector.config import CollectorConfig, load
 from collector.server import listen
 from collector.store.database import Store
@@ -72,6 +72,7 @@ def _over_http(options: argparse.Namespace) -> None:
         host, config = _listening(options.http, settings_file(path, options.config))
         access = access_of(config, path)
         app = guarded_app(create_server(OwnSite(path, settings, access)), _hosts(host, settings), access)
+        require_way_in(access, replace(config, store=path), options.config)
     scheme = "https" if config.tls_certificate else "http"
     print(f"gpuledger assistant: {scheme}://{config.listen}{PATH}", file=sys.stderr, flush=True)
     listen(app, config)

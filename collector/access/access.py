@@ -37,6 +37,7 @@ class Access:
         self.usage = Usage(registry)
         self.sessions = Sessions()
         self.attempts = Attempts()
+        self.comes_by_tls = False  # what people send, whoever ends it: set by who knows the site's address
         self.open_token = secrets.token_urlsafe()  # of the forms of a server that asks for nothing
         # How people are told what programs get as a problem; None, or an answer of None: as programs.
         self.to_people: Callable[[Scope, AccessError], ASGIApp | None] | None = None
@@ -50,6 +51,11 @@ class Access:
         """Whether a token or key must be shown: always but on loopback of a site that has never made one."""
         return bool(self.tokens) or not self._is_loopback or self.directory.has_begun
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether nobody can come in: a key must be shown, and the registry says that there never was one."""
+        return self.asks and not self.tokens and self.directory.is_heard and not self.directory.has_begun
+
     async def holder(self, shown: bytes) -> Principal:
         """Return whose token or key it is that somebody shows.
 
@@ -61,7 +67,7 @@ class Access:
         key = parsed(shown.decode("latin-1"))
         if key is None:
             raise AccessError(401, "token", "this collector asks for a token; send it as Authorization: Bearer TOKEN")
-        if not self.directory.knows(key):
+        if not self.directory.knows(key):  # of an id that is known and one that is not alike: how long tells neither
             await self.directory.hurry()
         return self.directory.principal(key)
 
@@ -71,10 +77,6 @@ class Access:
 
     def start(self) -> None:
         """Begin to follow the registry."""
-        if not self._is_loopback and not self.tokens and not self.directory.has_begun:
-            _LOG.warning(
-                "there is no key yet, so nobody can come in; make one: gpuledger access add --role read --name me"
-            )
         self._thread.start()
 
     def stop(self) -> None:

@@ -44,6 +44,11 @@ class Directory:
         """Whether a key or join token was ever made: from then on nobody comes in without one."""
         return self._change > 0
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether the registry answered when it was last asked: else nobody knows what there is."""
+        return not self._silent
+
     def refresh(self) -> None:
         """Read what has changed; a registry that does not answer is told to the log once."""
         with self._lock:
@@ -64,8 +69,8 @@ class Directory:
                 self._refresh()
 
     def knows(self, shown: Shown) -> bool:
-        """Return whether there is a key of this id."""
-        return shown.id in self._keys
+        """Return whether this is a key, by its id and its secret; how long it takes tells neither."""
+        return self._found(shown) is not None
 
     def principal(self, shown: Shown) -> Principal:
         """Return whose key this is.
@@ -73,13 +78,16 @@ class Directory:
         Raises:
             AccessError: 401, it is no key, or no more; 503, the registry has been silent for too long.
         """
-        key = self._keys.get(shown.id)
-        right = matches(shown.secret, key.hash if key is not None else _NO_HASH)
-        return self._principal(key if key is not None and right and key.role == shown.role else None)
+        return self._principal(self._found(shown))
 
     def holder(self, key_id: str) -> Principal:
         """Return whose key it is that a browser logged in with. Raises as principal()."""
         return self._principal(self._keys.get(key_id))
+
+    def _found(self, shown: Shown) -> "Key | None":
+        key = self._keys.get(shown.id)
+        right = matches(shown.secret, key.hash if key is not None else _NO_HASH)
+        return key if key is not None and right and key.role == shown.role else None
 
     def _principal(self, key: "Key | None") -> Principal:
         if time.monotonic() - self._read_at > TRUSTED_SECONDS:

@@ -12,7 +12,7 @@ from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
 from collector.access.forms import is_form, own_change, same_site
 from collector.access.presented import presented
 from collector.access.roles import LOOPBACK, SETTINGS, Principal, Right
-from collector.access.sessions import cookie_of
+from collector.access.sessions import SECURE_COOKIE, cookie_of
 from collector.errors import AccessError
 from collector.problem import problem_response
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from collector.access.access import Access
 
+_WITHOUT_HOST = ("/healthz", "/readyz")
 _AUDITED = (Right.READ, Right.CHANGE)
 
 
@@ -46,8 +47,10 @@ class Gate:
         endpoint = self._named(scope["method"], scope["path"])
         headers = dict(scope["headers"])
         try:
+            _one_host(scope)
             if endpoint.right is not Right.OPEN:
-                principal, token = await self._who(headers)
+                is_secure = self._access.comes_by_tls or scope.get("scheme") == "https"
+                principal, token = await self._who(headers, is_secure=is_secure)
                 _admit(principal, scope["method"], headers, endpoint)
                 scope["principal"], scope["csrf"] = principal, token or self._access.open_token
                 if token is not None or (principal is LOOPBACK and is_form(headers)):
@@ -60,14 +63,15 @@ class Gate:
             return
         await self._app(scope, receive, send)
 
-    async def _who(self, headers: dict[bytes, bytes]) -> tuple[Principal, str | None]:
+    async def _who(self, headers: dict[bytes, bytes], *, is_secure: bool) -> tuple[Principal, str | None]:
         """Return who comes; of a browser that has logged in also the token that each of its changes must show."""
         access = self._access
         if not access.asks:
             _named_loopback(headers.get(b"host", b""))
             return LOOPBACK, None
         session = None
-        if b"authorization" not in headers and (cookie := cookie_of(headers.get(b"cookie", b""))):
+        name = SECURE_COOKIE if is_secure else None
+        if b"authorization" not in headers and (cookie := cookie_of(headers.get(b"cookie", b""), name)):
             session = access.sessions.of(cookie)
         if session is None:
             principal = await access.holder(presented(headers.get(b"authorization", b"")))
@@ -80,6 +84,17 @@ class Gate:
     def _refusal(self, scope: "Scope", refusal: AccessError) -> "ASGIApp":
         told = self._access.to_people(scope, refusal) if self._access.to_people is not None else None
         return told or _problem(refusal)
+
+
+def _one_host(scope: "Scope") -> None:
+    """Refuse who says no host or several: what stands before us may have looked at another than we do (RFC 9112, 3.2).
+
+    HTTP/1.0 knows none, and balancers ask with it whether we are well: that has one answer for all.
+    """
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    may_lack = scope.get("http_version") == "1.0" and scope["path"] in _WITHOUT_HOST
+    if len(hosts) > 1 or not (hosts or may_lack):
+        raise AccessError(400, "host", "a request says in one Host header which host it is for")
 
 
 def _admit(principal: Principal, method: str, headers: dict[bytes, bytes], endpoint: Endpoint) -> None:

@@ -1,10 +1,14 @@
 """What stands before a server, as its settings say it, and the site's registry."""
 
 import logging
+import os
+import shlex
 from typing import TYPE_CHECKING
 
 from collector.access.access import Access
 from collector.access.gate import is_loopback
+from collector.config import load
+from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, beside, open_registry
 from collector.store.there import SHARED
 
@@ -24,6 +28,22 @@ def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
     """
     where = config.lake if config.lake.startswith(SHARED) else beside(store)
     return open_registry(where, Bounds(config.capacity_requests, config.capacity_days))
+
+
+def require_way_in(access: Access, config: "CollectorConfig", settings: "Path | None" = None) -> None:
+    """See that anybody can come in to a server; `settings` is the file that it was started with.
+
+    Raises:
+        ConfigError: it listens beyond loopback, and there never was a key or token.
+    """
+    if access.is_shut:
+        own = [f"--config {shlex.quote(str(settings))}"] if settings is not None else []
+        if settings is None or load(settings, os.environ).store != config.store:
+            own.append(f"--store {shlex.quote(str(config.store))}")
+        raise ConfigError(
+            f"nobody could come in: {config.listen} is beyond loopback, and there is no key or token yet. Make the "
+            f"first key, then start again: gpuledger access add --role admin --name me {' '.join(own)}"
+        )
 
 
 def access_of(config: "CollectorConfig", store: "Path | None") -> Access:

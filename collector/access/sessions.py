@@ -74,7 +74,11 @@ class Sessions:
 
 
 def cookie_of(header: bytes, name: str | None = None) -> str:
-    """Return what a Cookie header says of our session (or of another name); empty where it says nothing."""
+    """Return what a Cookie header says of our session (or of another name); empty where it says nothing.
+
+    What comes by TLS is asked for SECURE_COOKIE alone: the other may have been set by whoever answers for a sister
+    domain, or for this one without TLS.
+    """
     wanted = (SECURE_COOKIE, COOKIE) if name is None else (name,)
     pairs = [part.strip().partition("=") for part in header.decode("latin-1").split(";")]
     said = {key: value for key, _, value in reversed(pairs)}  # the first of a name counts

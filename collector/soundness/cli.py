@@ -9,12 +9,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from collector.config import load
+from collector.backup.place import place_of
+from collector.config import CollectorConfig, load
 from collector.errors import StoreError
 from collector.opening import lake_of
 from collector.soundness.aside import FOLDER, Lost, give_up, set_aside
-from collector.soundness.looking import Damage, told
+from collector.soundness.looking import Damage, require_catalogue, told
 from collector.soundness.looking import check as look_through
+from collector.soundness.mending import put_back
 from collector.store.database import Store
 
 OK, CHECK_FAILED = 0, 1
@@ -27,6 +29,7 @@ def check(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv)
     with _opened(options, read_only=True) as store:
+        require_catalogue(store)
         _, damages = look_through(store, math.inf, _now_us(), notes_it=False)
         seen = store.lake is not None and store.lake.folder is not None
     if options.json:
@@ -37,19 +40,26 @@ def check(argv: list[str]) -> int:
 
 
 def aside(argv: list[str]) -> int:
-    """Set damaged files of the lake aside: hours that are booked from then on are not measured where they had rows."""
+    """Put damaged files of the lake back from a backup, or set them aside: what is booked later is not measured."""
     parser = argparse.ArgumentParser(prog="gpuledger lake aside", description=aside.__doc__)
     parser.add_argument("files", nargs="*", metavar="FILE", help="names of damaged files, as lake check says them")
     parser.add_argument("--all", action="store_true", help="every file that is damaged or missing")
     _add_store(parser)
+    parser.add_argument("--backups", type=Path, metavar="DIR", help="where backups lie (default: as the settings say)")
     options = parser.parse_args(argv)
     if bool(options.files) == options.all:
         parser.error("name files, or say --all")
     with _opened(options, read_only=False) as store:
         _, damages = look_through(store, math.inf, _now_us())
         chosen = damages if options.all else _chosen(damages, options.files)
+        mended = put_back(store, chosen, options.backups or place_of(_config(options), store.path or Path()))
+        chosen = [damage for damage in chosen if damage not in mended]
         gone = [*set_aside(store, chosen), *(give_up(store) if options.all else [])]
         beside = store.lake.folder.parent / FOLDER if store.lake is not None and store.lake.folder is not None else ""
+    for damage in mended:
+        print(f"put back from a backup: {damage.name} of {damage.table}")
+    if mended and not gone and not chosen:
+        return OK
     if not gone and not chosen:
         print("no file of the lake is damaged; nothing was set aside")
         return OK
@@ -84,8 +94,12 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
 
 
+def _config(options: argparse.Namespace) -> CollectorConfig:
+    return load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
+
+
 def _opened(options: argparse.Namespace, *, read_only: bool) -> Store:
-    config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
+    config = _config(options)
     if not config.store.exists():
         raise StoreError(f"there is no store at {config.store}")
     lake = lake_of(config)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from collector.backup.manifest import sha256
 from collector.errors import StoreError
 from collector.soundness.noted import Named, Note, forget_unnamed, named_files, newest_snapshot, write_notes
+from collector.store.lake import CATALOGUE
 from collector.store.parquet_file import unreadable
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 SHOWN = 3  # files that a sentence names
 _AT_ONCE = 200  # files between two transactions of the catalogue
 _NO_FILE = "is missing"
+_NO_MEMORY = "Out of Memory"  # in DuckDB's words: no file is to blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,23 @@ def note_written(store: "Store", since: int) -> None:
         return
 
 
+def require_catalogue(store: "Store") -> None:
+    """See that a catalogue in SQLite is whole by its own check, which reads all of it.
+
+    Raises:
+        StoreError: it is not, which the message names, or it does not answer.
+    """
+    file = store.lake.file if store.lake is not None else None
+    if file is None:
+        return
+    with store.session() as session:
+        said = session.row(f"FROM sqlite_query('{CATALOGUE}', 'PRAGMA quick_check(1)')")[0]
+    if said != "ok":
+        raise StoreError(
+            f"the lake's catalogue {file} is damaged ({said}): stop the server, put back a backup (gpuledger restore)"
+        )
+
+
 def snapshot_of(store: "Store") -> int | None:
     """Return the lake's newest snapshot; None where there is no lake, or it does not answer."""
     if store.lake is None:
@@ -178,6 +197,8 @@ def snapshot_of(store: "Store") -> int | None:
 
 def with_damage(store: "Store", error: StoreError, seconds: float = 120.0) -> StoreError:
     """Return the error of a reading with what is wrong with the lake's files, if that may be why; else as it is."""
+    if _NO_MEMORY in str(error):
+        return error
     try:
         _, damages = check(store, time.monotonic() + seconds, time.time_ns() // 1000)
     except StoreError:

@@ -16,6 +16,7 @@ from collector.store.literal import literal
 from collector.store.migrations import migrate, require_current
 from collector.store.no_pandas import spare_the_search
 from collector.store.power import Safety, mend
+from collector.store.private import make_private
 from collector.store.session import Session
 from collector.store.there import absent
 
@@ -94,8 +95,8 @@ class Store:
         if read_only:
             del config["wal_autocheckpoint"]
         try:
-            if path is not None and not read_only:
-                mend(path)
+            if not read_only:
+                _prepare(path, lake)
             connection, hot = _connected(path, read_only, config, lake)
         except OSError as error:
             raise StoreError(f"cannot open the store {path}: {error.strerror}") from error
@@ -206,6 +207,14 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _prepare(path: Path | None, lake: LakeSettings | None) -> None:
+    """Ready the files of a store that is to be written: for their owner alone, and whole."""
+    if path is not None or lake is not None:
+        make_private(path, lake)
+    if path is not None:
+        mend(path)
 
 
 def _connected(

@@ -48,8 +48,8 @@ def require_lake(hot: "Session", path: Path | None, lake: LakeSettings | None) -
     tables = {name for (name,) in hot.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")}
     if "sealed_here" in tables:
         has_sealed = bool(hot.rows("SELECT 1 FROM sealed_here WHERE catalogue = 'sqlite'"))
-    else:  # of an earlier release: its tables for a lake, and batches that came and are nowhere
-        has_sealed = "books_place" in tables and bool(hot.rows(_NOWHERE))
+    else:  # of an earlier release: its tables for a lake (a file, as one is named), and batches that are nowhere
+        has_sealed = lake is not None and "books_place" in tables and bool(hot.rows(_NOWHERE))
     if has_sealed:
         where = lake.file if lake is not None else f"{path}.lake"
         raise StoreError(f"there is no lake at {where}, and this store has sealed its samples into one: {_out(path)}")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
-from collector.soundness.looking import check, told
+from collector.soundness.looking import check, require_catalogue, told
 from collector.soundness.noted import named_files
 from collector.upkeep.layout import DAY_US
 from collector.upkeep.outcome import Outcome
@@ -16,8 +16,9 @@ def check_files(store: "Store", deadline: float, now_us: int) -> Outcome:
     """Read as many files as there is time for; all are read within a day, or the next turn comes soon.
 
     Raises:
-        StoreError: a file is damaged, which the message names; or the catalogue does not answer.
+        StoreError: a file or the catalogue is damaged, which the message names; or the catalogue does not answer.
     """
+    require_catalogue(store)
     waiting, damages = check(store, deadline, now_us)
     if damages:
         raise StoreError(told(damages))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.access import directory as directories
+from collector.access.access import Access
 from collector.access.directory import Directory
 from collector.access.issuing import Wish, issue, lifetime, revoke, rotate
 from collector.access.secret import Shown, digest, made, matches, parsed
@@ -204,3 +205,22 @@ def test_keys_that_nobody_knows_reach_the_registry_twice_a_second_at_most(
 
     asyncio.run(many())
     assert counting.reads == 3, "at the start, and once for each two hundred"
+
+
+def test_an_id_that_is_known_is_told_by_nothing(tmp_path: Path) -> None:
+    """A wrong secret of a known id was refused at once, one of an unknown id after a look into the registry."""
+    with open_registry(tmp_path / "registry.sqlite") as registry:
+        known = parsed(add_key(registry, "read"))
+        assert known is not None
+        asked: list[str] = []
+
+        class Watched(Directory):
+            async def hurry(self) -> None:
+                asked.append("looked")
+
+        access = Access(registry, is_loopback=False)
+        access.directory = Watched(registry)
+        for shown in (f"gl_read_{known.id}_{'x' * len(known.secret)}", f"gl_read_{'y' * len(known.id)}_{known.secret}"):
+            with pytest.raises(AccessError):
+                asyncio.run(access.holder(shown.encode()))
+        assert asked == ["looked", "looked"]

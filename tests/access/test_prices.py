@@ -92,8 +92,9 @@ def test_who_reads_changes_nothing(steady: tuple[Site, Path], key: str) -> None:
         (DEAR, {"Content-Type": "text/plain"}, 415, "application/toml"),
         (b"#" * 1_000_001, {}, 413, "1,000,000 bytes"),
         (b"a = " + b"[" * 100_000, {}, 400, "prices.toml"),
+        (b"a" + b".a" * 100_000 + b" = 1", {}, 400, "nested too deeply"),
     ],
-    ids=["torn", "negative", "currency", "overlap", "stale", "blind", "type", "large", "deep"],
+    ids=["torn", "negative", "currency", "overlap", "stale", "blind", "type", "large", "deep", "dots"],
 )
 def test_what_is_wrong_changes_nothing(
     steady: tuple[Site, Path], content: bytes, headers: dict[str, str], status: int, said: str

@@ -161,3 +161,9 @@ def test_a_form_is_small_and_a_form() -> None:
     with pytest.raises(AccessError) as many:
         fields_of(b"&".join(b"a=1" for _ in range(200)))
     assert many.value.status == 400
+
+
+def test_over_tls_the_cookie_that_only_tls_can_set_is_read_alone() -> None:
+    """Whoever answers for a sister domain, or without TLS, can set the other and so log somebody in as themselves."""
+    assert cookie_of(f"{COOKIE}=a".encode(), SECURE_COOKIE) == ""
+    assert cookie_of(f"{COOKIE}=a; {SECURE_COOKIE}=b".encode(), SECURE_COOKIE) == "b"

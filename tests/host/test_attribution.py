@@ -1,3 +1,6 @@
+import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 from agent.attribution.cgroup import controller_paths, job
 from agent.attribution.declared import declared_run_id
 from agent.attribution.environment import KEYS, allowed
-from agent.attribution.evidence import Process, list_length, read_process, user_name
+from agent.attribution.evidence import Process, list_length, read_process, slurm_job_above, user_name
 from agent.attribution.run import Attribution, Place, attribute
 
 PLACE = Place("n14", "alpha")
@@ -125,10 +128,40 @@ def test_an_unknown_process_is_its_own_run_and_has_an_owner() -> None:
     assert attribute(_process(), PLACE) == Attribution("process/n14/4711.99213", "process", owner="ada")
 
 
-def test_a_job_id_in_the_environment_is_a_declaration() -> None:
-    """Without Slurm's cgroups it is all there is, but a shell may carry it out of its job."""
-    found = attribute(_process(SLURM_JOB_ID="77", SLURM_RESTART_COUNT="2"), PLACE)
-    assert found == Attribution("slurm/alpha/77", "declared", 2, "ada")
+def test_a_job_id_in_the_environment_counts_below_a_step_of_that_job() -> None:
+    """Without Slurm's cgroups it is all there is."""
+    process = replace(_process(SLURM_JOB_ID="77", SLURM_RESTART_COUNT="2"), slurm_job="77")
+    assert attribute(process, PLACE) == Attribution("slurm/alpha/77", "declared", 2, "ada")
+
+
+@pytest.mark.parametrize(
+    ("environment", "own"),
+    [
+        ({"SLURM_JOB_ID": "777"}, "slurm-777"),
+        ({"SLURM_JOB_ID": "777", "SLURM_ARRAY_JOB_ID": "81234", "SLURM_ARRAY_TASK_ID": "7"}, "slurm-81234_7"),
+        ({"GPULEDGER_RUN_ID": "slurm/alpha/1"}, "slurm-alpha-1"),
+        ({"GPULEDGER_RUN_ID": "kubernetes/prod/0b7e"}, "kubernetes-prod-0b7e"),
+        ({"GPULEDGER_RUN_ID": "process/n14/4711.99213"}, "process-n14-4711.99213"),
+        ({"GPULEDGER_RUN_ID": "ray/alpha/c1.02000000", "SLURM_JOB_ID": "777"}, "ray-alpha-c1.02000000"),
+    ],
+)
+@pytest.mark.parametrize("started_by", [None, "81234"])
+def test_nobody_books_onto_the_run_of_another(environment: dict[str, str], own: str, started_by: str | None) -> None:
+    """Anybody can set a variable: GPU-hours, account and progress of somebody's job would be moved by it."""
+    found = attribute(replace(_process(**environment), slurm_job=started_by), PLACE)
+    assert found == Attribution(f"declared/n14/{own}", "declared", owner="ada")
+
+
+def test_the_step_that_has_started_a_process_is_roots_and_says_its_job(tmp_path: Path) -> None:
+    """A user can give any process of theirs any title, and not another's uid."""
+    titles = {10: "slurmstepd: [81234.batch]\0", 11: "/bin/bash\0job.sh\0", 12: "slurmstepd: [777.0]\0"}
+    for pid, title in titles.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_text(title)
+    assert slurm_job_above(tmp_path, [(11, 2), (10, 1), (12, 1)], os.getuid()) == "81234"
+    assert slurm_job_above(tmp_path, [(11, 2)], os.getuid()) is None
+    assert slurm_job_above(tmp_path, [(11, 2), (10, 1)], os.getuid() + 1) is None
+    assert slurm_job_above(tmp_path, [(99, 1)], os.getuid()) is None
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def _process(environment: dict[str, str], parent: tuple[int, int] | None = PAREN
         ({"RANK": "0"}, "process/n14/4711.99213"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "process/n14/4711.99213"),
         (TORCHRUN | {"GPULEDGER_RUN_ID": "mine"}, "declared/n14/mine"),
-        (TORCHRUN | {"SLURM_JOB_ID": "5"}, "slurm/alpha/5"),
+        (TORCHRUN | {"SLURM_JOB_ID": "5"}, "declared/n14/torchrun-4700.99000"),  # and no step of job 5 has started it
     ],
 )
 def test_ranks_are_one_run(environment: dict[str, str], run_id: str) -> None:

@@ -365,3 +365,49 @@ def test_what_was_set_aside_goes_with_a_name_that_is_erased(path: Path) -> None:
     with open_registry(None) as registry:
         erase(CollectorConfig(store=path), registry, Replacement("somebody", "user-1234"), "me")
     assert not (path.parent / f"{path.name}.lake" / FOLDER).exists()
+
+
+@pytest.mark.parametrize("part", range(1, 8))
+def test_a_page_of_the_catalogue_that_was_lost_is_named(path: Path, part: int) -> None:
+    """SQLite opens a file of which a page in the middle is gone, and answers with less than there was."""
+    catalogue = path.parent / f"{path.name}.lake" / "catalogue.sqlite"
+    with sqlite3.connect(catalogue) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    content = bytearray(catalogue.read_bytes())
+    at = part * (len(content) // page) // 8 * page
+    content[at : at + page] = b"\x0d" + bytes(page - 1)  # a leaf without rows
+    catalogue.write_bytes(content)
+    with pytest.raises(StoreError, match="catalogue"):
+        check(["--store", str(path)])
+
+
+@each_damage
+def test_what_a_backup_still_has_is_put_back(
+    path: Path, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing may be lost that is elsewhere: files never change, and a whole copy of one is that file."""
+    file = samples_of(path)
+    before = file.read_bytes()
+    with Store.open(path) as store:
+        whole = make(store, path.with_name(f"{path.name}.backups"))
+        newest = make(store, path.with_name(f"{path.name}.backups"))
+    copy = newest.path / file.relative_to(path.parent)
+    copy.unlink()  # it shares its bytes with the older one
+    copy.write_bytes(b"rubbish")
+    damage(file)
+    assert aside(["--all", "--store", str(path)]) == 0
+    assert f"put back from a backup: {file.name}" in capsys.readouterr().out
+    assert file.read_bytes() == before
+    assert check(["--store", str(path)]) == 0
+    assert whole.path.is_dir()
+
+
+def test_a_store_of_an_earlier_release_misses_its_lake_too(path: Path) -> None:
+    """It has written down nowhere what it sealed: batches that came, and are neither here nor there, say so."""
+    with Store.open(path) as store, store.hot_session() as session:
+        session.execute("DROP TABLE sealed_here")
+    shutil.rmtree(path.parent / f"{path.name}.lake")
+    with pytest.raises(StoreError, match="mount the disk"):
+        Store.open(path, lake=beside(path))
