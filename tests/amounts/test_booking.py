@@ -84,7 +84,7 @@ def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_co
 def test_an_upgrade_books_what_is_there_and_says_what_is_gone() -> None:
     """Sums come from the tier of hours; what no tier has is in no figure, nor is what it cost, and it is told."""
     fleet = site()
-    before = booked(fleet)
+    links = total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'")
     roll_up(fleet.store, 1e9)
     with fleet.store.session() as session:
         units = session.row("SELECT sum(millijoules) FROM energy_amounts")
@@ -102,11 +102,7 @@ def test_an_upgrade_books_what_is_there_and_says_what_is_gone() -> None:
             ("tiers", None, None, "tiers", "tiers"),
         ]
         assert session.row("SELECT sum(millijoules) FROM energy_amounts") == units
-    assert total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'") == sum(
-        row[-2]
-        for row in before["traffic_amounts"]
-        if row[2] == "link"  # type: ignore[misc]
-    )
+    assert total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'") == links
     text = readings(fleet.store)["units text"]
     assert "Not kept: what runs say of their work, of 24 hours until Tue 11 Nov 00:00." in " ".join(text.split())
 
