@@ -1,5 +1,8 @@
 """Amounts are booked by hour as samples say, once, close with the ledger, and say what an upgrade found to be gone."""
 
+import re
+
+from analyzer.statements import DIRECTORY
 from collector.tiers import schema
 from collector.upkeep.retention import Keeping, drop
 from collector.upkeep.rolling import roll_up
@@ -116,3 +119,20 @@ def test_nothing_expires_whose_amounts_nobody_has_booked() -> None:
     drop(fleet.store, Keeping(), MONDAY + 20 * DAY, lambda _: None)
     assert total(fleet, "requests", "service_samples") == 11 * NUMBERS
     assert total(fleet, "steps", "progress") == 2 * NUMBERS
+
+
+def test_no_reading_asks_what_services_and_runs_said_but_the_booking_and_the_ledger() -> None:
+    """A reading that sums samples changes when they expire: whoever adds one here has a reason that is no amount."""
+    asks = re.compile(r"\b(FROM|JOIN) (service_samples|progress|flow_samples|network_samples)\b")
+    found = {str(path.relative_to(DIRECTORY)) for path in DIRECTORY.rglob("*.sql") if asks.search(path.read_text())} - {
+        f"amounts/{name}.sql" for name in ("due", "served", "progress")
+    }
+    assert found == {
+        "lost_from.sql",  # the ledger's own, as all that is not in a folder
+        "sighted.sql",
+        "touched.sql",
+        "windows.sql",
+        "serving/silences.sql",
+        "serving/windows.sql",
+        "notices/hours/port.sql",  # observations, which say when samples have expired
+    }
