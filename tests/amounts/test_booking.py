@@ -2,7 +2,9 @@
 
 import re
 
+from analyzer.period import Calendar
 from analyzer.statements import DIRECTORY
+from analyzer.unit_cost.report import unit_report
 from collector.tiers import schema
 from collector.upkeep.retention import Keeping, drop
 from collector.upkeep.rolling import roll_up
@@ -82,6 +84,12 @@ def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_co
         )
     assert found == [(NOW, MONDAY + HOUR, SERVE, "requests", 10)]
     assert {what for what, text in readings(fleet.store).items() if text != before[what]} == set()
+    calendar = Calendar("UTC")
+    with fleet.store.session() as session:
+        learned = unit_report(session, calendar.week_of(NOW), calendar, "USD").corrections
+    assert [one.words("UTC") for one in learned] == [
+        "Learned of closed hours (Mon 10 Nov 01:00): +10 requests of chat. What is closed keeps its figures."
+    ]
 
 
 def test_an_upgrade_books_what_is_there_and_says_what_is_gone() -> None:
@@ -117,6 +125,9 @@ def test_nothing_expires_whose_amounts_nobody_has_booked() -> None:
     with fleet.store.session() as session:
         session.execute("DELETE FROM amount_hours")
     drop(fleet.store, Keeping(), MONDAY + 20 * DAY, lambda _: None)
+    assert "Not booked yet: traffic, of 48 hours" in " ".join(
+        readings(fleet.store, ("traffic",))["traffic text"].split()
+    )
     assert total(fleet, "requests", "service_samples") == 11 * NUMBERS
     assert total(fleet, "steps", "progress") == 2 * NUMBERS
 
