@@ -56,7 +56,7 @@ class UnitCosts:
     runs: tuple[RunRow, ...]
     more_units: int
     more_runs: int
-    gaps: tuple[str, ...] = ()  # which hours are in no figure, and why
+    notes: tuple[str, ...] = ()  # which hours are in no figure, and what was learned of closed ones
 
 
 def unit_costs(reading: "Reading", period: Period) -> UnitCosts:
@@ -69,8 +69,9 @@ def unit_costs(reading: "Reading", period: Period) -> UnitCosts:
         change_words(line, change, reading.currency, period.timezone) for line, change in report.changes[:SHOWN]
     )
     runs = tuple(_run(line) for line in report.runs[:SHOWN])
-    gaps = tuple(gap.words(period.timezone) for gap in report.gaps)
-    return UnitCosts(changes, units, runs, max(0, len(report.units) - SHOWN), max(0, len(report.runs) - SHOWN), gaps)
+    return UnitCosts(
+        changes, units, runs, max(0, len(report.units) - SHOWN), max(0, len(report.runs) - SHOWN), report.notes
+    )
 
 
 def units_sheet(reading: "Reading", period: Period) -> Sheet:

@@ -135,7 +135,7 @@ def _source(session: "Session", kind: Kind, span: Span, kept: int) -> str | None
 
 def _count(session: "Session", kind: str, source: str | None, span: Span) -> None:
     """Fill the temporary tables of one kind, `served_new` and so on; empty where nothing is kept."""
-    asked = {"from_us": span.start, "until_us": span.end}
+    asked: dict[str, object] = {"from_us": span.start, "until_us": span.end}
     if kind == "latency":
         return  # counted with what was served
     if source is None:

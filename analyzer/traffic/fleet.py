@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from analyzer.amounts.kept import Gap, gaps
 from analyzer.errors import LedgerError
 from analyzer.report.readings import known_sum
 from analyzer.traffic.locality import LOCALITIES, ClassBytes, Locality
@@ -62,6 +63,7 @@ class FleetTraffic:
     link_bytes: int | None
     unattributed_bytes: int | None
     waited: Waited | None
+    gaps: tuple[Gap, ...] = ()  # hours that are in none of it
 
 
 def read_fleet_traffic(
@@ -76,7 +78,7 @@ def read_fleet_traffic(
     if team is not None and not whose:
         raise LedgerError(f"no run of {period.label} is of a team {team!r}: gpuledger report week names them")
     found = read_traffic(session, list(whose), period.start, period.end, tariffs)
-    return fleet_traffic(period, currency, team, found, whose)
+    return replace(fleet_traffic(period, currency, team, found, whose), gaps=gaps(session, period, "traffic"))
 
 
 def runs_of(session: "Session", period: "Period", team: str | None = None) -> dict[str, Whose]:

@@ -27,6 +27,7 @@ def fleet_traffic_text(report: FleetTraffic, paper: Paper, top: int | None = Non
     else:
         found += [*_moved(report), "", *_teams(report, paper), *_far(report, paper, top or FAR_SHOWN)]
     found += _sure(report, paper)
+    found += [line for gap in report.gaps for line in paper.wrap(gap.words(report.period.timezone))]
     following = f"{report.far[0].run_id.rpartition('/')[2]} --traffic" if report.far else "last --traffic"
     return paper.page([*found, f"next: gpuledger report run {plain(following)}"])
 

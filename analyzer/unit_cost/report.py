@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from analyzer.amounts.corrections import Correction, corrections
 from analyzer.amounts.kept import Gap, gaps
 from analyzer.period import Calendar, Period
 from analyzer.report.coverage import hours as hours_of
@@ -93,6 +94,13 @@ class UnitReport:
     compute: tuple[Compute, ...] = ()
     scaling: ScalingReport | None = None
     gaps: tuple[Gap, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which hours are in no figure, and what was learned of closed ones, in sentences."""
+        told = [one.words(self.period.timezone) for one in self.gaps]
+        return (*told, *(one.words(self.period.timezone) for one in self.corrections))
 
     @property
     def changes(self) -> tuple[tuple[UnitLine, Changed], ...]:
@@ -119,7 +127,8 @@ def unit_report(session: "Session", period: Period, calendar: Calendar, currency
         unit_lines(hours, period, like_before(session, period, calendar), weeks),
         _runs(session, period),
         _waits(session, period),
-        gaps=gaps(session, period, "served", "progress"),
+        gaps=gaps(session, period, "served", "latency", "progress"),
+        corrections=corrections(session, period),
     )
 
 

@@ -34,7 +34,7 @@ def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
         [head],
         _first(report, paper),
         _units(report, paper, rows),
-        [line for gap in report.gaps for line in paper.wrap(gap.words(report.period.timezone))],
+        [line for note in report.notes for line in paper.wrap(note)],
         _runs(report, paper, rows),
         compute_lines(report, paper, rows),
         scaling_lines(report.scaling, paper, rows),

@@ -139,14 +139,13 @@ def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[i
         return []
     booking.follow(session, hot, following, holder)
     booking.note_days(session, following, days_of_amounts)
-    for table, dated in (DATED if days else {}).items():
-        where = within(dated, days) if dated else "true"
+    for table, dated in {**DATED, **AMOUNTS}.items():
+        replaced = days_of_amounts if table in AMOUNTS else days
+        if dated and not replaced:
+            continue
+        where = within(dated, replaced) if dated else "true"
         if table == "run_doings" and not session.rows("SELECT 1 FROM lake.books.run_doings LIMIT 1"):
             where = "true"  # an earlier release did not mirror it
-        delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
-        session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
-    for table, dated in AMOUNTS.items():
-        where = within(dated, days_of_amounts)
         delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
         session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
     return days_of_amounts

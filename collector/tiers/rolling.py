@@ -16,7 +16,7 @@ from collector.tiers.tables import HOUR_US, MINUTE_US, Tiered
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-ROWS_AT_ONCE = 500_000  # samples aggregated together; an hour of more is taken some minutes at a time
+ROWS_AT_ONCE = 125_000  # samples aggregated together: of 10,000 GPUs each is a minute of its own, in 600 MB
 
 
 @dataclass(frozen=True, slots=True)

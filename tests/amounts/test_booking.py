@@ -1,5 +1,10 @@
 """Amounts are booked by hour as samples say, once, close with the ledger, and say what an upgrade found to be gone."""
 
+import re
+
+from analyzer.period import Calendar
+from analyzer.statements import DIRECTORY
+from analyzer.unit_cost.report import unit_report
 from collector.tiers import schema
 from collector.upkeep.retention import Keeping, drop
 from collector.upkeep.rolling import roll_up
@@ -79,12 +84,18 @@ def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_co
         )
     assert found == [(NOW, MONDAY + HOUR, SERVE, "requests", 10)]
     assert {what for what, text in readings(fleet.store).items() if text != before[what]} == set()
+    calendar = Calendar("UTC")
+    with fleet.store.session() as session:
+        learned = unit_report(session, calendar.week_of(NOW), calendar, "USD").corrections
+    assert [one.words("UTC") for one in learned] == [
+        "Learned of closed hours (Mon 10 Nov 01:00): +10 requests of chat. What is closed keeps its figures."
+    ]
 
 
 def test_an_upgrade_books_what_is_there_and_says_what_is_gone() -> None:
     """Sums come from the tier of hours; what no tier has is in no figure, nor is what it cost, and it is told."""
     fleet = site()
-    before = booked(fleet)
+    links = total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'")
     roll_up(fleet.store, 1e9)
     with fleet.store.session() as session:
         units = session.row("SELECT sum(millijoules) FROM energy_amounts")
@@ -102,11 +113,7 @@ def test_an_upgrade_books_what_is_there_and_says_what_is_gone() -> None:
             ("tiers", None, None, "tiers", "tiers"),
         ]
         assert session.row("SELECT sum(millijoules) FROM energy_amounts") == units
-    assert total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'") == sum(
-        row[-2]
-        for row in before["traffic_amounts"]
-        if row[2] == "link"  # type: ignore[misc]
-    )
+    assert total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'") == links
     text = readings(fleet.store)["units text"]
     assert "Not kept: what runs say of their work, of 24 hours until Tue 11 Nov 00:00." in " ".join(text.split())
 
@@ -118,5 +125,25 @@ def test_nothing_expires_whose_amounts_nobody_has_booked() -> None:
     with fleet.store.session() as session:
         session.execute("DELETE FROM amount_hours")
     drop(fleet.store, Keeping(), MONDAY + 20 * DAY, lambda _: None)
+    assert "Not booked yet: traffic, of 48 hours" in " ".join(
+        readings(fleet.store, ("traffic",))["traffic text"].split()
+    )
     assert total(fleet, "requests", "service_samples") == 11 * NUMBERS
     assert total(fleet, "steps", "progress") == 2 * NUMBERS
+
+
+def test_no_reading_asks_what_services_and_runs_said_but_the_booking_and_the_ledger() -> None:
+    """A reading that sums samples changes when they expire: whoever adds one here has a reason that is no amount."""
+    asks = re.compile(r"\b(FROM|JOIN) (service_samples|progress|flow_samples|network_samples)\b")
+    found = {str(path.relative_to(DIRECTORY)) for path in DIRECTORY.rglob("*.sql") if asks.search(path.read_text())} - {
+        f"amounts/{name}.sql" for name in ("due", "served", "progress")
+    }
+    assert found == {
+        "lost_from.sql",  # the ledger's own, as all that is not in a folder
+        "sighted.sql",
+        "touched.sql",
+        "windows.sql",
+        "serving/silences.sql",
+        "serving/windows.sql",
+        "notices/hours/port.sql",  # observations, which say when samples have expired
+    }

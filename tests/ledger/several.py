@@ -6,14 +6,19 @@ from pathlib import Path
 from analyzer.analysis import analyze
 from analyzer.config import Settings
 from collector.errors import TakenError
-from collector.store.books import DATED, mirror, mirror_findings
+from collector.store.books import AMOUNTS, DATED, mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import LakeSettings
 from tests.ledger.fleet import DAY, MONDAY, Fleet
 
 NOW = MONDAY + DAY
 # When a pass was made is told by these, and differs where passes do.
-TOLD_OF_PASSES = {"analysis": "analysed_at", "adjustments": "recorded_at"}
+TOLD_OF_PASSES = {
+    "analysis": "analysed_at",
+    "adjustments": "recorded_at",
+    "amount_hours": "booked_batch",
+    "amount_corrections": "recorded_at",
+}
 
 Books = dict[str, list[tuple[object, ...]]]
 
@@ -101,7 +106,7 @@ def books(store: Store, place: str) -> Books:
             table: session.rows(f"SELECT * EXCLUDE ({TOLD_OF_PASSES[table]}) FROM {place}.{table} ORDER BY ALL")
             if table in TOLD_OF_PASSES
             else session.rows(f"SELECT * FROM {place}.{table} ORDER BY ALL")
-            for table in (*DATED, "finding_book")
+            for table in (*DATED, *AMOUNTS, "finding_book")
         }
 
 

@@ -1,9 +1,4 @@
--- What each run received over the network from each other host, of the flows that hosts attribute to it.
-WITH latest AS (
-    SELECT alias_run_id, arg_max(run_id, batch) AS run_id FROM run_aliases GROUP BY alias_run_id
-)
-SELECT coalesce(n.run_id, f.run_id) AS run, f.peer, sum(f.receive_bytes)::BIGINT AS bytes
-FROM flow_samples f LEFT JOIN latest n ON n.alias_run_id = f.run_id
-WHERE f.started_at >= $start AND f.started_at < $end AND NOT starts_with(f.run_id, 'unattributed/') AND f.peer <> f.node
-    AND coalesce(f.transport, 'tcp') <> 'rdma_estimate'
+-- What each run received over the network from each other host, of the flows that hosts attribute to it, as it was booked.
+SELECT run_id AS run, peer, sum(receive_bytes)::BIGINT AS bytes FROM traffic_amounts
+WHERE hour >= $start AND hour < $end AND kind = 'flow' AND is_own AND NOT is_fabric
 GROUP BY ALL HAVING bytes > 0 ORDER BY ALL
