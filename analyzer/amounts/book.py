@@ -38,6 +38,7 @@ KINDS = (
     Kind("latency", ("service_samples",), ("latency",), has_tiers=False),
     Kind("progress", ("progress",), ("progress",), has_tiers=False),
     Kind("energy", ("gpu_samples",), ("energy",)),
+    Kind("activity", ("gpu_samples",), ("activity",)),
     Kind("traffic", ("network_samples", "flow_samples", "gpu_samples"), ("traffic",)),
 )
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
@@ -46,6 +47,7 @@ _COUNTED = {
     "served": ("run_id", ("requests", "tokens_in", "tokens_out", "promised_us", "kept_us")),
     "progress": ("run_id", ("steps", "samples", "tokens")),
     "energy": ("gpu_uuid", ("millijoules",)),
+    "activity": ("gpu_uuid", ("active_permille_ms",)),
     "traffic": ("run_id", ("receive_bytes", "transmit_bytes")),
 }
 

@@ -9,16 +9,11 @@ from analyzer.statements import statements
 from analyzer.thresholds import Thresholds
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
-from collector.tiers.sources import Kept
-from collector.tiers.tables import HOUR_US, tiered
 
 CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 SILENT_SHOWN = 3
 NOT_JUDGED_SHOWN = 40
-_FROM_HOURS = """UNION ALL
-    SELECT coalesce(parent_uuid, gpu_uuid), started_at, measured_ms, coalesce(sm_active_ratio, utilization_ratio)
-    FROM gpu_hours WHERE started_at >= $start AND started_at < least($end, $rolled)"""
 EMPTY = "the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze"
 
 
@@ -159,11 +154,9 @@ class Unheld:
 
 def unheld(session: Session, period: Period) -> Unheld:
     """Return how much of what is booked as free was at work."""
-    rolled = Kept.of(session, tiered("gpu_samples")).rolled_until // HOUR_US * HOUR_US
     (select,) = statements("unheld.sql")
-    active = Thresholds().active_permille
-    asked: dict[str, object] = {"start": period.start, "end": period.end, "rolled": rolled, "active": active}
-    return Unheld(*session.row(select.format(hours=_FROM_HOURS if rolled > period.start else ""), asked))
+    asked: dict[str, object] = {"start": period.start, "end": period.end, "active": Thresholds().active_permille}
+    return Unheld(*session.row(select, asked))
 
 
 def not_judged(session: Session, period: Period, subject: str | None = None) -> tuple[NotJudged, ...]:

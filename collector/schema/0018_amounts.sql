@@ -10,6 +10,7 @@ CREATE TABLE amount_hours (
     latency VARCHAR,               -- their promises and times to the first token
     progress VARCHAR,              -- what runs said of themselves
     energy VARCHAR,
+    activity VARCHAR,
     traffic VARCHAR
 );
 
@@ -50,6 +51,15 @@ CREATE TABLE progress_amounts (
     counted_until BIGINT,
     counted_us BIGINT,             -- of told_us what had ended by then
     checkpoints BIGINT[]           -- ends of the intervals that named a checkpoint
+);
+
+-- How active a GPU was, of a partitioned one its instances together: whether it worked where nobody told who held it.
+CREATE TABLE activity_amounts (
+    hour BIGINT NOT NULL,
+    node VARCHAR NOT NULL,
+    gpu_uuid VARCHAR NOT NULL,
+    measured_ms BIGINT NOT NULL,
+    active_permille_ms BIGINT NOT NULL  -- activity in thousandths, times milliseconds
 );
 
 -- What a GPU drew; of a MIG instance its GPU alone tells.

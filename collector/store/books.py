@@ -41,10 +41,8 @@ DATED: dict[str, str | None] = {
 }
 # Beside the ledger, by the hour as well: amounts. They may change where the ledger does not (an upgrade books them),
 # and their days are then replaced alone.
-AMOUNTS = {f"{table}_amounts": "hour" for table in ("served", "latency", "progress", "energy", "traffic")} | {
-    "amount_hours": "hour",
-    "amount_corrections": "hour",
-}
+_AMOUNTS = ("served", "latency", "progress", "energy", "activity", "traffic")
+AMOUNTS = dict.fromkeys((*(f"{table}_amounts" for table in _AMOUNTS), "amount_hours", "amount_corrections"), "hour")
 # Small tables that are made whole by each pass: replaced where they differ.
 WHOLE = ("finding_book",)
 # What people said, what was recommended, what the rules were and which invoices matched, by its key: rows are only ever

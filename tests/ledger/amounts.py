@@ -1,12 +1,14 @@
 """Amounts of ledgers that are written by hand: booked as a pass of the analysis books them."""
 
 from analyzer.amounts.book import book_amounts
+from analyzer.believed import show_believed
 from collector.store.database import Store
 
 
 def book(store: Store) -> None:
     """Book the amounts of every hour that the ledger has, by what the samples say now."""
     with store.session() as session:
+        show_believed(session)
         session.execute("CREATE OR REPLACE TEMP TABLE amount_due AS SELECT hour FROM ledger_hours")
         session.execute("CREATE OR REPLACE TEMP TABLE amount_shut (hour BIGINT)")
         session.execute(

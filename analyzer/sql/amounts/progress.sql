@@ -8,8 +8,8 @@ WITH told AS (
 ), ordered AS (
     SELECT *, max(ended_at) FILTER (is_count) OVER (PARTITION BY hour, run_id, node) AS counted_until FROM told
 )
-SELECT hour, run_id, node, sum(steps)::BIGINT AS steps, sum(samples)::BIGINT AS samples, sum(tokens)::BIGINT AS tokens,
-    min(started_at) AS first_at, sum(ended_at - started_at)::BIGINT AS told_us, min(started_at) FILTER (is_count) AS counted_from,
-    any_value(counted_until) AS counted_until, sum(ended_at - started_at) FILTER (ended_at <= counted_until)::BIGINT AS counted_us,
+SELECT hour, run_id, node, amount(sum(steps)) AS steps, amount(sum(samples)) AS samples, amount(sum(tokens)) AS tokens,
+    min(started_at) AS first_at, amount(sum(ended_at - started_at)) AS told_us, min(started_at) FILTER (is_count) AS counted_from,
+    any_value(counted_until) AS counted_until, amount(sum(ended_at - started_at) FILTER (ended_at <= counted_until)) AS counted_us,
     list(ended_at ORDER BY ended_at) FILTER (checkpoint IS NOT NULL) AS checkpoints
-FROM ordered GROUP BY hour, run_id, node
+FROM ordered GROUP BY hour, run_id, node HAVING told_us IS NOT NULL
