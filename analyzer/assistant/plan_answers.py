@@ -40,10 +40,11 @@ class ChangeTold(Model):
 
 
 class HistoryTold(Model):
-    """How long the completed runs of one name and size took; `unfinished` ones count in no figure."""
+    """How long the completed runs of one name, size and kind of GPU took; `unfinished` ones count in no figure."""
 
     name: Said
     gpus: int
+    sku: Said | None = Field(description="The kind of GPU that they ran on; null: they held none.")
     runs: int
     unfinished: int
     p10_seconds: int

@@ -90,6 +90,7 @@ def _history(one: History) -> HistoryTold:
     return HistoryTold(
         name=said(one.name),
         gpus=one.gpus,
+        sku=said_or_none(one.sku),
         runs=one.runs,
         unfinished=one.unfinished,
         p10_seconds=one.p10_seconds,
