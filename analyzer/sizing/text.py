@@ -88,8 +88,11 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
     if paid:
         told.append(f"the site's prices: {', '.join(paid)}")
     if any(_is_listed(fit) for fit in one.fits):
-        told.append("* the median of public prices on demand, for comparison only (gpuledger prices --all)")
-    if any(fit.gpus % fit.kind.gpus_a_node for fit in one.fits):
+        told.append(
+            "* public list prices on demand, each of one provider, for comparison only (gpuledger prices --all): "
+            + ", ".join(f"{fit.kind.sku} {fit.offer.provider}" for fit in one.fits if fit.offer is not None)
+        )
+    if any(fit.gpus % fit.gpus_a_node for fit in one.fits):
         told.append('"1 of 8": where only whole nodes are had, all of the node is paid')
     if one.has_ledger:
         owned = ", ".join(f"{fit.kind.owned_gpus} {fit.kind.sku}" for fit in one.fits if fit.kind.owned_gpus)
@@ -100,16 +103,16 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
 
 
 def _is_listed(fit: Fit) -> bool:
-    return fit.kind.rate is not None and fit.kind.rate.source == "list"
+    return fit.rate is not None and fit.rate.source == "list"
 
 
 def _site_rate(fit: Fit) -> Rate | None:
-    return fit.kind.rate if fit.kind.rate is not None and fit.kind.rate.source == "site" else None
+    return fit.rate if fit.rate is not None and fit.rate.source == "site" else None
 
 
 def _fit(fit: Fit, paper: Paper) -> str:
-    whole = fit.gpus % fit.kind.gpus_a_node == 0
-    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.kind.gpus_a_node}"
+    whole = fit.gpus % fit.gpus_a_node == 0
+    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.gpus_a_node}"
     room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
     price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour)
     price += "*" if _is_listed(fit) else " "
