@@ -85,7 +85,7 @@ class StockTold(Model):
     gpus_free: int
     sku: str | None
     gpu_memory_bytes: int | None
-    price_micros_per_gpu_hour: int | None = Field(description="What a GPU-hour of its kind came to in the last day.")
+    price_micros_per_gpu_hour: int | None = Field(description="What a GPU-hour of it came to in the last day.")
     is_up: bool = Field(description="As its scheduler says.")
     holders: list[HolderTold]
     cores_busy: float | None = Field(description="Of hosts without GPUs, where nobody says who holds them.")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.planning.cli import plan
 from analyzer.planning.errors import ProblemError, UnseenError
@@ -66,9 +67,9 @@ def session(seen: dict[tuple[str, str], list[int]], tmp_path_factory: pytest.Tem
         yield opened
 
 
-def _host(fleet: Fleet, node: str, skus: dict[str, str]) -> None:
+def _host(fleet: Fleet, node: str, skus: dict[str, str], **more: object) -> None:
     host = {"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "cpu_cores": 32, "host_memory_bytes": 256 * GB}
-    fleet.add("inventory", [host])
+    fleet.add("inventory", [host | more])
     chip = {"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "memory_bytes": 80 * GB}
     fleet.add("inventory", [chip | {"gpu_uuid": gpu, "sku": sku} for gpu, sku in skus.items()])
     for gpu, sku in skus.items():
@@ -192,6 +193,23 @@ def test_a_host_of_two_kinds_is_of_none(session: Session) -> None:
     assert (stock["n-L4-24GB"].sku, stock["n-L4-24GB"].price_micros_per_gpu_hour) == ("L4-24GB", 500_000)
     with pytest.raises(UnseenError, match=r"5 runs with 2 GPUs of several kinds or one that is not known"):
         read_history(session, "mixed", 2, KINDS[0])
+
+
+def test_a_node_costs_what_it_costs_and_not_the_mean_of_all_clouds(tmp_path: Path) -> None:
+    """The same GPU is paid at two prices in two clouds; a mean of them is the price of neither."""
+    rows = [
+        f'[[price]]\nsku = "{KINDS[0]}"\npurchase_option = "any"\nusd_per_gpu_hour = {usd}\nnode_group = "{group}"\n'
+        'from = 2020-01-01\nsource = "contract"\nas_of = 2025-11-01\n'
+        for group, usd in (("east", 3), ("west", 9))
+    ]
+    (tmp_path / "prices.toml").write_text("".join(rows))
+    fleet = Fleet()
+    for group in ("east", "west"):
+        _host(fleet, group, {f"{group}-gpu": KINDS[0]}, node_group=group)
+    fleet.analyze(settings=Settings(prices=tmp_path / "prices.toml"))
+    with fleet.store.session() as opened:
+        stock = read_stock(opened, ledger_end(opened))
+    assert [one.price_micros_per_gpu_hour for one in stock] == [3_000_000, 9_000_000]
 
 
 def test_a_job_of_several_kinds_is_asked_of_which(session: Session) -> None:
