@@ -60,7 +60,7 @@ class Planning:
             answer = solve(problem, SOLVE_SECONDS)
             return Solved(
                 problem=fingerprint(problem),
-                looked_up=looked_up_told(looked),
+                looked_up=looked_up_told(looked, problem),
                 verdict=answer.verdict,
                 deadline_seconds=problem.deadline_seconds,
                 earliest_seconds=answer.earliest_seconds,
@@ -84,7 +84,7 @@ class Planning:
             outlook = simulate(problem, plan, draws=DRAWS, samples=looked.samples(problem, plan))
             return Simulated(
                 problem=fingerprint(problem),
-                looked_up=looked_up_told(looked),
+                looked_up=looked_up_told(looked, problem),
                 plan=plan_told(plan),
                 p10_seconds=outlook.p10_seconds,
                 p50_seconds=outlook.p50_seconds,
@@ -113,7 +113,7 @@ class Planning:
             instead, source, holds = _instead(problem, found, round_)
             return Validated(
                 problem=name,
-                looked_up=looked_up_told(looked),
+                looked_up=looked_up_told(looked, problem),
                 is_valid=verdict.is_valid,
                 round=min(round_, ROUNDS),
                 rounds_left=max(0, ROUNDS - round_),

@@ -200,11 +200,11 @@ def plan_facts(answer: Answer, outlook: "Outlook | None", told: Told) -> PlanFac
         told.links_cost_seconds,
         told.histories,
         told.left_out,
-        tuple(_unseen(problem)),
+        tuple(unseen(problem)),
     )
 
 
-def _unseen(problem: Problem) -> Iterator[Unseen]:
+def unseen(problem: Problem) -> Iterator[Unseen]:
     """Yield the kinds of GPU that a task could run on, were it known how long it takes there."""
     for task in problem.tasks:
         if task.durations:

@@ -221,6 +221,11 @@ def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     if kinds:
         more = f"; and {len(facts.unseen) - NAMES_SHOWN} more" if len(facts.unseen) > NAMES_SHOWN else ""
         rows.append(("kinds of GPU", "; ".join(kinds) + more))
+    bare = [one.name for one in facts.histories if not one.gpus]
+    if bare:
+        rows.append(
+            ("hosts", f"of which kind the hosts were that {_named(bare)} ran on is not known: others may differ")
+        )
     if facts.cost_micros is None:
         rows.append(("cost", "a node that the plan uses has no price: say price_per_hour"))
     return rows

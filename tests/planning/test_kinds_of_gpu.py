@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -20,12 +21,14 @@ from analyzer.planning.problem import Duration, Node, Problem, Task
 from analyzer.planning.simulation import simulate
 from analyzer.planning.solve import solve
 from analyzer.planning.stock_reading import read_stock
+from analyzer.planning.tables import unjudged_rows
 from analyzer.planning.task_reading import read_tasks
 from analyzer.planning.validator import Placed, Proposal, validate
 from analyzer.planning.validator.proposal import proposal_of
 from analyzer.report.coverage import ledger_end
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
+from tests.planning.answers import of_ledger
 
 GB = 10**9
 KINDS = ("H100-80GB", "A100-80GB", "L4-24GB")
@@ -276,3 +279,12 @@ def test_every_solver_counts_a_task_as_long_as_it_takes_there(solvers: tuple[str
     if "cp_sat" in solvers:
         assert (min(one.makespan_seconds for one in answer.compared), answer.earliest_seconds) == (3600, 3600)
         assert answer.plan.cost_micros == 4_000_000  # of the plans that keep the deadline the cheapest
+
+
+def test_a_job_without_gpus_says_that_its_hosts_are_of_no_known_kind() -> None:
+    """Another host may be slower, and nothing in the ledger tells which."""
+    facts = of_ledger()
+    (history,) = facts.histories
+    told = dict(unjudged_rows(replace(facts, histories=(replace(history, gpus=0),))))
+    assert "of which kind the hosts were that nightly-prep ran on is not known" in told["hosts"]
+    assert "hosts" not in dict(unjudged_rows(facts))
