@@ -236,6 +236,8 @@ class Problem:
         """Return what each of a few nodes lacks for the task."""
         told = [f"{node.name} {lacks(node, task)}" for node in self.nodes[:3]]
         rest = f"; nor will {counted(len(self.nodes) - 3, 'more node')} do" if len(self.nodes) > 3 else ""
+        if any(lacks_parts(node, task) is None for node in self.nodes):
+            return "; ".join(told) + rest + ". Say in duration how long it takes there, as in {A100-80GB: 25 h}"
         return "; ".join(told) + rest + ". Ask for less, or add a node"
 
     @cached_property
