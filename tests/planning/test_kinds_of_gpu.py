@@ -254,6 +254,20 @@ def test_runs_over_several_hosts_tell_nothing_of_one() -> None:
         read_history(opened, "wide", 2, KINDS[0])
 
 
+def test_a_run_on_a_gpu_of_no_known_kind_is_of_none() -> None:
+    """Half of its GPUs may be of any kind: what is known of the other half is not told of all."""
+    fleet = Fleet()
+    _host(fleet, "a", {"a-0": KINDS[0]})
+    fleet.own("a", ["a-1"], sku=None)  # type: ignore[arg-type]  # nobody told
+    fleet.sample("a", "a-1", MONDAY, MONDAY + DAY, every=10 * MINUTE)
+    for number in range(LEAST_RUNS):
+        at = MONDAY + number * HOUR
+        fleet.hold(f"slurm/a/{number}", "a", ["a-0", "a-1"], at, at + MINUTE, name="half", exit_status="completed")
+    fleet.analyze()
+    with fleet.store.session() as opened, pytest.raises(UnseenError, match="of several kinds or one that is not known"):
+        read_history(opened, "half", 2, KINDS[0])
+
+
 def test_a_host_is_told_the_memory_of_the_gpus_that_it_has() -> None:
     """What it had before it was rebuilt was of another kind."""
     fleet = Fleet()
