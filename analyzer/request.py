@@ -66,6 +66,7 @@ class Request:
     order: Order = "cost"  # of top: which lines come first
     by: By | None = None  # of charges: who bears them; of week and month: what the second table is by
     gpus: int | None = None  # of history: of runs with so many; none where it is left out
+    sku: str | None = None  # of history: of runs on this kind of GPU, where they were on several
     team: str | None = None  # these six: which part of the ledger, of the readings that can be of one
     project: str | None = None
     user: str | None = None
@@ -132,6 +133,7 @@ class Request:
             _order(query.get("order", "cost")),
             _by(query.get("by")),
             _count(query, "gpus"),
+            query.get("sku"),
             **{name: query.get(name) for name in FILTERS},
         )
 

@@ -77,6 +77,9 @@ class ReadAsked(Spanned):
     gpus: Annotated[int, Field(ge=0, le=MOST)] | SkipJsonSchema[None] = Field(
         None, description="Of history: of runs with so many GPUs; of runs without any where it is left out."
     )
+    sku: Text | SkipJsonSchema[None] = Field(
+        None, description="Of history: of runs on this kind of GPU; may be left out where they were on one alone."
+    )
 
 
 class Reports:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from analyzer.api.asking import READS, Asked, Text
@@ -27,6 +28,9 @@ class HistoryAsked(Asked):
 
     name: Text = Field(description="Runs of exactly this name.")
     gpus: int = Field(0, ge=0, le=MOST_GPUS, description="Runs that held so many GPUs.")
+    sku: Text | SkipJsonSchema[None] = Field(
+        None, description="Runs on this kind of GPU; may be left out where they were on one alone."
+    )
 
 
 class PeaksTold(Model):
@@ -38,13 +42,17 @@ class PeaksTold(Model):
 
 
 class HistoryDocument(Document):
-    """Wall times of the newest completed runs of one name and size, from the first GPU held to the last given back."""
+    """Wall times of the newest completed runs of one name, size and kind of GPU, each on one host.
+
+    From the first GPU held to the last given back.
+    """
 
     name: str
     gpus: int
+    sku: str | None = Field(description="The kind of GPU that they ran on; null: they held none.")
     seconds: list[int] = Field(description="One for each run, the shortest first.")
     restarted: int = Field(description="Runs with more than one attempt.")
-    unfinished: int = Field(description="Runs of this name and size that did not complete; no figure counts them.")
+    unfinished: int = Field(description="Such runs that did not complete; no figure counts them.")
     first_at: Micros
     first_at_iso: Iso
     last_at: Micros
@@ -77,7 +85,7 @@ class StockTold(Model):
     gpus_free: int
     sku: str | None
     gpu_memory_bytes: int | None
-    price_micros_per_gpu_hour: int | None = Field(description="What a GPU-hour of its kind came to in the last day.")
+    price_micros_per_gpu_hour: int | None = Field(description="What a GPU-hour of it came to in the last day.")
     is_up: bool = Field(description="As its scheduler says.")
     holders: list[HolderTold]
     cores_busy: float | None = Field(description="Of hosts without GPUs, where nobody says who holds them.")
@@ -111,16 +119,17 @@ def history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
     """Return what runs of a name took.
 
     Raises:
-        MeaninglessError: there are too few.
+        MeaninglessError: there are too few, or of several kinds of GPU.
     """
     try:
-        found = StoreLedger(reading.session).history(asked.name, asked.gpus)
+        found = StoreLedger(reading.session).history(asked.name, asked.gpus, asked.sku)
     except ConfigError as error:  # the question can be read; the ledger has no answer to it
         raise MeaninglessError(str(error)) from error
     return HistoryDocument(
         **reading.head(),
         name=found.name,
         gpus=found.gpus,
+        sku=found.sku,
         seconds=list(found.seconds),
         restarted=found.restarted,
         unfinished=found.unfinished,

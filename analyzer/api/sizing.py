@@ -17,11 +17,21 @@ from analyzer.sizing.known import read_known
 
 
 class RateTold(Model):
-    """What a GPU-hour costs: by the site's price file, or the median of public list prices on demand."""
+    """What a GPU-hour costs: by the site's price file, or by one provider's list price on demand."""
 
     micros_per_gpu_hour: CostMicros
     source: Literal["site", "list"]
     option: str | None
+
+
+class OfferTold(Model):
+    """What one provider asks on demand for a GPU-hour of an instance of so many GPUs."""
+
+    provider: str
+    region: str
+    instance_type: str
+    gpus: int
+    micros_per_gpu_hour: CostMicros
 
 
 class KindTold(Model):
@@ -32,6 +42,9 @@ class KindTold(Model):
     gpus_a_node: int
     rate: RateTold | None
     owned_gpus: int | None
+    offers: list[OfferTold] = Field(
+        description="List prices, the lowest first, where the site has no price of its own."
+    )
 
 
 class PastRunTold(Model):

@@ -40,10 +40,11 @@ class ChangeTold(Model):
 
 
 class HistoryTold(Model):
-    """How long the completed runs of one name and size took; `unfinished` ones count in no figure."""
+    """How long the completed runs of one name, size and kind of GPU took; `unfinished` ones count in no figure."""
 
     name: Said
     gpus: int
+    sku: Said | None = Field(description="The kind of GPU that they ran on; null: they held none.")
     runs: int
     unfinished: int
     p10_seconds: int
@@ -58,12 +59,25 @@ class LeftOutTold(Model):
     why: Said
 
 
+class UnseenTold(Model):
+    """A task that no plan puts on nodes of a kind of GPU, because nobody knows how long it takes there.
+
+    Say it in the task's duration, by kind. `sku` null: the file does not say the kind of these nodes.
+    """
+
+    task: Said
+    sku: Said | None
+    nodes: int
+
+
 class LookedUpTold(Model):
     """What the ledger told where the task file left it to the ledger; empty where it left nothing."""
 
     histories: list[HistoryTold]
     left_out: list[LeftOutTold] = Field(description="The first of them; `left_out_count` counts all.")
     left_out_count: int
+    unseen: list[UnseenTold] = Field(description="The first of them; `unseen_count` counts all.")
+    unseen_count: int
 
 
 class Solved(Model):

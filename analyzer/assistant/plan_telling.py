@@ -9,13 +9,16 @@ from analyzer.assistant.plan_answers import (
     LookedUpTold,
     PlacementTold,
     PlanTold,
+    UnseenTold,
 )
 from analyzer.assistant.untrusted import LIST_MOST, said, said_or_none, sentence
 from analyzer.planning.answer import Change
+from analyzer.planning.facts import unseen
 from analyzer.planning.from_ledger import LookedUp
 from analyzer.planning.history import History
 from analyzer.planning.nearest import Nearest
 from analyzer.planning.plan import Placement, Plan
+from analyzer.planning.problem import Problem
 
 CHANGES_TOLD, CHAIN_TOLD = 20, 20
 PLACEMENTS_LETTERS = 24_000  # of one plan; an answer has two at most
@@ -77,12 +80,17 @@ def _change(task: str, source: str | None, target: str | None, seconds: int, why
     )
 
 
-def looked_up_told(looked: LookedUp) -> LookedUpTold:
-    """Return what the ledger told."""
+def looked_up_told(looked: LookedUp, problem: Problem) -> LookedUpTold:
+    """Return what the ledger told, and what it did not: tasks that are kept off kinds of GPU."""
+    kept_off = [*unseen(problem)]
     return LookedUpTold(
         histories=[_history(one) for one in looked.histories],
         left_out=[LeftOutTold(node=said(one.node), why=sentence(one.why)) for one in looked.left_out[:LIST_MOST]],
         left_out_count=len(looked.left_out),
+        unseen=[
+            UnseenTold(task=said(one.task), sku=said_or_none(one.sku), nodes=one.nodes) for one in kept_off[:LIST_MOST]
+        ],
+        unseen_count=len(kept_off),
     )
 
 
@@ -90,6 +98,7 @@ def _history(one: History) -> HistoryTold:
     return HistoryTold(
         name=said(one.name),
         gpus=one.gpus,
+        sku=said_or_none(one.sku),
         runs=one.runs,
         unfinished=one.unfinished,
         p10_seconds=one.p10_seconds,

@@ -31,7 +31,7 @@ SOLVE_SECONDS = 5.0
 NEAREST_SECONDS = 2.0
 TASKS_MOST = 500  # of one file; more is for `gpuledger plan`
 NODES_MOST = 1000
-HISTORIES_MOST = 20  # names and sizes; each is a question to the ledger
+HISTORIES_MOST = 20  # names, sizes and kinds of GPU; each is a question to the ledger
 FILE_LETTERS = 256 * 1024
 BROKEN_TOLD = 20
 LOGGED_LETTERS = 2000
@@ -60,7 +60,7 @@ class Planning:
             answer = solve(problem, SOLVE_SECONDS)
             return Solved(
                 problem=fingerprint(problem),
-                looked_up=looked_up_told(looked),
+                looked_up=looked_up_told(looked, problem),
                 verdict=answer.verdict,
                 deadline_seconds=problem.deadline_seconds,
                 earliest_seconds=answer.earliest_seconds,
@@ -81,10 +81,10 @@ class Planning:
         with self._its_turn():
             problem = looked.file.problem()
             plan = _holding(problem, proposal) if proposal else solve(problem, SOLVE_SECONDS).plan
-            outlook = simulate(problem, plan, draws=DRAWS, samples=dict(looked.samples))
+            outlook = simulate(problem, plan, draws=DRAWS, samples=looked.samples(problem, plan))
             return Simulated(
                 problem=fingerprint(problem),
-                looked_up=looked_up_told(looked),
+                looked_up=looked_up_told(looked, problem),
                 plan=plan_told(plan),
                 p10_seconds=outlook.p10_seconds,
                 p50_seconds=outlook.p50_seconds,
@@ -113,7 +113,7 @@ class Planning:
             instead, source, holds = _instead(problem, found, round_)
             return Validated(
                 problem=name,
-                looked_up=looked_up_told(looked),
+                looked_up=looked_up_told(looked, problem),
                 is_valid=verdict.is_valid,
                 round=min(round_, ROUNDS),
                 rounds_left=max(0, ROUNDS - round_),
@@ -135,9 +135,10 @@ class Planning:
         if len(file.tasks) > TASKS_MOST:
             raise ProblemError(f"the file has {len(file.tasks):,} tasks; more than {TASKS_MOST} are for gpuledger plan")
         asked = {(task.history, task.gpus) for task in file.tasks if task.history is not None and task.duration is None}
-        if len(asked) > HISTORIES_MOST:
+        questions = len(asked) * max(1, len({node.sku for node in file.nodes or ()}))
+        if questions > HISTORIES_MOST:
             raise ProblemError(
-                f"the file asks for {len(asked)} histories; more than {HISTORIES_MOST} are for gpuledger plan"
+                f"the file asks for {questions} histories; more than {HISTORIES_MOST} are for gpuledger plan"
             )
         looked = look_up(ledger, file)
         nodes = len(looked.file.nodes or ())

@@ -72,7 +72,8 @@ class OwnSite:
             self._waiting -= 1
         document = json.loads(body)
         if status != 200:
-            raise UnansweredError(str(document.get("detail", "the ledger does not answer")), status)
+            why = str(document.get("detail", "the ledger does not answer"))
+            raise UnansweredError(why, status, why, str(document.get("reason", "")))
         return dict(document)
 
     async def _answered(self, path: str, query: str, headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:

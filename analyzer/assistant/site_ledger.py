@@ -12,8 +12,10 @@ from pydantic import ValidationError
 
 from analyzer.api.for_plans import HistoryDocument, HolderTold, StockDocument, StockTold
 from analyzer.api.model import Document
+from analyzer.asking import WRONG_USAGE
 from analyzer.assistant.site import Query, Site
 from analyzer.errors import LedgerError, UnansweredError
+from analyzer.planning.errors import UnseenError
 from analyzer.planning.history import History, Peaks
 from analyzer.planning.stock import Holder, StockNode
 
@@ -27,13 +29,20 @@ class SiteLedger:
     site: Site
     shown: str | None
 
-    def history(self, name: str, gpus: int) -> History:
-        """Return what runs of a name with so many GPUs took.
+    def history(self, name: str, gpus: int, sku: str | None = None) -> History:
+        """Return what runs of a name with so many GPUs of a kind took.
 
         Raises:
-            LedgerError: there are too few, or it is refused.
+            UnseenError: there are too few.
+            LedgerError: it is refused.
         """
-        found = self._asked("/v1/plan/history", {"name": name, "gpus": gpus}, HistoryDocument)
+        asked: Query = {"name": name, "gpus": gpus, **({} if sku is None else {"sku": sku})}
+        try:
+            found = self._asked("/v1/plan/history", asked, HistoryDocument)
+        except UnansweredError as error:
+            if error.reason == WRONG_USAGE:
+                raise UnseenError(error.said or str(error)) from error
+            raise
         return History(
             found.name,
             found.gpus,
@@ -43,6 +52,7 @@ class SiteLedger:
             found.first_at,
             found.last_at,
             Peaks(found.peaks.cores, found.peaks.memory_bytes, found.peaks.gpu_memory_bytes),
+            found.sku,
         )
 
     def nodes(self) -> tuple[StockNode, ...]:

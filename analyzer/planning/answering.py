@@ -23,7 +23,7 @@ def for_plans(reader: "Reader", request: "Request", paper: "Paper") -> tuple[str
     ledger = StoreLedger(reader.session)
     if request.what == "history":
         name = request.subject or ""
-        history = ledger.history(name, request.gpus or 0)
+        history = ledger.history(name, request.gpus or 0, request.sku)
         lines = paper.labelled(plain(name), history_words(history, reader.settings.timezone))
         return plain(name), paper.page(lines), history
     nodes, currency = ledger.nodes(), reader.settings.currency

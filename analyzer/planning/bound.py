@@ -3,7 +3,7 @@
 A path counts the transfers that no placement avoids (data between a GPU task and one that must stay off GPU nodes has
 to move). Work is counted per resource and per set of nodes that some tasks are confined to: all work over all nodes,
 GPU work over GPU nodes, SSD work over SSD nodes. It starts no sooner than the first of its tasks can, and leaves the
-time that what follows needs at least.
+time that what follows needs at least. A task counts as long as it takes on the fastest of its nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,11 @@ def lower_bound(instance: Instance) -> Binding:
 
 def heads_of(instance: Instance) -> list[int]:
     """Return how early each task could start, were there room for all."""
-    found = [0] * len(instance.seconds)
+    found = [0] * len(instance.least_seconds)
     for task in instance.order:
         there = min(instance.available[node] for node in instance.choices[task])
         arrivals = [
-            found[source] + instance.seconds[source] + least_transfer(instance, source, task, delays)
+            found[source] + instance.least_seconds[source] + least_transfer(instance, source, task, delays)
             for source, delays in instance.before[task]
         ]
         found[task] = max(instance.earliest[task], there, *arrivals, 0)
@@ -34,10 +34,10 @@ def heads_of(instance: Instance) -> list[int]:
 
 def tails_of(instance: Instance) -> list[int]:
     """Return how much time each task leaves at least between its end and the end of all."""
-    found = [0] * len(instance.seconds)
+    found = [0] * len(instance.least_seconds)
     for task in reversed(instance.order):
         ways = [
-            least_transfer(instance, task, following, delays) + instance.seconds[following] + found[following]
+            least_transfer(instance, task, following, delays) + instance.least_seconds[following] + found[following]
             for following, delays in instance.after[task]
         ]
         found[task] = max(ways, default=0)
@@ -59,7 +59,7 @@ def least_transfer(instance: Instance, source: int, target: int, delays: Delays)
 
 def _path(instance: Instance, heads: Sequence[int], tails: Sequence[int]) -> Binding:
     """Return the longest path, from what holds its first task up to its last task."""
-    through = [head + seconds + tail for head, seconds, tail in zip(heads, instance.seconds, tails, strict=True)]
+    through = [head + seconds + tail for head, seconds, tail in zip(heads, instance.least_seconds, tails, strict=True)]
     longest = max(through)
     on_it = [task for task in instance.order if through[task] == longest]
     chain = [on_it[0]]
@@ -67,7 +67,7 @@ def _path(instance: Instance, heads: Sequence[int], tails: Sequence[int]) -> Bin
         last = chain[-1]
         delays = next((delays for source, delays in instance.before[task] if source == last), None)
         if delays is not None:
-            arrives = heads[last] + instance.seconds[last] + least_transfer(instance, last, task, delays)
+            arrives = heads[last] + instance.least_seconds[last] + least_transfer(instance, last, task, delays)
             if arrives == heads[task]:
                 chain.append(task)
     return Binding("path", longest, tuple(instance.problem.tasks[task].name for task in chain))
@@ -81,7 +81,7 @@ def _work(instance: Instance, heads: Sequence[int], tails: Sequence[int]) -> Ite
         inside = [task for task, choices in enumerate(confined) if choices <= nodes]
         named = tuple(instance.problem.nodes[node].name for node in sorted(nodes))
         for resource, name in enumerate(RESOURCES):
-            work = {task: instance.needs[task][resource] * instance.seconds[task] for task in inside}
+            work = {task: instance.needs[task][resource] * instance.least_seconds[task] for task in inside}
             working = [task for task in inside if work[task] > 0]
             there: dict[int, int] = {}
             for node in nodes:

@@ -158,7 +158,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settin
     from analyzer.planning.solve import solve
 
     answer = solve(looked.file.problem(), options.seconds, solvers=options.solver or SOLVERS)
-    outlook = simulate(answer.problem, answer.plan, samples=dict(looked.samples))
+    outlook = simulate(answer.problem, answer.plan, samples=looked.samples(answer.problem, answer.plan))
     links = links_cost_seconds(answer.problem, answer.plan)
     title = "of standard input" if options.file == STANDARD_INPUT else Path(options.file).name
     told = Told(title, settings.timezone, settings.currency, links, looked.histories, looked.left_out)

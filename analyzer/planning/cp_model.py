@@ -71,7 +71,7 @@ class CpModel:
         return Schedule(nodes, tuple(values[start] for start in self.starts))
 
     def _start(self, task: int, head: int) -> int:
-        latest = self.horizon - self._tails[task] - self.instance.seconds[task]
+        latest = self.horizon - self._tails[task] - self.instance.least_seconds[task]
         return self.text.variable(head, latest, self._hint.starts[task])
 
     def _literals(self, task: int) -> dict[int, int]:
@@ -84,9 +84,16 @@ class CpModel:
                 self.text.at_least({self.starts[task]: 1, literal: -self.instance.available[node]}, 0)
         return literals
 
+    def longer(self, task: int) -> Terms:
+        """Return by how much a task takes longer than at least where it runs, as terms that take it off a sum."""
+        least = self.instance.least_seconds[task]
+        more = {literal: least - self.instance.seconds_on(task, node) for node, literal in self.runs_on[task].items()}
+        return {literal: seconds for literal, seconds in more.items() if seconds}
+
     def _capacities(self) -> None:
         for node, has in enumerate(self.instance.has):
-            tasks = [task for task, there in enumerate(self.runs_on) if node in there and self.instance.seconds[task]]
+            there = [task for task, literals in enumerate(self.runs_on) if node in literals]
+            tasks = [task for task in there if self.instance.seconds_on(task, node)]
             intervals = {task: self._interval(task, node) for task in tasks}
             for resource in range(len(RESOURCES)):
                 needs = {task: self.instance.needs[task][resource] for task in tasks}
@@ -99,7 +106,7 @@ class CpModel:
                     )
 
     def _interval(self, task: int, node: int) -> int:
-        start, seconds = f"vars: [{self.starts[task]}] coeffs: [1]", self.instance.seconds[task]
+        start, seconds = f"vars: [{self.starts[task]}] coeffs: [1]", self.instance.seconds_on(task, node)
         return self.text.constraint(
             f"enforcement_literal: [{self.runs_on[task][node]}] interval {{ start {{ {start} }} "
             f"size {{ offset: {seconds} }} end {{ {start} offset: {seconds} }} }}"
@@ -109,12 +116,12 @@ class CpModel:
         """Start the task after no sooner than its data arrives: the longest way, less what being near saves."""
         far = delays[STORAGE if self.instance.uses_storage else CROSS_RACK]
         near = far if self.instance.uses_storage else delays[RACK]
-        terms = {self.starts[target]: 1, self.starts[source]: -1}
+        terms = {self.starts[target]: 1, self.starts[source]: -1, **self.longer(source)}
         for saved, places in ((far - near, self._racks_of), (near - delays[LOCAL], self._nodes_of)):
             ours, theirs = (places(source), places(target)) if saved else ({}, {})
             if ours.keys() & theirs.keys():
                 terms[self._together(ours, theirs, is_slower=saved < 0)] = saved
-        self.text.at_least(terms, self.instance.seconds[source] + far)
+        self.text.at_least(terms, self.instance.least_seconds[source] + far)
 
     def _together(self, ours: dict[int, int], theirs: dict[int, int], is_slower: bool) -> int:
         """Return a literal that two tasks are in one place: only if so; where being near is slower, also if so."""
@@ -148,8 +155,8 @@ class CpModel:
         return either
 
     def _makespan(self) -> int:
-        ends = max(start + seconds for start, seconds in zip(self._hint.starts, self.instance.seconds, strict=True))
-        makespan = self.text.variable(0, self.horizon, ends)
-        for start, seconds, tail in zip(self.starts, self.instance.seconds, self._tails, strict=True):
-            self.text.at_least({makespan: 1, start: -1}, seconds + tail)
+        makespan = self.text.variable(0, self.horizon, self._hint.makespan(self.instance))
+        for task, (start, tail) in enumerate(zip(self.starts, self._tails, strict=True)):
+            least = self.instance.least_seconds[task] + tail
+            self.text.at_least({makespan: 1, start: -1, **self.longer(task)}, least)
         return makespan

@@ -3,6 +3,7 @@
 ConfigError              exit 2
 ├── ProblemError         the tasks and nodes contradict themselves, or a task fits nowhere
 │   └── TaskFileError    a task file says what no task file can
+├── UnseenError          the ledger never saw a job on a kind of GPU, or not often enough
 └── ProposalError        a proposed plan cannot be read
 """
 
@@ -15,6 +16,10 @@ class ProblemError(ConfigError):
 
 class TaskFileError(ProblemError):
     """A task file cannot be read, or says what no task file can."""
+
+
+class UnseenError(ConfigError):
+    """The ledger has too few runs of a job on a kind of GPU to say how long it takes there."""
 
 
 class ProposalError(ConfigError):

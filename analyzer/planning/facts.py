@@ -3,7 +3,8 @@
 Moments are microseconds UTC, spans whole seconds, money millionths of the currency. None is not known.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from analyzer.planning.answer import Answer, Change, Verdict
 from analyzer.planning.history import History
 from analyzer.planning.offered import LeftOut
 from analyzer.planning.plan import Binding, Plan, Solver, Transfer
-from analyzer.planning.problem import MEDIA, Medium, Node, Planned, Problem, Task
+from analyzer.planning.problem import MEDIA, Medium, Node, Planned, Problem, Task, lacks_duration, lacks_parts
 
 if TYPE_CHECKING:
     from analyzer.planning.simulation.outlook import Outlook
@@ -68,6 +69,18 @@ class TaskFact:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """A task that is kept off so many nodes because nobody knows how long it takes on their kind of GPU.
+
+    `sku` None: the kind of these nodes is not known itself.
+    """
+
+    task: str
+    sku: str | None
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Way:
     """How long the same bytes take over one medium."""
 
@@ -112,6 +125,7 @@ class PlanFacts:
 
     `is_planned` says whether the file says of any task where or when it would run as things stand.
     `histories` are what durations came from; `left_out` are nodes of the inventory that no task could have, with why.
+    `unseen` are tasks that could run on more nodes, were it known how long they take there.
     `links_cost_seconds` is how much later it ends where transfers that share a link slow each other down.
     """
 
@@ -137,6 +151,7 @@ class PlanFacts:
     links_cost_seconds: int | None
     histories: tuple[History, ...]
     left_out: tuple[LeftOut, ...]
+    unseen: tuple[Unseen, ...]
 
     def is_ssd(self, node: str) -> bool:
         """Whether a node has a local SSD."""
@@ -185,7 +200,16 @@ def plan_facts(answer: Answer, outlook: "Outlook | None", told: Told) -> PlanFac
         told.links_cost_seconds,
         told.histories,
         told.left_out,
+        tuple(unseen(problem)),
     )
+
+
+def unseen(problem: Problem) -> Iterator[Unseen]:
+    """Yield the kinds of GPU that a task could run on, were it known how long it takes there."""
+    for task in problem.tasks:
+        if task.durations:
+            missed = [node for node in problem.nodes if lacks_duration(node, task) and not lacks_parts(node, task)]
+            yield from (Unseen(task.name, sku, nodes) for sku, nodes in Counter(node.sku for node in missed).items())
 
 
 def _finish(outlook: "Outlook", start: int) -> Finish:
@@ -202,8 +226,8 @@ def _by_start(problem: Problem, plan: Plan) -> Sequence[Task]:
 def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
     placement, task = plan.by_task[name], problem.task_by_name[name]
     node: Node = problem.node_by_name[placement.node]
-    duration = task.duration
-    assert duration is not None, f"BUG: the duration of {name} was not looked up"  # noqa: S101
+    duration = task.duration_on(node)
+    assert duration is not None, f"BUG: how long {name} takes on {node.name} is not known"  # noqa: S101
     before = max((plan.by_task[each.task].end_seconds for each in task.inputs), default=placement.start_seconds)
     arrived = max((one.end_seconds for one in plan.transfers if one.after == name), default=before)
     return TaskFact(

@@ -16,8 +16,15 @@ def plan_of(instance: Instance, schedule: Schedule, solver: Solver, bound: Bindi
     horizon = end if problem.deadline_seconds is None else max(end, problem.deadline_seconds)
     latest = latest_starts(instance, schedule, horizon)
     placements = [
-        Placement(task.name, problem.nodes[node].name, start, start + task.seconds, last)
-        for task, node, start, last in zip(problem.tasks, schedule.nodes, schedule.starts, latest, strict=True)
+        Placement(task.name, problem.nodes[node].name, start, end, last)
+        for task, node, start, end, last in zip(
+            problem.tasks,
+            schedule.nodes,
+            schedule.starts,
+            instance.ends(schedule.nodes, schedule.starts),
+            latest,
+            strict=True,
+        )
     ]
     return Plan(
         solver=solver,
@@ -41,7 +48,7 @@ def _transfers(instance: Instance, schedule: Schedule) -> list[Transfer]:
             if each.bytes == 0:
                 continue
             medium = instance.medium(schedule.nodes[before], schedule.nodes[after])
-            ends = schedule.starts[before] + instance.seconds[before]
+            ends = schedule.starts[before] + instance.seconds_on(before, schedule.nodes[before])
             source, target = nodes[schedule.nodes[before]].name, nodes[schedule.nodes[after]].name
             arrives = ends + delays[before][medium]
             found.append(Transfer(each.task, task.name, source, target, each.bytes, ends, arrives, MEDIA[medium]))
@@ -63,6 +70,6 @@ def task_cost_micros(instance: Instance, task: int, node: int) -> int | None:
     price = instance.problem.nodes[node].price_micros_per_hour
     if price is None:
         return None
-    seconds = instance.seconds[task]
+    seconds = instance.seconds_on(task, node)
     shares = zip(instance.needs[task], instance.has[node], strict=True)
     return max((-(-price * seconds * need // (HOUR_SECONDS * has)) for need, has in shares if need), default=0)

@@ -1,13 +1,15 @@
 """What a task file leaves to the ledger, looked up: durations of recurring jobs, and the inventory's nodes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from analyzer.errors import ConfigError
+from analyzer.planning.errors import UnseenError
 from analyzer.planning.history import History
 from analyzer.planning.ledger import Ledger
 from analyzer.planning.offered import LeftOut, offered
-from analyzer.planning.problem import Duration, Task
+from analyzer.planning.plan import Plan
+from analyzer.planning.problem import Duration, Node, Problem, Task, lacks_parts
 from analyzer.planning.task_file import TaskFile
 from analyzer.report.words import plain, plain_sentence
 
@@ -18,14 +20,19 @@ NODES_NAMED = 3
 class LookedUp:
     """A task file whose problem can be made, and what of the ledger is in it.
 
-    `samples` are the wall times in seconds behind a task's duration, by the task's name. `left_out` are nodes of the
+    `runs_of` are the histories behind a task's durations, by its name and the nodes' kind. `left_out` are nodes of the
     inventory that the plan may not use, each with why.
     """
 
     file: TaskFile
     histories: tuple[History, ...] = ()
-    samples: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    runs_of: tuple[tuple[str, str | None, History], ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+
+    def samples(self, problem: Problem, plan: Plan) -> dict[str, tuple[int, ...]]:
+        """Return the wall times behind each task's duration on the kind of GPU that the plan has it on, by its name."""
+        kind = {placed.task: problem.node_by_name[placed.node].sku for placed in plan.placements}
+        return {task: one.seconds for task, sku, one in self.runs_of if sku in (None, kind[task])}
 
 
 def asks_ledger(file: TaskFile) -> bool:
@@ -36,28 +43,27 @@ def asks_ledger(file: TaskFile) -> bool:
 def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
     """Return the file with durations and nodes of the ledger in their places.
 
+    A job takes so long on a kind of GPU where it was seen there; where it was not the file's own figure is taken, and
+    where that has none no task is placed.
+
     Raises:
-        ConfigError: the ledger has too few runs of a name, or no node of a group.
+        ConfigError: the ledger has too few runs of a name on every kind, or no node of a group.
         LedgerError: the ledger is empty.
         StoreError: the store does not answer.
     """
-    found: dict[tuple[str, int], History] = {}
-    for task in file.tasks:
-        key = _asked(task)
-        if key is not None and key not in found:
-            found[key] = ledger.history(*key)
-    of_task = {task.name: found[key] for task in file.tasks if (key := _asked(task)) is not None}
-    tasks = tuple(_timed(task, of_task.get(task.name)) for task in file.tasks)
     left_out: tuple[LeftOut, ...] = ()
     nodes = file.nodes
     if nodes is None:
         nodes, left_out = offered(ledger.nodes(), file.inventory_groups, file.starts_at)
         if not nodes:
             raise ConfigError(_nothing(left_out))
+    answers = _Answers(ledger)
+    of_task = {task.name: answers.of_task(task, nodes) for task in file.tasks if _is_asked(task)}
+    tasks = tuple(_timed(task, of_task.get(task.name, ())) for task in file.tasks)
     return LookedUp(
         replace(file, tasks=tasks, nodes=nodes),
-        tuple(found.values()),
-        tuple((name, history.seconds) for name, history in of_task.items()),
+        answers.histories,
+        tuple((name, kind, history) for name, found in of_task.items() for kind, history in found),
         left_out,
     )
 
@@ -69,12 +75,66 @@ def _nothing(left_out: Sequence[LeftOut]) -> str:
     return f"nodes: inventory offers a plan nothing now ({why}); name the nodes instead"
 
 
-def _asked(task: Task) -> tuple[str, int] | None:
-    """Return the name and size of the runs that a task's duration is to come from."""
-    return (task.history, task.gpus) if task.history is not None and task.duration is None else None
+def _is_asked(task: Task) -> bool:
+    """Whether runs of the ledger are to say how long a task takes."""
+    return task.history is not None and task.duration is None
 
 
-def _timed(task: Task, history: History | None) -> Task:
-    if history is None:
-        return task
-    return replace(task, duration=Duration(history.p10_seconds, history.p50_seconds, history.p90_seconds, history.runs))
+@dataclass
+class _Answers:
+    """What the ledger has said: each name, size and kind of GPU is asked for once."""
+
+    ledger: Ledger
+    found: dict[tuple[str, int, str | None], History | UnseenError] = field(default_factory=dict)
+
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """What there is, in the order in which it was asked for."""
+        return tuple(one for one in self.found.values() if isinstance(one, History))
+
+    def of_task(self, task: Task, nodes: Sequence[Node]) -> list[tuple[str | None, History]]:
+        """Return a task's history on each kind of GPU that it was seen on, of those that it could run on.
+
+        Raises:
+            UnseenError: it was seen on none of them, and the file does not say how long it takes.
+        """
+        answers = {kind: self._asked(task.history or "", task.gpus, kind) for kind in _kinds(task, nodes)}
+        histories = [(kind, one) for kind, one in answers.items() if isinstance(one, History)]
+        if histories or task.durations:
+            return histories
+        raise next((one for one in answers.values() if isinstance(one, UnseenError)), UnseenError(_no_kind(task)))
+
+    def _asked(self, name: str, gpus: int, kind: str | None) -> History | UnseenError:
+        key = (name, gpus, kind)
+        if key not in self.found:
+            try:
+                self.found[key] = self.ledger.history(name, gpus, kind)
+            except UnseenError as error:
+                self.found[key] = error
+        return self.found[key]
+
+
+def _kinds(task: Task, nodes: Sequence[Node]) -> list[str | None]:
+    """Return the kinds of GPU that a task could run on, of what is known; one that needs no GPU has no kind."""
+    if not task.gpus:
+        return [None]
+    fitting = [node for node in nodes if lacks_parts(node, task) is None] or nodes
+    return [*dict.fromkeys(node.sku for node in fitting if node.sku is not None)]
+
+
+def _no_kind(task: Task) -> str:
+    return (
+        f"duration: history: {plain(task.history or '')}: its runs tell how long {plain(task.name)} takes on their own "
+        "kind of GPU alone, and no node says which kind it has; say sku of the nodes, as in sku: H100-80GB, or how "
+        "long the task takes"
+    )
+
+
+def _timed(task: Task, histories: Sequence[tuple[str | None, History]]) -> Task:
+    """Return the task with the durations of its runs, which go before what the file says of the same kind."""
+    seen = [(kind, Duration(one.p10_seconds, one.p50_seconds, one.p90_seconds, one.runs)) for kind, one in histories]
+    anywhere = next((duration for kind, duration in seen if kind is None), None)
+    if anywhere is not None:
+        return replace(task, duration=anywhere)
+    of_kinds = tuple((kind, duration) for kind, duration in seen if kind is not None)
+    return replace(task, durations=(*of_kinds, *task.durations))

@@ -1,8 +1,8 @@
 """HEFT with insertion: the task with the longest way to the end first, on the node where it ends first.
 
 Source: Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing"
-(2002): rank(i) = mean run time + max over what follows of (mean transfer + rank). Here a task runs equally long on all
-nodes that it fits, several tasks share a node, and equal ends go to the node with the least that is scarce.
+(2002): rank(i) = mean run time + max over what follows of (mean transfer + rank). Here several
+tasks share a node, and equal ends go to the node with the least that is scarce.
 """
 
 from analyzer.planning.instance import CROSS_RACK, LOCAL, RACK, STORAGE, Instance
@@ -15,15 +15,15 @@ def heft(instance: Instance) -> Schedule:
 
 
 def ranks(instance: Instance) -> list[float]:
-    """Return each task's upward rank: seconds from its start to the end of all, by mean transfers."""
+    """Return each task's upward rank: seconds from its start to the end of all, by mean durations and transfers."""
     shares = _shares(instance)
-    found = [0.0] * len(instance.seconds)
+    found = [0.0] * len(instance.mean_seconds)
     for task in reversed(instance.order):
         ways = [
             sum(share * seconds for share, seconds in zip(shares, delays, strict=True)) + found[following]
             for following, delays in instance.after[task]
         ]
-        found[task] = instance.seconds[task] + max(ways, default=0.0)
+        found[task] = instance.mean_seconds[task] + max(ways, default=0.0)
     return found
 
 

@@ -1,4 +1,4 @@
-"""How long a recurring job takes and what it uses, by runs of its name that were seen: never a guess."""
+"""How long a recurring job takes and what it uses on one kind of GPU, by runs that were seen there: never a guess."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Wall times of the newest completed runs of one name and size, in whole seconds, the shortest first.
+    """Wall times of the newest completed runs of one name, size and kind of GPU on one host, the shortest first.
 
-    Wall time is from the first GPU held to the last given back; a restart is part of it. `unfinished` are runs of the
-    name and size that did not complete: no figure here counts them. Moments are microseconds UTC.
+    Wall time is in whole seconds, from the first GPU held to the last given back; a restart is part of it. `unfinished`
+    are such runs that did not complete: no figure here counts them. Moments are microseconds UTC.
     """
 
     name: str
@@ -30,6 +30,7 @@ class History:
     first_us: int
     last_us: int
     peaks: Peaks
+    sku: str | None = None  # the kind of GPU; None: they held none
 
     @property
     def runs(self) -> int:

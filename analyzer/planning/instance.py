@@ -4,6 +4,7 @@ What a node has free of all resources is one integer, and what a task takes anot
 with one bit more that is set while there is enough. One subtraction then compares them all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,9 +21,48 @@ class Instance:
     problem: Problem
 
     @cached_property
-    def seconds(self) -> list[int]:
-        """Each task's duration."""
-        return [task.seconds for task in self.problem.tasks]
+    def kind(self) -> list[int]:
+        """Each node's kind of GPU; what is not known is a kind too."""
+        kinds = {sku: at for at, sku in enumerate(dict.fromkeys(node.sku for node in self.problem.nodes))}
+        return [kinds[node.sku] for node in self.problem.nodes]
+
+    @cached_property
+    def seconds(self) -> list[dict[int, int]]:
+        """Each task's duration by the nodes' kinds: without those on which nobody knows it, where it is not placed."""
+        one_of = {self.kind[at]: node for at, node in enumerate(self.problem.nodes)}
+        found = []
+        for task in self.problem.tasks:
+            durations = {kind: task.duration_on(node) for kind, node in one_of.items()}
+            found.append({kind: one.p50_seconds for kind, one in durations.items() if one is not None})
+        return found
+
+    def seconds_on(self, task: int, node: int) -> int:
+        """Return how long a task takes on a node that it could run on."""
+        return self.seconds[task][self.kind[node]]
+
+    def ends(self, nodes: Sequence[int], starts: Sequence[int]) -> list[int]:
+        """Return when each task ends that is placed so."""
+        return [
+            start + self.seconds_on(task, node) for task, (node, start) in enumerate(zip(nodes, starts, strict=True))
+        ]
+
+    @cached_property
+    def least_seconds(self) -> list[int]:
+        """Each task's duration on the fastest of the nodes that it could run on: no plan has it shorter."""
+        return [min(self._choice_seconds(task)) for task in range(len(self.choices))]
+
+    @cached_property
+    def most_seconds(self) -> list[int]:
+        """Each task's duration on the slowest of the nodes that it could run on."""
+        return [max(self._choice_seconds(task)) for task in range(len(self.choices))]
+
+    @cached_property
+    def mean_seconds(self) -> list[float]:
+        """Each task's duration in the mean of the nodes that it could run on."""
+        return [sum(seconds) / len(seconds) for seconds in map(self._choice_seconds, range(len(self.choices)))]
+
+    def _choice_seconds(self, task: int) -> list[int]:
+        return [self.seconds_on(task, node) for node in self.choices[task]]
 
     @cached_property
     def earliest(self) -> list[int]:

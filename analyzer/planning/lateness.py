@@ -7,8 +7,8 @@ from analyzer.planning.schedule import Schedule
 def late_seconds(instance: Instance, schedule: Schedule) -> int:
     """Return by how many seconds tasks miss their own deadlines, all together."""
     return sum(
-        max(0, start + task.seconds - task.deadline_seconds)
-        for task, start in zip(instance.problem.tasks, schedule.starts, strict=True)
+        max(0, end - task.deadline_seconds)
+        for task, end in zip(instance.problem.tasks, instance.ends(schedule.nodes, schedule.starts), strict=True)
         if task.deadline_seconds is not None
     )
 

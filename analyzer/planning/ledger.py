@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from analyzer.asking import asked_json, made, of_this_version
+from analyzer.errors import ConfigError
+from analyzer.planning.errors import UnseenError
 from analyzer.planning.history import History, Peaks
 from analyzer.planning.stock import Holder, StockNode
 
@@ -16,13 +18,13 @@ class Ledger(Protocol):
     """Whoever can say both.
 
     Raises (of each method):
-        ConfigError: there are too few runs of the name.
+        UnseenError: there are too few runs of the name on that kind of GPU.
         LedgerError: the ledger is empty, or the server does not answer.
         StoreError: the store does not answer.
     """
 
-    def history(self, name: str, gpus: int) -> History:
-        """Return what runs of a name with so many GPUs took."""
+    def history(self, name: str, gpus: int, sku: str | None = None) -> History:
+        """Return what runs of a name with so many GPUs of a kind took; without `sku` of the one kind that there is."""
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
@@ -34,11 +36,11 @@ class StoreLedger:
 
     session: "Session"
 
-    def history(self, name: str, gpus: int) -> History:
-        """Return what runs of a name with so many GPUs took."""
+    def history(self, name: str, gpus: int, sku: str | None = None) -> History:
+        """Return what runs of a name with so many GPUs of a kind took."""
         from analyzer.planning.history_reading import read_history
 
-        return read_history(self.session, name, gpus)
+        return read_history(self.session, name, gpus, sku)
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
@@ -54,11 +56,15 @@ class ServerLedger:
 
     address: str
 
-    def history(self, name: str, gpus: int) -> History:
-        """Return what runs of a name with so many GPUs took."""
+    def history(self, name: str, gpus: int, sku: str | None = None) -> History:
+        """Return what runs of a name with so many GPUs of a kind took."""
         from urllib.parse import urlencode
 
-        said = asked_json(self.address, f"/v1/plan/history?{urlencode({'name': name, 'gpus': gpus})}")
+        asked = {"name": name, "gpus": gpus, **({} if sku is None else {"sku": sku})}
+        try:
+            said = asked_json(self.address, f"/v1/plan/history?{urlencode(asked)}")
+        except ConfigError as error:  # it has read the question, and has no answer
+            raise UnseenError(str(error)) from error
         told = {**said, "first_us": said.get("first_at"), "last_us": said.get("last_at")}
         with of_this_version(self.address):
             found: History = made(History, told, seconds=tuple, peaks=lambda part: made(Peaks, part))

@@ -53,9 +53,10 @@ class Mending:
     def score(self, schedule: Schedule) -> tuple[int, int, int]:
         """Return how late the schedule is in sum, how many tasks it moves, and its makespan."""
         late = 0
-        for task, start, seconds in zip(self.problem.tasks, schedule.starts, self.instance.seconds, strict=True):
+        ends = self.instance.ends(schedule.nodes, schedule.starts)
+        for task, end in zip(self.problem.tasks, ends, strict=True):
             for until in (task.deadline_seconds, self.problem.deadline_seconds):
-                late += 0 if until is None else max(0, start + seconds - until)
+                late += 0 if until is None else max(0, end - until)
         moved = sum(node != now for node, now in zip(self.nodes, schedule.nodes, strict=True))
         return late, moved, schedule.makespan(self.instance)
 

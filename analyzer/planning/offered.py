@@ -87,6 +87,7 @@ def _offer(one: StockNode, cores: int, memory_bytes: int, gpus: int, from_second
         one.group,
         price * gpus if price is not None and gpus else None,
         from_seconds,
+        one.sku,
     )
 
 

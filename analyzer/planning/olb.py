@@ -10,12 +10,12 @@ from analyzer.planning.schedule import Schedule, by_priority, ready_at
 
 def olb(instance: Instance) -> Schedule:
     """Return OLB's schedule."""
-    count = len(instance.seconds)
+    count = len(instance.choices)
     nodes, starts, ends = [0] * count, [0] * count, [0] * count
     free_at = list(instance.available)
     for task in by_priority(instance, [-arrived for arrived in range(count)]):
         node = min(instance.choices[task], key=lambda node: free_at[node])
         start = max(free_at[node], ready_at(instance, task, node, nodes, ends))
-        nodes[task], starts[task], ends[task] = node, start, start + instance.seconds[task]
+        nodes[task], starts[task], ends[task] = node, start, start + instance.seconds_on(task, node)
         free_at[node] = ends[task]
     return Schedule(tuple(nodes), tuple(starts))

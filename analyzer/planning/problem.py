@@ -66,7 +66,9 @@ class Task:
 
     `gpus` 0 is a task that needs no GPU; `avoids_gpu_nodes` says that it must also stay off nodes that have some
     (`gpu: none` and `gpu: forbidden` of a task file). `needs_ssd` with `ssd_bytes` 0 is a node with a local SSD, of
-    which it reserves nothing. `duration` is None until `history`, the name of runs in the ledger, is looked up.
+    which it reserves nothing. `duration` holds wherever it runs; where that depends on the kind of GPU it is None, and
+    `durations` has one for each kind of the nodes that somebody named or the ledger saw it on. On a node of any other
+    kind the task is not placed. Both are empty until `history`, the name of runs in the ledger, is looked up.
     """
 
     name: str
@@ -85,13 +87,20 @@ class Task:
     node: str | None = None  # it must run there
     group: str | None = None  # it must run on a node of this group
     planned: Planned = Planned()
+    durations: tuple[tuple[str, Duration], ...] = ()  # by kind of GPU, as the nodes have it
 
     @property
     def seconds(self) -> int:
-        """The P50 of its duration."""
+        """The P50 of a duration that holds wherever it runs."""
         if self.duration is None:
-            raise ProblemError(f"BUG: the duration of {self.name} was not looked up")
+            raise ProblemError(f"BUG: the duration of {self.name} depends on its node, or was not looked up")
         return self.duration.p50_seconds
+
+    def duration_on(self, node: "Node") -> Duration | None:
+        """Return how long it takes on a node; None where nobody knows."""
+        if self.duration is not None or node.sku is None:
+            return self.duration
+        return next((one for kind, one in self.durations if kind == node.sku), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,7 @@ class Node:
     group: str | None = None
     price_micros_per_hour: int | None = None  # of the whole node; None: not known
     available_from_seconds: int = 0
+    sku: str | None = None  # the kind of its GPUs; None: not known, or there are several
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +209,7 @@ class Problem:
         about = f"task {task.name}"
         sizes = [each.bytes for each in task.inputs]
         _not_negative(about, *_figures(task), task.hbm_bytes, task.earliest_start_seconds, *sizes)
-        if task.duration is None:
+        if task.duration is None and not task.durations:
             of = f" of runs named {task.history!r}" if task.history else ""
             raise ProblemError(f"{about}: its duration{of} is not known; say it, as in duration: 3 h")
         if task.gpus and task.avoids_gpu_nodes:
@@ -226,6 +236,8 @@ class Problem:
         """Return what each of a few nodes lacks for the task."""
         told = [f"{node.name} {lacks(node, task)}" for node in self.nodes[:3]]
         rest = f"; nor will {counted(len(self.nodes) - 3, 'more node')} do" if len(self.nodes) > 3 else ""
+        if any(lacks_parts(node, task) is None for node in self.nodes):
+            return "; ".join(told) + rest + ". Say in duration how long it takes there, as in {A100-80GB: 25 h}"
         return "; ".join(told) + rest + ". Ask for less, or add a node"
 
     @cached_property
@@ -266,6 +278,20 @@ class Problem:
 
 def lacks(node: Node, task: Task) -> str | None:
     """Return what keeps an otherwise empty node from running the task, as the end of a sentence; None where it fits."""
+    return lacks_parts(node, task) or lacks_duration(node, task)
+
+
+def lacks_duration(node: Node, task: Task) -> str | None:
+    """Return that nobody knows how long the task takes on a node, as the end of a sentence; None where it is known."""
+    if task.duration_on(node) is not None:
+        return None
+    known = " and ".join(name for name, _ in task.durations)
+    what = "is of a kind of GPU that is not known" if node.sku is None else f"is of {node.sku}"
+    return f"{what}, and how long the task takes is known on {known} alone"
+
+
+def lacks_parts(node: Node, task: Task) -> str | None:
+    """Return what a node does not have that the task needs, as the end of a sentence; None where it has all."""
     if task.node is not None and task.node != node.name:
         return f"is not {task.node}, where the task must run"
     if task.group is not None and task.group != node.group:

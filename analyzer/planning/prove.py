@@ -66,7 +66,7 @@ class Prover:
         deadline = instance.problem.deadline_seconds
         is_late = late_seconds(instance, hint) > 0
         ends = hint.makespan(instance)
-        horizon = max(ends, deadline or 0) + (sum(instance.seconds) + _farthest(instance) if is_late else 0)
+        horizon = max(ends, deadline or 0) + (sum(instance.most_seconds) + _farthest(instance) if is_late else 0)
         model = self._model = CpModel(instance, hint, horizon)
         makespan: Objective = [[model.makespan], [1]]
         late = _late(model)
@@ -117,9 +117,10 @@ def _farthest(instance: Instance) -> int:
 def _late(model: CpModel) -> list[Objective]:
     """Return how late tasks are by their own deadlines, where any has one."""
     late: Terms = {}
-    for task, start in zip(model.instance.problem.tasks, model.starts, strict=True):
+    for at, task in enumerate(model.instance.problem.tasks):
         if task.deadline_seconds is not None:
-            late[_over(model, start, task.deadline_seconds - task.seconds)] = 1
+            in_time = task.deadline_seconds - model.instance.least_seconds[at]
+            late[_over(model, model.starts[at], in_time, model.longer(at))] = 1
     return _objective(late)
 
 
@@ -155,11 +156,15 @@ def _cost(model: CpModel) -> list[Objective]:
     return _objective(costs)
 
 
-def _over(model: CpModel, start: int, from_seconds: int) -> int:
-    """Return a variable that is at least how much a start is after a moment, and at least 0."""
-    hint = model.text.hint[start] - from_seconds
+def _over(model: CpModel, start: int, from_seconds: int, longer: Terms | None = None) -> int:
+    """Return a variable that is at least how much a start is after a moment, and at least 0.
+
+    With `longer` (of CpModel) it is at least how much that is with what the task takes longer where it runs.
+    """
+    more = longer or {}
+    hint = model.text.hint[start] - from_seconds - sum(less * model.text.hint[at] for at, less in more.items())
     over = model.text.variable(0, model.horizon + abs(from_seconds), hint)
-    model.text.at_least({over: 1, start: -1}, -from_seconds)
+    model.text.at_least({over: 1, start: -1, **more}, -from_seconds)
     return over
 
 

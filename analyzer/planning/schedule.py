@@ -17,7 +17,7 @@ class Schedule:
 
     def makespan(self, instance: Instance) -> int:
         """Return when the last task ends, in seconds."""
-        return max(start + seconds for start, seconds in zip(self.starts, instance.seconds, strict=True))
+        return max(instance.ends(self.nodes, self.starts))
 
 
 def by_priority(instance: Instance, priority: Sequence[float]) -> list[int]:
@@ -51,18 +51,18 @@ def insert(instance: Instance, order: Sequence[int], pick: Sequence[Sequence[int
     `pick` gives the nodes that each task may take, the one to prefer among equals first.
     """
     tables = [Timetable(free, instance.guard) for free in instance.free]
-    count = len(instance.seconds)
+    count, kind = len(instance.choices), instance.kind
     nodes, starts, ends = [0] * count, [0] * count, [0] * count
     for task in order:
-        seconds, need = instance.seconds[task], instance.need[task]
-        chosen, earliest = -1, 0
+        by_kind, need = instance.seconds[task], instance.need[task]
+        chosen, earliest, lasts = -1, 0, 0
         for node in pick[task]:
-            ready = ready_at(instance, task, node, nodes, ends)
-            if chosen >= 0 and ready >= earliest:
+            ready, seconds = ready_at(instance, task, node, nodes, ends), by_kind[kind[node]]
+            if chosen >= 0 and ready + seconds >= earliest + lasts:
                 continue
             start = tables[node].earliest(ready, seconds, need)
-            if chosen < 0 or start < earliest:
-                chosen, earliest = node, start
-        tables[chosen].book(earliest, seconds, need)
-        nodes[task], starts[task], ends[task] = chosen, earliest, earliest + seconds
+            if chosen < 0 or start + seconds < earliest + lasts:
+                chosen, earliest, lasts = node, start, seconds
+        tables[chosen].book(earliest, lasts, need)
+        nodes[task], starts[task], ends[task] = chosen, earliest, earliest + lasts
     return Schedule(tuple(nodes), tuple(starts))

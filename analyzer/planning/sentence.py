@@ -21,7 +21,7 @@ RESOURCE_WORDS = {"cpus": "CPUs", "memory_bytes": "memory", "gpus": "GPUs", "ssd
 def sentence(facts: PlanFacts) -> str:
     """Return the answer in a few sentences."""
     if facts.verdict == "impossible":
-        return " ".join([_impossible(facts), *_odds(facts)])
+        return " ".join([_impossible(facts), *_kept_off(facts), *_odds(facts)])
     if facts.verdict == "not_found":
         return " ".join([_not_found(facts), *_odds(facts)])
     said = [*_moves(facts), *_delays(facts)] or _as_planned(facts)
@@ -115,6 +115,15 @@ def _impossible(facts: PlanFacts) -> str:
     why = f"; {binding_words(facts.bound)}" if facts.bound is not None else ""
     best = "" if facts.is_optimal else f" The best plan found ends {_beside_deadline(facts.end_at, facts)}."
     return f"Impossible: earliest {_beside_deadline(facts.earliest_at, facts)}{durations}{why}.{best}"
+
+
+def _kept_off(facts: PlanFacts) -> list[str]:
+    """Return that it is proven only of the kinds of GPU on which durations are known, where there are others."""
+    if not facts.unseen:
+        return []
+    kinds = [*dict.fromkeys(one.sku or "a kind that is not known" for one in facts.unseen)]
+    tasks = [*dict.fromkeys(one.task for one in facts.unseen)]
+    return [f"That is without {_named(tasks)} on {_named(kinds)}: how long that takes is not known."]
 
 
 def _not_found(facts: PlanFacts) -> str:

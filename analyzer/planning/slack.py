@@ -13,7 +13,7 @@ def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[
     A backward pass: the plan is pushed against the horizon, the task that ends last first, in the mirror of the
     timetables. All tasks can start as late at once. None is pushed forward: what ends past its deadline already stays.
     """
-    ends = [start + seconds for start, seconds in zip(schedule.starts, instance.seconds, strict=True)]
+    ends = instance.ends(schedule.nodes, schedule.starts)
     horizon = max(horizon, *ends)
     tables = [Timetable(free, instance.guard) for free in instance.free]
     place = {task: at for at, task in enumerate(instance.order)}
@@ -26,9 +26,10 @@ def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[
         node = schedule.nodes[task]
         for following, delays in instance.after[task]:
             last_end = min(last_end, latest[following] - delays[instance.medium(node, schedule.nodes[following])])
-        mirrored = tables[node].earliest(horizon - last_end, instance.seconds[task], instance.need[task])
-        tables[node].book(mirrored, instance.seconds[task], instance.need[task])
-        latest[task] = horizon - mirrored - instance.seconds[task]
+        seconds = instance.seconds_on(task, node)
+        mirrored = tables[node].earliest(horizon - last_end, seconds, instance.need[task])
+        tables[node].book(mirrored, seconds, instance.need[task])
+        latest[task] = horizon - mirrored - seconds
     return latest
 
 
@@ -37,7 +38,7 @@ def critical_chain(instance: Instance, schedule: Schedule) -> list[int]:
 
     Each starts the moment that the one before it lets it: by its data's arrival, or by the room that it leaves.
     """
-    ends = [start + seconds for start, seconds in zip(schedule.starts, instance.seconds, strict=True)]
+    ends = instance.ends(schedule.nodes, schedule.starts)
     chain = [max(range(len(ends)), key=lambda task: (ends[task], schedule.starts[task]))]
     while (holder := _holder(instance, schedule, ends, chain[-1])) is not None and holder not in chain:
         chain.append(holder)

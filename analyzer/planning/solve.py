@@ -156,7 +156,7 @@ def _verdict(work: _Work, proofs: Proofs) -> Verdict:
         return "on_time"
     too_late = problem.deadline_seconds is not None and work.bound.seconds > problem.deadline_seconds
     heads = heads_of(work.instance)
-    ends = [head + seconds for head, seconds in zip(heads, work.instance.seconds, strict=True)]
+    ends = [head + seconds for head, seconds in zip(heads, work.instance.least_seconds, strict=True)]
     too_late = too_late or any(at is not None and end > at for end, at in zip(ends, own, strict=True))
     shortest = proofs.shortest
     is_proven = (

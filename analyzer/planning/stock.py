@@ -22,7 +22,8 @@ class Holder:
 class StockNode:
     """One node of the inventory. None is not known, and never none; `gpus` of a node without any is 0.
 
-    `price_micros_per_gpu_hour` is what a GPU-hour of its kind came to in the last day. `is_up` is its scheduler's word.
+    `price_micros_per_gpu_hour` is what a GPU-hour of it came to in the last day; None
+    also where its GPUs are of several kinds. `is_up` is its scheduler's word.
     """
 
     node: str

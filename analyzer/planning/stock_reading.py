@@ -23,11 +23,11 @@ def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:
     """
     start = now_us - DAY_US
     reading = Reading(session, start, now_us)
-    without_gpus, limits = statements("planning/stock.sql")
+    without_gpus, limits, costs = statements("planning/stock.sql")
     until = dict(session.rows(limits, {"end": now_us}))
     on = _holders(reading.runs(), until, now_us)
-    prices = {(rate.sku, rate.purchase_option): rate.micros_per_gpu_hour for rate in reading.rates()}
-    nodes = [_with_gpus(host, prices, on.get(host.node, ())) for host in reading.hosts().values()]
+    prices = dict(session.rows(costs, {"start": start, "end": now_us}))
+    nodes = [_with_gpus(host, prices.get(host.node), on.get(host.node, ())) for host in reading.hosts().values()]
     for node, rack, group, cores, memory, nvme, busy, used in session.rows(
         without_gpus, {"start": start, "end": now_us}
     ):
@@ -38,7 +38,7 @@ def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:
     return tuple(sorted(nodes, key=lambda one: one.node))
 
 
-def _with_gpus(host: Host, prices: Mapping[tuple[str, str | None], int], holders: tuple[Holder, ...]) -> StockNode:
+def _with_gpus(host: Host, price: int | None, holders: tuple[Holder, ...]) -> StockNode:
     return StockNode(
         host.node,
         host.rack,
@@ -50,7 +50,7 @@ def _with_gpus(host: Host, prices: Mapping[tuple[str, str | None], int], holders
         host.gpus_free_now,
         host.sku,
         host.gpu_memory_bytes,
-        prices.get((host.sku, host.purchase_option)) if host.sku is not None else None,
+        price,
         host.state in (None, "up"),
         holders,
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from analyzer.planning.facts import Compared, PlanFacts, TaskFact
+from analyzer.planning.facts import Compared, PlanFacts, TaskFact, Unseen
 from analyzer.planning.history import History
 from analyzer.planning.problem import MEDIA, Medium
 from analyzer.planning.sentence import binding_words, has_spread
@@ -200,7 +200,8 @@ def history_words(one: History, timezone: str) -> str:
         *([] if peaks.memory_bytes is None else [f"{bytes_words(peaks.memory_bytes)} of memory on a host"]),
         *([] if peaks.gpu_memory_bytes is None else [f"{bytes_words(peaks.gpu_memory_bytes)} on a GPU"]),
     ]
-    size = counted(one.gpus, "GPU") if one.gpus else "no GPU"
+    of = f" of {plain(one.sku)}" if one.sku is not None else ""
+    size = f"{counted(one.gpus, 'GPU')}{of}" if one.gpus else "no GPU"
     spans = ", ".join(
         f"P{percent} {about(seconds)}"
         for percent, seconds in ((10, one.p10_seconds), (50, one.p50_seconds), (90, one.p90_seconds))
@@ -216,9 +217,29 @@ def history_words(one: History, timezone: str) -> str:
 def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     """Return what this plan does not know, each with what would tell it."""
     rows = [("links", _links_words(facts.links_cost_seconds)), ("spread", _spread_words(facts))]
+    kinds = [_unseen_words(one) for one in facts.unseen[:NAMES_SHOWN]]
+    if kinds:
+        more = f"; and {len(facts.unseen) - NAMES_SHOWN} more" if len(facts.unseen) > NAMES_SHOWN else ""
+        rows.append(("kinds of GPU", "; ".join(kinds) + more))
+    bare = [one.name for one in facts.histories if not one.gpus]
+    if bare:
+        rows.append(
+            ("hosts", f"of which kind the hosts were that {_named(bare)} ran on is not known: others may differ")
+        )
     if facts.cost_micros is None:
         rows.append(("cost", "a node that the plan uses has no price: say price_per_hour"))
     return rows
+
+
+def _unseen_words(one: Unseen) -> str:
+    off = f"{plain(one.task)} is kept off {counted(one.nodes, 'node')}"
+    if one.sku is None:
+        return f"{off} whose kind is not known: say sku of the node"
+    kind = plain(one.sku)
+    return (
+        f"{off} of {kind}: how long it takes there is not known; say it in duration, as in {kind}: 25 h, or complete "
+        "some runs there"
+    )
 
 
 def _links_words(cost_seconds: int | None) -> str:

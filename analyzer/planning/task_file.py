@@ -9,7 +9,7 @@
       storage: 20 GB in 30 min       # written to network storage and read from there
       path: direct                   # between nodes: direct, or storage
     nodes:                           # by name; or `nodes: inventory`, or `nodes: {inventory: [group, …]}`
-      gpuA: {rack: A, cpus: 16, memory: 128 GB, gpus: 1, hbm: 80 GB}      # of what the plan may use
+      gpuA: {rack: A, cpus: 16, memory: 128 GB, gpus: 1, sku: H100-80GB, hbm: 80 GB}   # of what the plan may use
       ssdA: {rack: A, group: C, cpus: 32, memory: 128 GB, ssd: 2 TB, price_per_hour: 1.20, available_from: in 2 h}
     tasks:                           # by name, in the order in which they arrive
       pretrain: {cpus: 8, memory: 32 GB, gpu: 1, hbm: 40 GB, duration: 3 h, output: 10 GB}
@@ -20,13 +20,18 @@
 
 `gpu` must be said of every task: a number of GPUs; `none`, which needs none and may use a node that has some; or
 `forbidden`, which must stay off such nodes. `ssd: true` is a node with a local SSD, a size reserves as much of it.
+`duration: {H100: 10 h, A100: 25 h}` is by the kind of GPU (`sku` of a node); on a node of another kind the task is not
+placed. `{history: NAME, A100: 25 h}` takes runs of that name on the kinds that they ran on, and 25 h on an A100.
 `after` as a list takes each task's `output`; as a table it says the bytes of each edge. A data set that lies on a node
 is a task of `duration: 0 s` that is tied to it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from analyzer.planning.problem import Network, Node, Problem, Task
+from analyzer.planning.errors import ProblemError
+from analyzer.planning.kinds import meant
+from analyzer.planning.problem import Duration, Network, Node, Problem, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +59,24 @@ class TaskFile:
         Raises:
             ProblemError: they are not, or the file contradicts itself.
         """
-        return Problem(self.tasks, self.nodes or (), self.network, self.deadline_seconds, self.starts_at)
+        nodes = self.nodes or ()
+        kinds = sorted({node.sku for node in nodes if node.sku is not None})
+        tasks = tuple(
+            replace(task, durations=_of_kinds(task, kinds)) if task.durations else task for task in self.tasks
+        )
+        return Problem(tasks, nodes, self.network, self.deadline_seconds, self.starts_at)
+
+
+def _of_kinds(task: Task, kinds: Sequence[str]) -> tuple[tuple[str, Duration], ...]:
+    """Return the task's durations by the kinds that nodes have; what the file names and no node is of stays as it is.
+
+    Raises:
+        ProblemError: one name is that of several kinds, which differ.
+    """
+    said = dict(reversed(task.durations))  # of two of one kind the first counts
+    found = {kind: name for kind in kinds if (name := meant(said, kind)) is not None}
+    for name in said:
+        if len(several := [kind for kind, of in found.items() if of == name]) > 1:
+            raise ProblemError(f"task {task.name}: {name} may be {' or '.join(several)}; say a duration for each")
+    others = {name: name for name in said if name not in found.values()}
+    return tuple((kind, said[name]) for kind, name in (found | others).items())

@@ -19,7 +19,8 @@ TASKS_MOST = NODES_MOST = 10_000
 DEEPEST = 6
 _TOP = ("start", "finish_by", "network", "nodes", "tasks")
 _NETWORK = ("local", "rack", "cross_rack", "storage", "path")
-_NODE = ("rack", "group", "cpus", "memory", "gpus", "hbm", "ssd", "price_per_hour", "available_from")
+_NODE = ("rack", "group", "cpus", "memory", "gpus", "sku", "hbm", "ssd", "price_per_hour", "available_from")
+_QUANTILES = ("p10", "p50", "p90")
 _TASK = (
     "cpus", "memory", "gpu", "hbm", "ssd", "duration", "output", "after", "not_before", "finish_by", "node", "group",
     "planned",
@@ -116,6 +117,7 @@ def _node(name: str, entry: TaskEntry, clock: _Clock) -> Node:
         group=entry.name("group") if entry.has("group") else None,
         price_micros_per_hour=entry.micros("price_per_hour") if entry.has("price_per_hour") else None,
         available_from_seconds=clock.earliest(entry, "available_from"),
+        sku=entry.name("sku") if entry.has("sku") else None,
     )
 
 
@@ -128,7 +130,9 @@ def _tasks(top: TaskEntry, clock: _Clock) -> tuple[Task, ...]:
 def _task(name: str, entry: TaskEntry, clock: _Clock, outputs: Mapping[str, int]) -> Task:
     gpus, avoids = _gpu(entry)
     needs_ssd, ssd_bytes = _ssd(entry)
-    duration, history = _duration(entry)
+    duration, durations, history = _duration(entry)
+    if durations and not gpus:
+        raise TaskFileError(f"{entry.where}: a duration by kind of GPU needs gpu: how many; else say one duration")
     return Task(
         name=name,
         cpus=entry.count("cpus"),
@@ -146,6 +150,7 @@ def _task(name: str, entry: TaskEntry, clock: _Clock, outputs: Mapping[str, int]
         node=entry.name("node") if entry.has("node") else None,
         group=entry.name("group") if entry.has("group") else None,
         planned=_planned(entry, clock),
+        durations=durations,
     )
 
 
@@ -169,19 +174,28 @@ def _ssd(entry: TaskEntry) -> tuple[bool, int]:
     return (said, 0) if isinstance(said, bool) else (True, size_bytes(f"{entry.where}: ssd", said))
 
 
-def _duration(entry: TaskEntry) -> tuple[Duration | None, str | None]:
-    """Return how long a task takes, or the name of the runs that say it."""
+def _duration(entry: TaskEntry) -> tuple[Duration | None, tuple[tuple[str, Duration], ...], str | None]:
+    """Return how long a task takes anywhere, or by kind of GPU, and the name of the runs that say it."""
     if not entry.has("duration"):
-        raise TaskFileError(f"{entry.where}: duration is missing; say it, as in 3 h, or {{history: NAME}}")
+        raise TaskFileError(
+            f"{entry.where}: duration is missing; say it, as in 3 h, {{H100: 10 h, A100: 25 h}}, or {{history: NAME}}"
+        )
     said = entry.said("duration")
+    if not isinstance(said, Mapping) or said.keys() & set(_QUANTILES):
+        return _one_duration(entry, "duration"), (), None
+    by_kind = entry.entry("duration", None)
+    kinds = tuple((kind, _one_duration(by_kind, kind)) for kind in by_kind.keys_said if kind != "history")
+    return None, kinds, by_kind.name("history") if by_kind.has("history") else None
+
+
+def _one_duration(entry: TaskEntry, key: str) -> Duration:
+    said = entry.said(key)
     if not isinstance(said, Mapping):
-        return Duration.of(span_seconds(f"{entry.where}: duration", said)), None
-    if "history" in said:
-        return None, entry.entry("duration", ("history",)).name("history")
-    quantiles = entry.entry("duration", ("p10", "p50", "p90"))
-    p10, p50, p90 = (span_seconds(f"{quantiles.where}: {key}", quantiles.said(key)) for key in ("p10", "p50", "p90"))
+        return Duration.of(span_seconds(f"{entry.where}: {key}", said))
+    quantiles = entry.entry(key, _QUANTILES)
+    p10, p50, p90 = (span_seconds(f"{quantiles.where}: {key}", quantiles.said(key)) for key in _QUANTILES)
     try:
-        return Duration(p10, p50, p90), None
+        return Duration(p10, p50, p90)
     except ProblemError as error:
         raise TaskFileError(f"{entry.where}: {error}") from error
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from analyzer.errors import ConfigError
 from analyzer.notices.wording import gib
-from analyzer.sizing.kinds import Kind
+from analyzer.sizing.kinds import Kind, Offer, Rate
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
 from analyzer.sizing.precision import cannot
@@ -19,6 +19,7 @@ from analyzer.sizing.work import Work
 PERMILLE = 1000
 LEAST_ROOM_PERMILLE, GOOD_ROOM_PERMILLE = 100, 200
 MOST_NODES = 32  # where the search ends
+LEAST_JOINED_GPUS = 4  # ours: on hosts of fewer no model is spread over several, whose links nobody told
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,26 @@ class Fit:
         return self.memory.sharding.gpus
 
     @property
+    def offer(self) -> Offer | None:
+        """Return the list price that it is told at; None where it has the site's price, or nobody lists it."""
+        return self.kind.offer(self.gpus)
+
+    @property
+    def rate(self) -> Rate | None:
+        """What a GPU-hour costs: the site's price, else the cheapest list price of hosts that could run it."""
+        if not self.kind.offers:
+            return self.kind.rate
+        return None if self.offer is None else Rate(self.offer.micros_per_gpu_hour, "list", "on_demand")
+
+    @property
+    def gpus_a_node(self) -> int:
+        """GPUs on a node: of the fleet's own, else of the instance that the price is of."""
+        return self.kind.gpus_a_node if self.offer is None or self.kind.owned_gpus else self.offer.gpus
+
+    @property
     def nodes(self) -> int:
         """Whole nodes that they are on."""
-        return -(-self.gpus // self.kind.gpus_a_node)
+        return -(-self.gpus // self.gpus_a_node)
 
     @property
     def room_permille(self) -> int:
@@ -51,14 +69,12 @@ class Fit:
     @property
     def micros_per_hour(self) -> int | None:
         """What these GPUs cost an hour; None without a price."""
-        return None if self.kind.rate is None else self.gpus * self.kind.rate.micros_per_gpu_hour
+        return None if self.rate is None else self.gpus * self.rate.micros_per_gpu_hour
 
     @property
     def node_micros_per_hour(self) -> int | None:
         """What the whole nodes cost that they are on: what is paid where GPUs are not had singly."""
-        return (
-            None if self.kind.rate is None else self.nodes * self.kind.gpus_a_node * self.kind.rate.micros_per_gpu_hour
-        )
+        return None if self.rate is None else self.nodes * self.gpus_a_node * self.rate.micros_per_gpu_hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,9 @@ def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit
         for sharding in _ways(model, work, kind, gpus, asked):
             needed = memory(model, work, sharding)
             if holds(needed.total_bytes, kind):
+                hosts = -(-gpus // kind.gpus_a_node)
+                if hosts > 1 and kind.gpus_a_node < LEAST_JOINED_GPUS and asked.sharding is None:
+                    return Misfit(kind, _apart(gpus, hosts))
                 return Fit(kind, needed)
             if best is None or needed.total_bytes < best.total_bytes:
                 best = needed
@@ -121,6 +140,13 @@ def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit
         return Misfit(kind, f"{way} divides neither the model nor these GPUs within their nodes")
     each = "it" if best.sharding.gpus == 1 else f"each of {best.sharding.gpus} ({best.sharding.told})"
     return Misfit(kind, f"{each} would hold {gib(best.total_bytes)}, and not keep a tenth free")
+
+
+def _apart(gpus: int, hosts: int) -> str:
+    return (
+        f"{gpus} would hold it, on {hosts} hosts of {-(-gpus // hosts)}: nothing says that such hosts have links "
+        "that a model can be spread over; where yours have, say --sharding"
+    )
 
 
 def gpu_counts(gpus_a_node: int) -> Iterator[int]:

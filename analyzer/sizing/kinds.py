@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.wire.sku import BYTES_PER_GIB
 from analyzer.pricing.book import PriceBook
-from analyzer.pricing.list_prices import list_prices, median_of
+from analyzer.pricing.list_prices import list_prices
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -41,7 +41,7 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a GPU-hour costs, in millionths: by the site's price file, or the median of list prices on demand."""
+    """What a GPU-hour costs, in millionths: by the site's price file, or by one provider's list price on demand."""
 
     micros_per_gpu_hour: int
     source: Literal["site", "list"]
@@ -49,14 +49,38 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """What one provider asks on demand for a GPU-hour of an instance of so many GPUs, in millionths."""
+
+    provider: str
+    region: str
+    instance_type: str
+    gpus: int
+    micros_per_gpu_hour: int
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of GPU. Without an inventory its memory is the size in its name, of which the driver keeps some."""
+    """One kind of GPU. Without an inventory its memory is the size in its name, of which the driver keeps some.
+
+    `offers` are list prices, the lowest first, of a kind that the site's file has no price for; `rate` is then the
+    lowest.
+    """
 
     sku: str
     memory_bytes: int | None
     gpus_a_node: int
     rate: Rate | None
     owned_gpus: int | None  # None: no fleet was asked
+    offers: tuple[Offer, ...] = ()
+
+    def offer(self, gpus: int) -> Offer | None:
+        """Return the offer of which whole instances cost least, of those with as many GPUs on a host as a node has.
+
+        Fewer GPUs than that need a host with so many.
+        """
+        able = [one for one in self.offers if one.gpus >= min(gpus, self.gpus_a_node)]
+        return min(able, key=lambda one: -(-gpus // one.gpus) * one.gpus * one.micros_per_gpu_hour, default=None)
 
 
 def read_owned(session: "Session") -> dict[str, Owned]:
@@ -80,8 +104,12 @@ def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None
         owned = (fleet or {}).get(sku)
         told = owned.memory_bytes if owned and owned.memory_bytes else named_bytes(sku)
         on_node = owned.gpus_a_node if owned else listed.get(sku, 1)
-        rate = site_rate(book, sku, now_us, is_owned=owned is not None) or _list_rate(book, sku)
-        found.append(Kind(sku, told, on_node, rate, None if fleet is None else (owned.gpus if owned else 0)))
+        rate = site_rate(book, sku, now_us, is_owned=owned is not None)
+        offers = list_offers(sku) if rate is None and book.currency == LIST_CURRENCY else ()
+        if offers:
+            rate = Rate(offers[0].micros_per_gpu_hour, "list", "on_demand")
+        owned_gpus = None if fleet is None else (owned.gpus if owned else 0)
+        found.append(Kind(sku, told, on_node, rate, owned_gpus, offers))
     return found
 
 
@@ -104,6 +132,11 @@ def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> Rate
     return Rate(micros, "site", option)
 
 
-def _list_rate(book: PriceBook, sku: str) -> Rate | None:
-    median = median_of(sku) if book.currency == LIST_CURRENCY else None
-    return None if median is None else Rate(median, "list", "on_demand")
+def list_offers(sku: str) -> tuple[Offer, ...]:
+    """Return what providers ask for a SKU on demand, the lowest first and of equals the smallest instance."""
+    offers = [
+        Offer(row.provider, row.region, row.instance_type, row.gpus, row.micros_per_gpu_hour)
+        for row in list_prices()
+        if row.sku == sku and row.purchase_option == "on_demand" and row.objection is None
+    ]
+    return tuple(sorted(offers, key=lambda one: (one.micros_per_gpu_hour, one.gpus, one.provider, one.region)))

@@ -3,10 +3,10 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyzer.asking import asked_json, made, of_this_version
-from analyzer.sizing.kinds import Kind, Rate, kinds, read_owned
+from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
 from analyzer.sizing.similar import DAY_US, LOOK_BACK_DAYS, PastRun, read_past
 
 if TYPE_CHECKING:
@@ -50,5 +50,11 @@ def ask_known(server: str) -> Known:
     """
     said = asked_json(server, "/v1/sizing")
     with of_this_version(server):
-        chosen = tuple(made(Kind, one, rate=lambda rate: rate and made(Rate, rate)) for one in said["kinds"])
+        chosen = tuple(
+            made(Kind, one, rate=lambda rate: rate and made(Rate, rate), offers=_offers) for one in said["kinds"]
+        )
         return Known(chosen, tuple(made(PastRun, one) for one in said["runs"]), str(said["currency"]))
+
+
+def _offers(said: list[dict[str, Any]]) -> tuple[Offer, ...]:
+    return tuple(made(Offer, one) for one in said)

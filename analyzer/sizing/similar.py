@@ -70,8 +70,23 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class OfKind:
+    """What runs on so many GPUs of one kind cost and took."""
+
+    sku: str
+    gpus: int
+    runs: int
+    micros: Spread | None
+    micros_per_hour: Spread | None
+    seconds: Spread | None
+
+
+@dataclass(frozen=True, slots=True)
 class Similar:
-    """Runs like it, how they were found, and what they say."""
+    """Runs like it, how they were found, and what they say.
+
+    The spreads are None where the runs were on several kinds or numbers of GPUs: `of_kinds` has one of each.
+    """
 
     by: str
     runs: tuple[PastRun, ...]
@@ -79,6 +94,7 @@ class Similar:
     micros_per_hour: Spread | None
     seconds: Spread | None
     check: Check | None
+    of_kinds: tuple[OfKind, ...] = ()
 
 
 def read_past(session: "Session", end_us: int, peaks: Mapping[str, int]) -> list[PastRun]:
@@ -119,11 +135,21 @@ def spread(amounts: Sequence[int]) -> Spread | None:
 
 
 def _told(by: str, runs: Sequence[PastRun], model: Model, work: Work, kinds: Sequence[Kind]) -> Similar:
+    checked = None if "near" in by else _check(runs, model, work, kinds)
+    by_kind: dict[tuple[str, int], list[PastRun]] = {}
+    for run in runs:
+        by_kind.setdefault((run.sku, run.gpus), []).append(run)
+    told = tuple(_of_kind(sku, gpus, by_kind[sku, gpus]) for sku, gpus in sorted(by_kind))
+    if len(told) > 1:  # what one kind took, another takes in another time for another price
+        return Similar(by, tuple(runs), None, None, None, checked, told)
+    return Similar(by, tuple(runs), told[0].micros, told[0].micros_per_hour, told[0].seconds, checked, told)
+
+
+def _of_kind(sku: str, gpus: int, runs: Sequence[PastRun]) -> OfKind:
     whole = [run for run in runs if not run.is_open]
     costs = [run.micros for run in whole if run.micros is not None]
-    checked = None if "near" in by else _check(runs, model, work, kinds)
     hourly = [run.micros * 3600 // run.seconds for run in runs if run.micros is not None and run.seconds > 0]
-    return Similar(by, tuple(runs), spread(costs), spread(hourly), spread([run.seconds for run in whole]), checked)
+    return OfKind(sku, gpus, len(runs), spread(costs), spread(hourly), spread([run.seconds for run in whole]))
 
 
 def _is_kind_of_work(run: PastRun, work: Work) -> bool:

@@ -9,10 +9,11 @@ from analyzer.report.words import NO_BREAK, UNKNOWN, amount, counted, decimal, d
 from analyzer.sizing.fitting import Fit
 from analyzer.sizing.kinds import Rate
 from analyzer.sizing.memory import Part
-from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, Similar, Spread
+from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, OfKind, Similar, Spread
 from analyzer.sizing.sized import Sized
 
 GIB, GIGA = 2**30, 10**9
+KINDS_SHOWN = 4
 PURPOSE = {
     "inference": "to serve it",
     "lora": "to tune adapters (LoRA)",
@@ -88,8 +89,11 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
     if paid:
         told.append(f"the site's prices: {', '.join(paid)}")
     if any(_is_listed(fit) for fit in one.fits):
-        told.append("* the median of public prices on demand, for comparison only (gpuledger prices --all)")
-    if any(fit.gpus % fit.kind.gpus_a_node for fit in one.fits):
+        told.append(
+            "* public list prices on demand, each of one provider, for comparison only (gpuledger prices --all): "
+            + ", ".join(f"{fit.kind.sku} {fit.offer.provider}" for fit in one.fits if fit.offer is not None)
+        )
+    if any(fit.gpus % fit.gpus_a_node for fit in one.fits):
         told.append('"1 of 8": where only whole nodes are had, all of the node is paid')
     if one.has_ledger:
         owned = ", ".join(f"{fit.kind.owned_gpus} {fit.kind.sku}" for fit in one.fits if fit.kind.owned_gpus)
@@ -100,16 +104,16 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
 
 
 def _is_listed(fit: Fit) -> bool:
-    return fit.kind.rate is not None and fit.kind.rate.source == "list"
+    return fit.rate is not None and fit.rate.source == "list"
 
 
 def _site_rate(fit: Fit) -> Rate | None:
-    return fit.kind.rate if fit.kind.rate is not None and fit.kind.rate.source == "site" else None
+    return fit.rate if fit.rate is not None and fit.rate.source == "site" else None
 
 
 def _fit(fit: Fit, paper: Paper) -> str:
-    whole = fit.gpus % fit.kind.gpus_a_node == 0
-    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.kind.gpus_a_node}"
+    whole = fit.gpus % fit.gpus_a_node == 0
+    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.gpus_a_node}"
     room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
     price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour)
     price += "*" if _is_listed(fit) else " "
@@ -144,15 +148,26 @@ def _past(one: Sized, paper: Paper) -> list[str]:
         *paper.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in {LOOK_BACK_DAYS} days"),
     ]
     lines += paper.labelled("which", _which(found))
-    unpriced, running = "not known: none with a price for all of its time", "not known: none has ended"
-    lines += paper.labelled("an hour", _spread(found.micros_per_hour, lambda m: money(m, one.currency), unpriced))
-    ended = any(not run.is_open for run in found.runs)
-    why = unpriced if ended else running
-    lines += paper.labelled("a whole run", _spread(found.micros, lambda m: money(m, one.currency), why))
-    lines += paper.labelled("its time", _spread(found.seconds, duration, running))
+    several = len(found.of_kinds) > 1
+    for of in found.of_kinds[:KINDS_SHOWN]:
+        if several:
+            lines += ["", *paper.wrap(f"on {of.gpus} {plain(of.sku)}, {counted(of.runs, 'run')}", "  ")]
+        lines += _of_kind(of, one.currency, paper)
+    if len(found.of_kinds) > KINDS_SHOWN:
+        lines += ["", f"  and {len(found.of_kinds) - KINDS_SHOWN} more kinds or numbers of GPUs (--json)"]
     if found.check is not None:
         lines += paper.labelled("formula", _checked(found.check))
     return lines
+
+
+def _of_kind(of: OfKind, currency: str, paper: Paper) -> list[str]:
+    unpriced, running = "not known: none with a price for all of its time", "not known: none has ended"
+    why = running if of.seconds is None else unpriced
+    return [
+        *paper.labelled("an hour", _spread(of.micros_per_hour, lambda m: money(m, currency), unpriced)),
+        *paper.labelled("a whole run", _spread(of.micros, lambda m: money(m, currency), why)),
+        *paper.labelled("its time", _spread(of.seconds, duration, running)),
+    ]
 
 
 def _which(found: Similar) -> str:

@@ -23,5 +23,5 @@ GROUP BY a.run_id, k.rid;
 CREATE OR REPLACE TEMP TABLE run_ends AS
 SELECT a.run_id, arg_max(a.exit_status, (a.until_ms, a.attempt)) AS exit_status, min(a.submitted_at) AS submitted_at,
     min(a.from_ms) * 1000 AS started_at, CASE WHEN count(*) FILTER (a.ended_at IS NULL) = 0 THEN max(a.ended_at) END AS ended_at,
-    CASE WHEN count(DISTINCT i.sku) = 1 THEN min(i.sku) END AS sku, count(DISTINCT a.attempt) AS attempts
+    CASE WHEN count(DISTINCT i.sku) = 1 AND count(*) FILTER (a.gpu_uuid IS NOT NULL AND i.sku IS NULL) = 0 THEN min(i.sku) END AS sku, count(DISTINCT a.attempt) AS attempts
 FROM allocation_now a LEFT JOIN (SELECT DISTINCT gpu_uuid, sku FROM owned_rows) i USING (gpu_uuid) GROUP BY a.run_id

@@ -62,8 +62,19 @@ def may_run(task: Task, node: Node) -> bool:
         and not (task.avoids_gpu_nodes and node.gpus)
         and not (task.needs_ssd and not node.ssd_bytes)
         and not (task.gpus and task.hbm_bytes > node.hbm_bytes)
+        and lasts(task, node) is not None
         and has_room([task], node)
     )
+
+
+def lasts(task: Task, node: Node) -> int | None:
+    """Return how long the task takes on the node; None where nobody knows it on GPUs of its kind."""
+    if task.duration is not None:
+        return task.duration.p50_seconds
+    for kind, duration in task.durations:
+        if kind == node.sku:
+            return duration.p50_seconds
+    return None
 
 
 def has_room(tasks: Sequence[Task], node: Node) -> bool:
@@ -112,7 +123,7 @@ def _early(problem: Problem, order: Sequence[Task], nodes: dict[str, Node]) -> l
             + [arrival(problem, done[each.task], node, each.bytes) for each in task.inputs]
         )
         there = [each for each in done.values() if each.node is node]
-        length = task.duration.p50_seconds if task.duration else 0
+        length = lasts(task, node) or 0
         start = next(at for at in _starts(ready, there) if _fits(task, at, at + length, node, there))
         done[task.name] = Put(task, node, start, start + length)
     return list(done.values())

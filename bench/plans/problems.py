@@ -16,6 +16,7 @@ IMPOSSIBLE: tuple[Impossible, ...] = ("fits nowhere", "circle", "deadline", "own
 
 SECONDS = (0, 1, 5, 60, 600, 1800, 3600, 3600, 7200, 10_800, 18_000)
 SIZES_GB = (0, 0, 1, 10, 10, 20, 200)
+KINDS = ("H100-80GB", "A100-80GB", "L4-24GB")
 GROUPS = ("prep", "train")
 
 
@@ -49,6 +50,27 @@ def generated(seed: int, size: Size = Size()) -> Problem:
     if random.random() < 0.5:
         problem = replace(problem, deadline_seconds=_some_deadline(random, problem))
     return problem
+
+
+def of_kinds(seed: int, size: Size = Size()) -> Problem:
+    """Return a problem whose nodes are of several kinds, on some of which nobody knows how long a task takes.
+
+    Of nodes without GPUs too: few of a tiny problem have some.
+    """
+    random, problem = Random(seed), generated(seed, size)
+    nodes = tuple(replace(node, sku=random.choice((*KINDS, *KINDS, None))) for node in problem.nodes)
+    known = replace(problem, nodes=nodes)
+    return replace(known, tasks=tuple(_of_kinds(random, known, task) for task in known.tasks))
+
+
+def _of_kinds(random: Random, problem: Problem, task: Task) -> Task:
+    there = sorted({node.sku for node in problem.eligible[task.name] if node.sku is not None})
+    if not there or task.duration is None:
+        return task
+    on = there if random.random() < 0.7 else random.sample(there, random.randint(1, len(there)))
+    longer = [random.choice((1, 1, 2, 3)) * task.seconds + random.choice((0, 0, 7)) for _ in on]
+    durations = zip(on, map(Duration.of, longer), strict=True)
+    return replace(task, duration=None, durations=tuple(durations))
 
 
 def impossible(seed: int, size: Size = Size()) -> tuple[Impossible, Problem | ProblemError]:

@@ -27,7 +27,7 @@ name = "*"
 from = 2020-01-01
 """
 TASK = "  prep: {{cpus: 4, memory: 1 GB, gpu: 1, duration: {}}}\n"
-NODES = "nodes: {g: {cpus: 8, memory: 64 GB, gpus: 1, hbm: 80 GB}}\n"
+NODES = "nodes: {g: {cpus: 8, memory: 64 GB, gpus: 1, sku: H100, hbm: 80 GB}}\n"
 OF_HISTORY = f"{NODES}tasks:\n{TASK.format('{history: nightly}')}"
 OF_INVENTORY = f"nodes: inventory\ntasks:\n{TASK.format('{history: nightly}')}"
 

@@ -25,6 +25,8 @@ from tests.dashboards.serving import served
 from tests.ledger.fleet import DAY, HOUR, MONDAY, SECOND, Fleet
 from tests.planning.small_site import GB, SIX, fill
 
+SKU = "H100-80GB"
+
 
 @pytest.fixture(scope="module")
 def store() -> Store:
@@ -81,7 +83,7 @@ def test_a_held_node_comes_whole_when_its_time_limit_ends(session: Session) -> N
     now = ledger_end(session)
     nodes, left_out = offered(read_stock(session, now), (), now)
     by_name = {node.name: node for node in nodes}
-    assert by_name["g1"] == Node("g1", 32, 256 * GB, 2, 80 * GB, 4000 * GB, "r1", "train", None, 26 * 3600)
+    assert by_name["g1"] == Node("g1", 32, 256 * GB, 2, 80 * GB, 4000 * GB, "r1", "train", None, 26 * 3600, SKU)
     assert left_out == (LeftOut("g2", "held by open, and nobody said until when"),)
 
 
@@ -100,9 +102,11 @@ def test_what_a_file_leaves_to_the_ledger_is_put_in_its_place(session: Session) 
     assert asks_ledger(file)
     looked = look_up(StoreLedger(session), file)
     prep, said = looked.file.tasks
-    assert prep.duration is not None
-    assert (prep.duration.p50_seconds, prep.duration.runs, said.duration) == (1800, 6, None)
-    assert looked.samples == (("prep", tuple(600 * tens for tens in SIX)),)
+    ((kind, on_h100),) = prep.durations
+    assert (prep.duration, kind) == (None, SKU)
+    assert (on_h100.p50_seconds, on_h100.runs, said.duration, said.durations) == (1800, 6, None, ())
+    ((name, of, history),) = looked.runs_of
+    assert (name, of, history.sku, history.seconds) == ("prep", SKU, SKU, tuple(600 * tens for tens in SIX))
     assert looked.file.nodes is not None
     assert len(looked.file.nodes) == 3
 
@@ -136,14 +140,14 @@ def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> 
     with served(create_server(config, store)) as client:
         afar, here = ServerLedger(str(client.base_url)), StoreLedger(session)
         assert afar.nodes() == here.nodes()
-        assert afar.history("nightly", 1) == here.history("nightly", 1)
+        assert afar.history("nightly", 1) == here.history("nightly", 1, "H100") == afar.history("nightly", 1, SKU)
         with pytest.raises(ConfigError, match="3 runs with 2 GPUs completed"):
             afar.history("nightly", 2)
 
 
 @pytest.mark.parametrize("what", ["history", "nodes"])
 def test_people_can_read_what_a_plan_would_take(session: Session, what: What) -> None:
-    """Before they rest a plan on it."""
-    text = Reader(session, Settings()).answer(Request(what, "nightly", gpus=1))
+    """Before they rest a plan on it, of one kind of GPU where there are several."""
+    text = Reader(session, Settings()).answer(Request(what, "nightly", gpus=1, sku=SKU if what == "history" else None))
     assert ("6 runs with 1 GPU" if what == "history" else "4 nodes, 2 GPUs free") in text
     assert all(len(line) <= 80 for line in text.splitlines())

@@ -12,13 +12,14 @@ from analyzer.planning.heft import heft
 from analyzer.planning.instance import Instance
 from analyzer.planning.lateness import length as length_of
 from analyzer.planning.olb import olb
-from analyzer.planning.plan import Solver
-from analyzer.planning.problem import Path
+from analyzer.planning.plan import Plan, Solver
+from analyzer.planning.problem import Path, Problem
 from analyzer.planning.schedule import Schedule
+from analyzer.planning.solve import solve
 from analyzer.planning.validator import validate
 from analyzer.planning.validator.proposal import proposal_of
 from bench.plans.brute import length, makespan, shortest, tries
-from bench.plans.problems import TINY, Size, generated
+from bench.plans.problems import TINY, Size, generated, of_kinds
 from tests.planning.example import four_tasks
 
 HOURS_9, HOURS_9_15 = 32_400, 33_300
@@ -45,15 +46,16 @@ def test_all_256_assignments_in_all_orders_give_the_published_optimum(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("made", [generated, of_kinds])
 @given(seed=st.integers(0, 10**6))
 def test_every_plan_is_valid_and_its_figures_are_right(
-    solver: tuple[Solver, Callable[[Instance], Schedule]], seed: int
+    solver: tuple[Solver, Callable[[Instance], Schedule]], made: Callable[[int, Size], Problem], seed: int
 ) -> None:
     """Of problems with every kind of constraint; a deadline may be one that no plan keeps."""
-    name, solve = solver
-    problem = generated(seed, Size(tasks_max=20, nodes_max=6))
+    name, solved = solver
+    problem = made(seed, Size(tasks_max=20, nodes_max=6))
     instance = Instance(problem)
-    plan = plan_of(instance, solve(instance), name)
+    plan = plan_of(instance, solved(instance), name)
     verdict = validate(problem, proposal_of(plan))
     assert {each.rule for each in verdict.broken} <= {"deadline"}
     assert verdict.corrected == ()
@@ -62,14 +64,41 @@ def test_every_plan_is_valid_and_its_figures_are_right(
     assert verdict.plan.cost_micros == plan.cost_micros
 
 
-@given(st.integers(0, 10**6))
-def test_no_heuristic_beats_trying_everything_and_no_bound_is_above_it(seed: int) -> None:
+@pytest.mark.parametrize("made", [generated, of_kinds])
+@given(seed=st.integers(0, 10**6))
+def test_no_heuristic_beats_trying_everything_and_no_bound_is_above_it(
+    made: Callable[[int, Size], Problem], seed: int
+) -> None:
     """A plan that is better than the best breaks a rule; a bound that is higher proves what is false.
 
     Both look for plans that miss the tasks' own deadlines least, and of these for the shortest.
     """
-    problem = generated(seed, TINY)
+    problem = made(seed, TINY)
     instance = Instance(problem)
     best = length(shortest(problem))
     assert lower_bound(instance).seconds <= best[1]
     assert best <= min(length_of(instance, olb(instance)), length_of(instance, heft(instance)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cp_sat_finds_what_trying_everything_finds_on_several_kinds(seed: int) -> None:
+    """Its tasks take longer on some nodes than on others; what it proves is true."""
+    problem = of_kinds(seed, TINY)
+    answer = solve(problem, 5, solvers=("heft", "cp_sat"))
+    best = length(shortest(problem))
+    found = min(_length(problem, plan) for plan in answer.compared)
+    assert found == best
+    has_own = any(task.deadline_seconds is not None for task in problem.tasks)
+    assert answer.earliest_seconds <= best[1] if has_own else answer.earliest_seconds == best[1]
+    assert (answer.verdict == "impossible") == (not _may_be_kept(problem, best))
+
+
+def _length(problem: Problem, plan: Plan) -> tuple[int, int]:
+    own = {task.name: task.deadline_seconds for task in problem.tasks}
+    ends = [(each.end_seconds, own[each.task]) for each in plan.placements]
+    return sum(max(0, end - due) for end, due in ends if due is not None), plan.makespan_seconds
+
+
+def _may_be_kept(problem: Problem, best: tuple[int, int]) -> bool:
+    """Say whether a plan keeps every deadline; without own ones that is the shortest."""
+    return best[0] == 0 and (problem.deadline_seconds is None or best[1] <= problem.deadline_seconds)

@@ -14,8 +14,6 @@ from analyzer.report.readings import Breakdown, fold
 from analyzer.report.sentences import first_sentence
 from analyzer.report.week import WeekReport, week_report
 from analyzer.request import Request
-from collector.tiers.schema import make_tables
-from collector.upkeep.rolling import roll_up
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 WEEK = Calendar().week_of(MONDAY)
@@ -112,8 +110,7 @@ def test_a_headline_over_a_gap_says_how_large_it_is() -> None:
     assert "50.0\u00a0% of held GPU-hours was not measured" in told, told
 
 
-@pytest.mark.parametrize("is_rolled", [False, True])
-def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word(*, is_rolled: bool) -> None:
+def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word() -> None:
     """Samples without allocations: it is booked as free, and worked. Nobody may hand it back as spare."""
     fleet = Fleet()
     for number, busy in enumerate((0.83, 0.0)):
@@ -125,15 +122,10 @@ def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word(*, is_rolled: b
         }
         fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **busy_at)
     fleet.analyze(now=MONDAY + DAY)
-    if is_rolled:
-        make_tables(fleet.store)
-        roll_up(fleet.store, 1e12, now_us=MONDAY + DAY)
     told = first_sentence(week_of(fleet))
     assert "50.0\u00a0% of what counts as unallocated was at work (83\u00a0% busy), and nobody told who held it" in told
     with fleet.store.session() as session:
-        session.execute("UPDATE gpu_samples SET utilization_ratio = 0, sm_active_ratio = 0")
-        if is_rolled:
-            session.execute("UPDATE gpu_hours SET utilization_ratio = 0, sm_active_ratio = 0")
+        session.execute("UPDATE activity_amounts SET active_permille_ms = 0")
     assert "at work" not in first_sentence(week_of(fleet))
 
 

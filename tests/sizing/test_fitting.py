@@ -11,7 +11,7 @@ from analyzer.errors import ConfigError
 from analyzer.pricing.book import PriceBook
 from analyzer.pricing.site import PriceRow
 from analyzer.sizing.fitting import Asked, Fit, gpu_counts, holds, place, room_permille
-from analyzer.sizing.kinds import Kind, Owned, Rate, kinds, named_bytes, site_rate
+from analyzer.sizing.kinds import Kind, Offer, Owned, Rate, kinds, list_offers, named_bytes, site_rate
 from analyzer.sizing.memory import memory
 from analyzer.sizing.model import Model, model_named
 from analyzer.sizing.sharding import Sharding
@@ -145,3 +145,45 @@ def test_a_fit_holds_what_its_memory_says() -> None:
     for fit in place(model, work, [H100, L4])[0]:
         assert isinstance(fit, Fit)
         assert fit.memory == memory(model, work, fit.memory.sharding)
+
+
+def test_a_model_is_not_offered_on_hosts_that_nothing_joins() -> None:
+    """Five hosts of one GPU hold 405 B parameters in sum, and serve no token; who has links between them says how."""
+    model, work = model_named("llama-3.1-405b"), work_of("inference")
+    for on_host in (1, 2, 3):
+        few = Kind("B300-262GB", 262 * GIB, on_host, Rate(1, "list", "on_demand"), None)
+        fits, (misfit,) = place(model, work, [few])
+        assert (fits, "nothing says that such hosts have links" in misfit.why) == ([], True)
+        assert place(model_named("llama-3-8b"), work, [few])[0]
+        assert place(model, work, [few], Asked(sharding="pipeline"))[0]
+    for gpus in (None, 8, 40):
+        for fit in place(model, work, kinds(PriceBook(), 0), Asked(gpus))[0]:
+            assert fit.nodes == 1 or fit.gpus_a_node >= 4
+
+
+def test_a_list_price_is_of_one_provider_and_of_a_host_that_could_run_it() -> None:
+    """A median over clouds is asked by nobody, and an instance of one GPU does not run what needs eight on a host."""
+    told = [
+        Offer("a", "r", "one", 1, 1_000_000),
+        Offer("b", "r", "eight", 8, 3_000_000),
+        Offer("c", "r", "x", 8, 9_000_000),
+    ]
+    kind = Kind("H200-141GB", 141 * GIB, 8, Rate(1_000_000, "list", "on_demand"), None, tuple(told))
+    (small,), _ = place(model_named("llama-3-8b"), work_of("inference"), [kind])
+    alone = replace(kind, offers=(Offer("d", "r", "cheap eight", 8, 900_000), *told))
+    assert alone.offer(1) == told[0]  # seven more would be paid
+    assert alone.offer(8) == alone.offers[0]
+    (large,), _ = place(model_named("llama-3.1-405b"), work_of("inference"), [kind])
+    assert (small.offer, small.nodes, small.node_micros_per_hour) == (told[0], 1, 1_000_000)
+    assert (large.offer, large.gpus, large.micros_per_hour) == (told[1], 8, 24_000_000)
+    (none,), _ = place(model_named("llama-3.1-405b"), work_of("inference"), [replace(kind, offers=tuple(told[:1]))])
+    assert (none.rate, none.micros_per_hour) == (None, None)
+
+
+def test_every_listed_price_is_one_that_a_provider_asks() -> None:
+    """Whatever the model: each figure is a row of the list, and what is paid for is what the nodes hold."""
+    for name in ("llama-3-8b", "llama-3-70b", "llama-3.1-405b"):
+        for fit in place(model_named(name), work_of("inference"), kinds(PriceBook(), 0))[0]:
+            assert fit.offer in list_offers(fit.kind.sku)
+            assert fit.rate == Rate(fit.offer.micros_per_gpu_hour, "list", "on_demand")
+            assert fit.gpus <= fit.nodes * fit.gpus_a_node

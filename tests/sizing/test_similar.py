@@ -31,6 +31,22 @@ def test_runs_of_the_same_model_are_found_by_any_of_its_names() -> None:
     assert found.micros_per_hour == found.micros
 
 
+def test_runs_on_other_gpus_are_never_one_spread() -> None:
+    """An A100 takes another time at another price, and so do two H100: each has its own figures, and none has all."""
+    runs = [
+        replace(RUN, run_id=f"{sku}.{gpus}.{number}", sku=sku, gpus=gpus, seconds=seconds + number)
+        for sku, gpus, seconds in (("H100-80GB", 1, 1000), ("H100-80GB", 2, 600), ("A100-80GB", 1, 2500))
+        for number in range(3)
+    ]
+    found = similar(runs, MODEL, WORK, FITS, [H100], None)
+    assert found is not None
+    assert (found.micros, found.micros_per_hour, found.seconds) == (None, None, None)
+    told = {(one.sku, one.gpus): one.seconds for one in found.of_kinds}
+    assert told[("H100-80GB", 1)] == Spread(1000, 1001, 1002, 3, True)
+    assert told[("A100-80GB", 1)] == Spread(2500, 2501, 2502, 3, True)
+    assert told[("H100-80GB", 2)] == Spread(600, 601, 602, 3, True)
+
+
 def test_what_the_ledger_calls_it_may_be_told() -> None:
     """Then runs that are merely near are no answer."""
     named = replace(RUN, model="our-8b")

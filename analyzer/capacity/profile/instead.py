@@ -1,6 +1,6 @@
 """What else the work could run on: cheaper or smaller GPUs that the fleet has, a slice, or two runs on one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Alternative, Memory
@@ -8,6 +8,7 @@ from analyzer.capacity.profile.owned import Kind
 from analyzer.capacity.profile.work import Work
 from analyzer.notices.limits import MIG_CAPABLE
 from analyzer.notices.wording import gib
+from analyzer.report.words import plain
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def alternatives(
 ) -> tuple[Alternative, ...]:
     """Return what there is instead of the kind that the runs held most of, other kinds of GPU first.
 
-    A memory gauge proves that something fits, never that it does not: frameworks set memory aside. So `fits` is true or
-    not known.
+    A memory gauge proves that something fits on the kind that it is of, never that it does not: frameworks set memory
+    aside. So `fits` is true or not known, and of another kind it is not known before the work ran there.
     """
     own = _own(work)
     if own is None:
@@ -31,7 +32,8 @@ def alternatives(
     peak = next((each.peak_bytes for each in memory if each.sku == own), None)
     tried = _tried(session, work)
     others = [kind for kind in owned if kind.sku not in (None, own) and _is_less(kind, own, owned, prices)]
-    found = [_kind(kind, prices.get(kind.sku or ""), peak, tried) for kind in others]
+    peaks = {each.sku: each.peak_bytes for each in memory}
+    found = [_kind(kind, prices.get(kind.sku or ""), own, peaks, tried) for kind in others]
     return (*found, *_parts(own, owned, peak, prices, work))
 
 
@@ -70,16 +72,20 @@ def _is_less(kind: Kind, own: str, owned: Sequence[Kind], prices: dict[str, int]
     return memory is not None and kind.memory_bytes is not None and kind.memory_bytes < memory
 
 
-def _kind(kind: Kind, micros: int | None, peak: int | None, tried: dict[str, int]) -> Alternative:
-    fits = True if peak is not None and kind.memory_bytes is not None and peak <= kind.memory_bytes else None
+def _kind(
+    kind: Kind, micros: int | None, own: str, peaks: Mapping[str | None, int], tried: dict[str, int]
+) -> Alternative:
+    there, peak = peaks.get(kind.sku), peaks.get(own)
+    fits = True if there is not None and kind.memory_bytes is not None and there <= kind.memory_bytes else None
     runs = tried.get(kind.sku or "", 0)
     if runs:
         why = f"{runs} run{'' if runs == 1 else 's'} of this work had it"
     elif peak is None or kind.memory_bytes is None:
         why = "no run of this work had it, and its memory or the work's peak is not known"
     else:
-        held = f"{gib(peak)} were in use at the peak, it has {gib(kind.memory_bytes)}"
-        why = f"no run of this work had it; {held}{'' if fits else ', and what was only set aside is not known'}"
+        held = f"{gib(peak)} were in use at the peak on {plain(own)}, it has {gib(kind.memory_bytes)}"
+        aside = "" if peak <= kind.memory_bytes else ", and what was only set aside is not known"
+        why = f"no run of this work had it; {held}{aside}"
     return Alternative(kind.sku or "", "another kind of GPU", bool(runs), fits, micros, why)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.planning.plan import Placement, Plan
-from analyzer.planning.problem import RESOURCES, Problem, Task
+from analyzer.planning.problem import RESOURCES, Duration, Problem, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Step:
     transfers: tuple[Transfer, ...]
     room_of: tuple[int, ...]
     deadline_seconds: int | None  # the earlier of its own and that of all
+    duration: Duration  # on the plan's node
 
 
 def steps_of(problem: Problem, plan: Plan) -> list[Step]:
@@ -51,7 +52,9 @@ def steps_of(problem: Problem, plan: Plan) -> list[Step]:
             _transfer(problem, plan.by_task[each.task], placed, number[each.task], each.bytes) for each in task.inputs
         ]
         release = max(task.earliest_start_seconds, node.available_from_seconds)
-        steps.append(Step(task, release, tuple(transfers), room[at], min(deadlines, default=None)))
+        duration = task.duration_on(node)
+        assert duration is not None, f"BUG: how long {task.name} takes on {node.name} is not known"  # noqa: S101
+        steps.append(Step(task, release, tuple(transfers), room[at], min(deadlines, default=None), duration))
     return steps
 
 

@@ -5,7 +5,7 @@ from math import ceil
 from random import Random
 
 from analyzer.planning.plan import Plan
-from analyzer.planning.problem import Duration, Problem
+from analyzer.planning.problem import Problem
 from analyzer.planning.simulation.contention import contended_ends_of
 from analyzer.planning.simulation.drawing import drawn_from, has_spread
 from analyzer.planning.simulation.outlook import Outlook
@@ -26,14 +26,15 @@ def simulate(
 ) -> Outlook:
     """Return when the plan ends over so many draws; the same seed gives the same answer.
 
-    Nodes and order are the plan's, nothing is solved again. `samples` are seconds of real runs by task; they are drawn
-    instead of the curve through P10, P50 and P90.
+    Nodes and order are the plan's, nothing is solved again. `samples` are seconds of real runs by task, on GPUs of the
+    kind that the plan has it on; they are drawn instead of the curve through P10, P50 and P90.
     """
     if not 0 < draws <= DRAWS_MAX:
         raise ValueError(f"draw 1 to {DRAWS_MAX:,} times, not {draws:,}")
     real = samples or {}
     steps = steps_of(problem, plan)
-    draw = [drawn_from(_duration(step.task.duration), real.get(step.task.name, ())) for step in steps]
+    draw = [drawn_from(step.duration, real.get(step.task.name, ())) for step in steps]
+    durations = {step.task.name: step.duration for step in steps}
     random = Random(seed)  # noqa: S311 - no secret: repeatable is what is wanted
     replay = contended_ends_of if is_contended else ends_of
     finishes, on_time = [], 0
@@ -51,7 +52,7 @@ def simulate(
         on_time_ratio=on_time / draws if any(step.deadline_seconds is not None for step in steps) else None,
         draws=draws,
         tasks_without_spread=tuple(
-            task.name for task in problem.tasks if not has_spread(_duration(task.duration), real.get(task.name, ()))
+            name for name in problem.task_by_name if not has_spread(durations[name], real.get(name, ()))
         ),
         is_contended=is_contended,
     )
@@ -60,16 +61,10 @@ def simulate(
 def links_cost_seconds(problem: Problem, plan: Plan) -> int:
     """Return how much later the plan ends, with the planned durations, where transfers share their links."""
     steps = steps_of(problem, plan)
-    seconds = [step.task.seconds for step in steps]
+    seconds = [step.duration.p50_seconds for step in steps]
     return max(contended_ends_of(steps, seconds)) - max(ends_of(steps, seconds))
 
 
 def _quantile(ascending: Sequence[int], share: float) -> int:
     """Return the least value that this share of all does not exceed."""
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
-
-
-def _duration(duration: Duration | None) -> Duration:
-    if duration is None:
-        raise AssertionError("BUG: a problem was made without the duration of each task")
-    return duration

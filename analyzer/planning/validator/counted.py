@@ -24,11 +24,18 @@ class Stay:
     end: int
 
 
+def lasts_on(task: Task, node: Node) -> int | None:
+    """Return the P50 of the task's duration on the node; None where nobody knows it on that kind of GPU."""
+    duration = task.duration or dict(task.durations).get(node.sku or "")
+    return None if duration is None else duration.p50_seconds
+
+
 def stay_of(task: Task, node: Node, start: int) -> Stay:
-    """Return the task's stay on the node: as long as the P50 of its duration."""
-    if task.duration is None:
+    """Return the task's stay on the node: as long as the P50 of its duration there, which is known."""
+    lasts = lasts_on(task, node)
+    if lasts is None:
         raise AssertionError(f"BUG: the duration of {task.name} was not looked up")
-    return Stay(task, node, start, start + task.duration.p50_seconds)
+    return Stay(task, node, start, start + lasts)
 
 
 def medium_of(network: Network, source: Node, target: Node) -> Medium:

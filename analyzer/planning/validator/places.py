@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from analyzer.planning.problem import Node, Problem, Task
-from analyzer.planning.validator.counted import Stay, stay_of
+from analyzer.planning.validator.counted import Stay, lasts_on, stay_of
 from analyzer.planning.validator.proposal import Placed, Proposal
 from analyzer.planning.validator.saying import exact, listed, nearest_name
 from analyzer.planning.validator.verdict import Broken
@@ -32,6 +32,13 @@ def stays_of(problem: Problem, proposal: Proposal) -> Found:
                     f" {nearest_name(placed.node, nodes)}"
                 )
                 broken.append(Broken("unknown", text, (task.name,), (placed.node,)))
+            elif lasts_on(task, nodes[placed.node]) is None:
+                kind = nodes[placed.node].sku or "a kind of GPU that is not known"
+                text = (
+                    f"{task.name} is put on {placed.node}, which is of {kind}, and how long it takes there is not"
+                    f" known; place it on {_alternatives(problem, task)}"
+                )
+                broken.append(Broken("fit", text, (task.name,), (placed.node,)))
             elif task.name not in stays:
                 stays[task.name] = stay_of(task, nodes[placed.node], placed.start_seconds)
     return stays, broken
@@ -91,5 +98,5 @@ def lacking(task: Task, node: Node) -> list[str]:
 
 
 def _alternatives(problem: Problem, task: Task) -> str:
-    fitting = [node.name for node in problem.nodes if not lacking(task, node)]
+    fitting = [node.name for node in problem.nodes if lasts_on(task, node) is not None and not lacking(task, node)]
     return listed(fitting) if fitting else "no node of this problem: ask for less, or add a node"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from analyzer.planning.plan import Placement, Plan
 from analyzer.planning.problem import Problem
 from analyzer.planning.validator.claims import corrections
-from analyzer.planning.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
+from analyzer.planning.validator.counted import Stay, cost_micros_of, lasts_on, stay_of, transfers_between
 from analyzer.planning.validator.fingerprint import fingerprint
 from analyzer.planning.validator.places import misfits, stays_of
 from analyzer.planning.validator.proposal import Proposal
@@ -65,6 +65,8 @@ def _savings_micros(problem: Problem, cost_micros: int | None) -> int | None:
     for task in problem.tasks:
         node, start = task.planned.node, task.planned.start_seconds
         if node is None or start is None:
+            return None
+        if lasts_on(task, nodes[node]) is None:
             return None
         replaced.append(stay_of(task, nodes[node], start))
     before = cost_micros_of(replaced)

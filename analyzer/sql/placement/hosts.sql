@@ -7,10 +7,12 @@ WITH latest AS (
         arg_max(topology_source, (started_at, batch)) AS topology_source
     FROM inventory WHERE gpu_uuid IS NULL GROUP BY node
 ), chips AS (
+    -- of the GPUs that the host has in the period: what it had before may be of another kind
     SELECT node, min(memory_bytes) AS gpu_memory_bytes, max(power_limit_watts) AS power_limit_watts
-    FROM inventory WHERE gpu_uuid IS NOT NULL AND parent_uuid IS NULL GROUP BY node
+    FROM inventory WHERE gpu_uuid IN (SELECT gpu_uuid FROM ledger WHERE hour >= $start AND hour < $end) AND parent_uuid IS NULL
+    GROUP BY node
 ), hours AS (
-    SELECT node, min(sku) AS sku, min(purchase_option) AS purchase_option, count(DISTINCT gpu_uuid) AS gpus,
+    SELECT node, CASE WHEN count(DISTINCT sku) = 1 AND count(*) = count(sku) THEN min(sku) END AS sku, min(purchase_option) AS purchase_option, count(DISTINCT gpu_uuid) AS gpus,
         count(DISTINCT hour) AS hours, sum(milliseconds)::BIGINT AS ms,
         coalesce(sum(milliseconds) FILTER (state = 'unallocated' AND cause = 'free'), 0)::BIGINT AS free_ms,
         sum(cost_micros)::BIGINT AS micros

@@ -20,4 +20,8 @@ WITH latest AS (
 SELECT coalesce(n.run_id, a.run_id) AS run_id, max(a.started_at + (a.time_limit_seconds * 1000000)::BIGINT)
 FROM allocations a LEFT JOIN latest n ON n.alias_run_id = a.run_id
 WHERE a.started_at < $end AND coalesce(a.ended_at, $end) >= $end AND a.time_limit_seconds IS NOT NULL
-GROUP BY ALL
+GROUP BY ALL;
+
+-- What a GPU-hour of each host came to in the period, millionths: other hosts of its kind may be of another cloud.
+SELECT node, (sum(cost_micros) * 3600000 // sum(milliseconds))::BIGINT FROM ledger WHERE hour >= $start AND hour < $end
+GROUP BY node HAVING count(*) = count(cost_micros) AND count(*) = count(sku) AND count(DISTINCT sku) = 1 AND sum(milliseconds) > 0

@@ -10,7 +10,7 @@ from analyzer.capacity.profile.sense import check
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
 from analyzer.pricing.beside.carbon import intensity
-from tests.capacity.profile.small_site import profile_of, small_site
+from tests.capacity.profile.small_site import profile_of, settings, small_site
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
 
 HOUR_MS = 3_600_000
@@ -101,6 +101,19 @@ def test_without_runs_the_largest_are_taken_and_it_says_so(fleet: Fleet, folder:
     chosen = profile_of(fleet, folder, Asked(team="nlp", since="2025-11-10"))
     assert {run.run_id for run in chosen.runs} == {"slurm/alpha/1", "slurm/alpha/2"}
     assert chosen.chosen.startswith("the 2 runs that held most in the period: 100.0")
+
+
+def test_memory_in_use_on_one_kind_proves_no_fit_on_another(folder: Path) -> None:
+    """50 GiB were in use on an H100; whether an A100 with 64 holds that work, a run there would tell."""
+    fleet, end = small_site(folder), MONDAY + 6 * HOUR
+    fleet.own("n2", ["A-0"], "A100-64GB")
+    board = {"node": "n2", "started_at": MONDAY, "ended_at": MONDAY + HOUR, "sku": "A100-64GB", "gpu_uuid": "A-0"}
+    fleet.add("inventory", [board | {"memory_bytes": 64 * 2**30}])
+    fleet.sample("n2", "A-0", MONDAY, end, memory_used_bytes=0)
+    fleet.analyze(end, settings(folder))
+    told = {each.sku: each for each in profile_of(fleet, folder, Asked(team="nlp", runs=("1",))).alternatives}
+    assert (told["A100-64GB"].fits, told["A100-64GB"].tried) == (None, False)
+    assert "50 GiB were in use at the peak on H100-80GB, it has 64 GiB" in told["A100-64GB"].why
 
 
 def test_what_was_not_measured_is_unknown(one: CapacityProfile) -> None:
