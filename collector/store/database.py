@@ -11,7 +11,7 @@ from collector.errors import StoreError
 from collector.soundness.noted import named_files
 from collector.store import books, sealed_here
 from collector.store.extensions import allowed
-from collector.store.lake import LakeSettings, attach, found_beside
+from collector.store.lake import LakeSettings, attach, found_beside, named_damage
 from collector.store.literal import literal
 from collector.store.migrations import migrate, require_current
 from collector.store.no_pandas import spare_the_search
@@ -118,7 +118,11 @@ class Store:
         if self.lake is None:
             return self.hot_session()
         session = Session(self._cursor(), self._settle)
-        session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
+        try:
+            session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
+        except StoreError as error:  # DuckLake reads its tables here
+            session.close()
+            raise named_damage(self.lake, error) from error
         return session
 
     def hot_session(self) -> Session:
@@ -157,11 +161,17 @@ class Store:
                 if not may_lack:
                     sealed_here.require_lake(session, self.path, self.lake)
         if self.lake is not None:
-            with Session(self._connection.cursor()) as session:
-                attach(session, self.lake, read_only=read_only or self.hot is None)
-                if not may_lack:
-                    self._require_whole(session, self.lake)
-        if self.lake is not None and not read_only:
+            try:
+                self._open_lake(self.lake, read_only, may_lack=may_lack)
+            except StoreError as error:
+                raise named_damage(self.lake, error) from error
+
+    def _open_lake(self, lake: LakeSettings, read_only: bool, *, may_lack: bool) -> None:
+        with Session(self._connection.cursor()) as session:
+            attach(session, lake, read_only=read_only or self.hot is None)
+            if not may_lack:
+                self._require_whole(session, lake)
+        if not read_only:
             with self.hot_session() as session:
                 books.make_tables(session)
 

@@ -18,7 +18,12 @@ CATALOGUE = f"__ducklake_metadata_{NAME}"  # as DuckLake attaches it, whatever k
 # Rows of a commit that are fewer than this go into the catalogue, not into a Parquet file of their own.
 INLINED_ROWS = 500
 _INLINING = "ducklake_default_data_inlining_row_limit"
-_DAMAGED = ("malformed", "not a database", "disk I/O error")  # in SQLite's words
+_DAMAGED = (
+    "malformed",
+    "not a database",
+    "disk I/O error",
+    "Failed to load DuckLake",
+)  # in SQLite's words, and DuckLake's
 _BUSY_MS = 10_000  # readers and writers of a SQLite catalogue wait for one another instead of failing (spikes.md, B3)
 
 
@@ -86,10 +91,7 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
     if read_only:
         options.append("READ_ONLY")
     session.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
-    try:
-        session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
-    except StoreError as error:
-        raise _damaged(settings, error) from error
+    session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
     if not read_only:
         make_tables(session)
 
@@ -114,8 +116,8 @@ def delete(session: "Session", statement: str) -> None:
                 settings.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
 
 
-def _damaged(settings: LakeSettings, error: StoreError) -> StoreError:
-    """Name the catalogue where it is what is damaged; its library speaks of a disk image."""
+def named_damage(settings: LakeSettings, error: StoreError) -> StoreError:
+    """Return an opening's error, with the catalogue's name where that is damaged; its library speaks of an image."""
     if settings.file is None or not any(words in str(error) for words in _DAMAGED):
         return error
     return StoreError(

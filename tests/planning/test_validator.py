@@ -17,6 +17,7 @@ from tests.planning.example import HOUR, four_tasks
 VALIDATOR = Path(__file__).parents[2] / "analyzer" / "planning" / "validator"
 # What a validator may know of ours: the shapes of question and answer, and how figures are spelled.
 MAY_IMPORT = (
+    "agent.wire.bounded",
     "analyzer.planning.validator",
     "analyzer.planning.problem",
     "analyzer.planning.plan",
