@@ -30,6 +30,11 @@ class ListenError(CollectorError):
     """The address cannot be listened on now; another process may hold it, and may let go of it."""
 
 
+NO_MEMORY = (
+    "Out of Memory"  # what a StoreError has in it, in DuckDB's words, where a statement needs more than there is
+)
+
+
 class StoreError(CollectorError):
     """The store cannot be opened, read or written."""
 

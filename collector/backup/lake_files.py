@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from collector.errors import BackupError
@@ -24,11 +24,8 @@ def named_files(catalogue: Path) -> list[Path]:
     Raises:
         BackupError: it is no catalogue, or it names files outside the data's folder.
     """
-    try:
-        with closing(sqlite3.connect(f"{catalogue.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as read:
-            return sorted({_below(row) for row in _rows(read)})
-    except sqlite3.Error as error:
-        raise BackupError(f"{catalogue} cannot be read as a catalogue: {error}") from error
+    with _read(catalogue) as read:
+        return sorted({_below(row) for row in _rows(read)})
 
 
 def noted_hashes(catalogue: Path) -> dict[str, str]:
@@ -37,11 +34,18 @@ def noted_hashes(catalogue: Path) -> dict[str, str]:
     Raises:
         BackupError: it is no catalogue.
     """
+    with _read(catalogue) as read:
+        if not read.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [NOTES]).fetchall():
+            return {}
+        return dict(read.execute(f"SELECT name, sha256 FROM {NOTES} WHERE sha256 IS NOT NULL"))
+
+
+@contextmanager
+def _read(catalogue: Path) -> Iterator[sqlite3.Connection]:
+    """Give a connection that changes nothing; what SQLite says of a file that is none is said of the catalogue."""
     try:
         with closing(sqlite3.connect(f"{catalogue.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as read:
-            if not read.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [NOTES]).fetchall():
-                return {}
-            return dict(read.execute(f"SELECT name, sha256 FROM {NOTES} WHERE sha256 IS NOT NULL"))
+            yield read
     except sqlite3.Error as error:
         raise BackupError(f"{catalogue} cannot be read as a catalogue: {error}") from error
 

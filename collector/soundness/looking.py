@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.backup.manifest import sha256
-from collector.errors import StoreError
+from collector.errors import NO_MEMORY, StoreError
 from collector.soundness.noted import Named, Note, forget_unnamed, named_files, newest_snapshot, write_notes
 from collector.store.lake import CATALOGUE
 from collector.store.parquet_file import unreadable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 SHOWN = 3  # files that a sentence names
 _AT_ONCE = 200  # files between two transactions of the catalogue
 _NO_FILE = "is missing"
-_NO_MEMORY = "Out of Memory"  # in DuckDB's words: no file is to blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,7 @@ def snapshot_of(store: "Store") -> int | None:
 
 def with_damage(store: "Store", error: StoreError, seconds: float = 120.0) -> StoreError:
     """Return the error of a reading with what is wrong with the lake's files, if that may be why; else as it is."""
-    if _NO_MEMORY in str(error):
+    if NO_MEMORY in str(error):  # no file is to blame
         return error
     try:
         _, damages = check(store, time.monotonic() + seconds, time.time_ns() // 1000)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from collector.errors import StoreError
+from collector.errors import NO_MEMORY, StoreError
 from collector.tiers import due
 from collector.tiers.pieces import Span
 from collector.tiers.rolling import ROWS_AT_ONCE, planned, roll_hours, roll_minutes
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 UNIT_SECONDS = 15.0
 # What else the server does takes of the same memory. Where it does not suffice, less is aggregated at once.
 ROWS_LEAST = 10_000
-_OUT_OF_MEMORY = "Out of Memory"  # DuckDB's words
 
 
 def roll_up(
@@ -44,7 +43,7 @@ def roll_up(
         try:
             rows += _rolled(store, hours, give_way, now_us, rows_at_once)
         except StoreError as error:
-            if _OUT_OF_MEMORY not in str(error) or rows_at_once <= ROWS_LEAST:
+            if NO_MEMORY not in str(error) or rows_at_once <= ROWS_LEAST:
                 raise
             most, rows_at_once = 1, max(ROWS_LEAST, rows_at_once // 4)
             continue
