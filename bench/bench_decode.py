@@ -1,7 +1,8 @@
 """CPU time to decode and check a body, and to answer a request around it: python bench/bench_decode.py [--against REV].
 
 In one process and by turns, so that ratios hold on a machine that is busy: microseconds are the least of many rounds.
-With --against the same is measured of an earlier commit (git archive), before and now side by side.
+The door is what a host's own key costs: whose each row is is looked at. With --against the same is measured of
+an earlier commit (git archive), before and now side by side.
 """
 
 import argparse
@@ -18,11 +19,14 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.wire.envelope import CONTENT_TYPE, encode
 from agent.wire.tables import TABLES
 from bench.machine import ROOT, add_record, keep, machine
+
+if TYPE_CHECKING:
+    from collector.decoding.batch import Batch
 
 ROUNDS, CALLS = 30, 40
 STEP = 10_000_000  # microseconds
@@ -48,13 +52,31 @@ def main() -> None:
         for name, shape in SHAPES.items():
             body, sent_at = _body(shape)
             calls: dict[str, Callable[[], object]] = {"now": lambda: ours.decode(body, sent_at)}  # noqa: B023 - at once
+            calls["door"] = _door(ours.decode(body, sent_at))
             if earlier is not None:
                 calls["before"] = lambda: earlier.decode(body, sent_at)  # noqa: B023 - at once
             took = _least(calls) | {"request": asyncio.run(_request(body))}
             found["shapes"][name] = {"bytes": len(body)} | {key: round(value, 1) for key, value in took.items()}
             ratio = f", {took['before'] / took['now']:.1f} times as fast as before" if "before" in took else ""
-            print(f"{name:<46} {took['now']:7.1f} µs a body{ratio}; {took['request']:7.1f} µs a request")
+            share = took["door"] / (took["now"] + took["door"])
+            print(f"{name:<46} {took['now']:7.1f} µs a body{ratio}; {took['request']:7.1f} µs a request", end="; ")
+            print(f"{took['door']:6.1f} µs at a host's door, {share:.1%} of both")
     keep("decode", found, record=options.record)
+
+
+def _door(batch: "Batch") -> Callable[[], object]:
+    """Return the check of a batch that its host's own key brings, nothing in which is new: ingest.py does so."""
+    from collector.access.own_word import Host, foreign_part, gpus_named, own_part
+
+    host = Host("bench", batch.header.sent_at, frozenset(gpus_named(batch)))
+
+    def checked() -> "Batch":
+        assert foreign_part(host.node, batch) is None
+        assert host.gpus >= gpus_named(batch)
+        return own_part(host, batch)
+
+    assert not checked().quarantined, "an honest batch is what is measured"
+    return checked
 
 
 def _body(shape: dict[str, int]) -> tuple[bytes, int]:
@@ -73,7 +95,8 @@ def _rows(table: str, count: int, end: int) -> list[dict[str, Any]]:
             text = f"{column.name}-{index % 8}"
             row[column.name] = {"string": text, "int64": number, "bool": True, "float64": number / 100}[column.type]
         start = end - STEP * (index // 8 + 1)
-        rows.append(row | {"started_at": start, "ended_at": start + STEP})
+        own = {"node": "bench", "told_by": None} if "told_by" in row else {"node": "bench"}
+        rows.append(row | own | {"started_at": start, "ended_at": start + STEP})
     return rows
 
 

@@ -10,11 +10,11 @@ from bench.machine import add_record, keep, machine, told
 from collector.registry import open_registry
 from tests.access.hostile_host import hostile, of_others, registered, site, takes
 
-CASES, AT_ONCE = 10_000, 400
+CASES, AT_ONCE = 10_000, 2_000
 
 
 def main() -> int:
-    """Try all cases, some hundred beside one site at a time."""
+    """Try all cases, some thousand beside one site at a time."""
     parser = argparse.ArgumentParser(prog="make bench-hostile", description=__doc__)
     parser.add_argument("--cases", type=int, default=CASES)
     add_record(parser)
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _moved(seed: int, cases: int, aside: Counter[str]) -> int:
-    """Return how many rows of the ledger and of runs of the nine differ once these batches are taken."""
+    """Return how many rows and reports of the nine and their runs differ once these batches are taken."""
     draw = random.Random(seed)
     with open_registry(None) as registry:
         book = registered(registry)
@@ -46,7 +46,7 @@ def _moved(seed: int, cases: int, aside: Counter[str]) -> int:
         right, found = of_others(alone), of_others(beside)
         alone.store.close()
         beside.store.close()
-    return sum(len(set(right[name]) ^ set(found[name])) for name in right)
+    return sum(len(set(map(repr, right[name])) ^ set(map(repr, found[name]))) for name in right)
 
 
 if __name__ == "__main__":

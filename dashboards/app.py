@@ -13,6 +13,7 @@ from analyzer.alarms.settings import AlarmSettings
 from analyzer.alarms.telling import Teller
 from analyzer.api.generation import ByGeneration, Generations
 from analyzer.api.routes import add_api
+from analyzer.believed import believing
 from analyzer.config import Settings
 from analyzer.doctor.sight import Live
 from analyzer.fleet_metrics.snapshot import FleetPage
@@ -83,7 +84,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     kept = ByGeneration(Generations(config.settings))
 
     def reader() -> Reader:
-        return Reader(store.session(), config.settings, judges or Judges.own(), kept=kept)
+        return Reader(believing(store), config.settings, judges or Judges.own(), kept=kept)
 
     teller = Teller(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
     lease = tenant.booking_lease() if tenant is not None else None
@@ -103,7 +104,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     _add_metrics(app, [one.exposition for one in told])
     reports = Reports(reader, answering)
     app.include_router(reports.router())
-    desk = add_api(app, store.session, config.settings, judges, kept)
+    desk = add_api(app, lambda: believing(store), config.settings, judges, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
     doctor = Doctor(
@@ -158,7 +159,7 @@ def _shelf(app: FastAPI, store: Store, settings: Settings) -> Shelf | None:
 
 def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, shelf: Shelf | None) -> Answering:
     def state() -> str:
-        with store.session() as session:
+        with believing(store) as session:
             return kept.name(session)
 
     answering = Answering(frame, state, PageCache(shelf=shelf))

@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.faults import MeaninglessError
 from analyzer.api.model import iso
+from analyzer.believed import believing
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.keys import beside, key_at
@@ -55,7 +56,7 @@ def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> 
         if not (asked.team or asked.project or asked.run):
             raise LedgerError("say of whom: team, project or run")
         secret = key_at(_key_path(settings, store.path))
-        with store.session() as session:
+        with believing(store) as session:
             made = _made(session, settings, asked)
         envelope = signed(made, secret)
         return SignedProfile(profile=canonical(envelope), page=page(envelope, key=secret))

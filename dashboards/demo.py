@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from analyzer.analysis import analyze
+from analyzer.believed import believing
 from analyzer.config import Settings
 from analyzer.reading import Reader
 from analyzer.request import Request
@@ -80,7 +81,7 @@ def demo(config: DemoConfig) -> Iterator[Shown]:
         with _timed("analysis", seconds) as stage:
             analyze(store, settings, now_us=time.time_ns() // 1000, progress=stage.reached)
         app.state.job.once()  # nothing is left to do; pages say that the server is up to date
-        with _timed("report", seconds), store.session() as session:
+        with _timed("report", seconds), believing(store) as session:
             request = Request("week", width=config.width, ascii=config.ascii)
             text = Reader(session, settings).answer(request)
             (rows,) = session.row("SELECT count(*) FROM gpu_samples")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.api.generation import release
+from analyzer.believed import believing
 from collector.errors import CollectorError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def edition_of(store: "Store", settings: "Settings") -> Callable[[], str | None]
 
     def edition() -> str | None:
         try:
-            with store.session() as session:
+            with believing(store) as session:
                 (analysis,) = session.row(_ANALYSIS)
         except CollectorError:  # it has been closed, or is read by as many as may
             return None

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from analyzer.api.asking import refusals
+from analyzer.believed import believing
 from analyzer.doctor.examination import Examination, examination, looked_at
 from analyzer.doctor.page import document
 from analyzer.doctor.sight import Live, MailSight, Sight
@@ -53,13 +54,13 @@ class Doctor:
         Raises:
             StoreError: the ledger cannot be read at all.
         """
-        with self._store.session() as session:
+        with believing(self._store) as session:
             self.last = examination(self._sight(session))
             return self.last
 
     def looked_at(self) -> "tuple[Section, ...]":
         """Return what can be said at once, of everything but the ledger."""
-        with self._store.session() as session:
+        with believing(self._store) as session:
             return looked_at(self._sight(session))
 
     def _sight(self, session: "Session") -> Sight:

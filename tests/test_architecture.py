@@ -1,6 +1,7 @@
 """The house keeps its rooms apart: one door to each foreign thing, and imports that point only back."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -87,6 +88,12 @@ NO_SUBJECT = {"utils", "util", "helpers", "helper", "common", "misc", "manager",
 WORK = {"open", "print", "connect", "getenv", "basicConfig", "Thread", "Popen", "run", "start", "mkdir"}
 
 FORKS = {"fork", "forkpty", "fork1"}
+
+
+# The pass alone sees the store as it was told, and makes of it what is believed (analyzer/believed.py).
+TOLD = {"analyzer/analysis.py", "analyzer/believed.py"}
+# What is in no table of runs: how far a store is sealed, counted by the doctor.
+OF_THE_LAKE = {"lake.main.receipts", "lake.main.markers"}
 
 
 def product() -> list[Path]:
@@ -291,3 +298,35 @@ def test_nothing_names_the_machine_it_was_made_on() -> None:
         if any(place in text for place in places)
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in product()
+        if name_of(path).startswith(("analyzer/", "dashboards/")) and name_of(path) not in TOLD
+    ],
+    ids=name_of,
+)
+def test_whoever_reads_sees_of_runs_what_is_believed(path: Path) -> None:
+    """A host can name any run in its rows: where they are taken as told, one host moves what is said of others."""
+    opened = [
+        ast.unparse(node)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("session", "hot_session")
+        and ast.unparse(node.value).endswith("store")
+    ]
+    assert opened == [], "take a session by believing(store)"
+    words = " ".join(
+        node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    named = set(re.findall(r"\blake\.main\.\w+", words))
+    assert named <= OF_THE_LAKE, "say the table alone, and its view stands before it"
+
+
+def test_no_statement_of_a_file_says_where_a_table_is() -> None:
+    """Said so, it would be the table as it was told, behind the view of what is believed."""
+    for path in (ROOT / "analyzer/sql").rglob("*.sql"):
+        assert not re.search(r"\b(lake|hot|memory)\.(main|books)\.", path.read_text()), path.name

@@ -26,7 +26,8 @@ class Process:
     started_ticks: int  # since boot
     cgroup: str = ""  # the text of /proc/<pid>/cgroup
     environment: Mapping[str, str] | None = None  # allow-listed keys; None where it may not be read
-    owner: str | None = None
+    uid: int | None = None
+    owner: str | None = None  # the user's name
     cores: int | None = None  # that it may run on
     parent: Identity | None = None
     ray: RayWorker | None = None
@@ -40,18 +41,25 @@ def read_process(proc: Path, pid: int, started_ticks: int, above: Sequence[Ident
     if status is None:
         return None
     environ = text(here / "environ")
-    uid, cores = _UID.search(status), _CORES.search(status)
+    uid, cores = user_in(status), _CORES.search(status)
     return Process(
         pid=pid,
         started_ticks=started_ticks,
         cgroup=text(here / "cgroup") or "",
         environment=None if environ is None else allowed(environ),
-        owner=user_name(int(uid[1])) if uid else None,
+        uid=uid,
+        owner=None if uid is None else user_name(uid),
         cores=list_length(cores[1]) if cores else None,
         parent=above[0] if above else None,
         ray=ray_worker(proc, [pid, *(elder for elder, _ in above)]),
         slurm_job=slurm_job_above(proc, above),
     )
+
+
+def user_in(status: str) -> int | None:
+    """Return the user who has started a process, by the text of its /proc/<pid>/status."""
+    found = _UID.search(status)
+    return int(found[1]) if found else None
 
 
 def slurm_job_above(proc: Path, above: Sequence[Identity], root: int = 0) -> str | None:

@@ -2,13 +2,13 @@
 
 Each rank is a process of its own, and together they are one run. torchrun tells all of them the id of the rendezvous
 (TORCHELASTIC_RUN_ID, from --rdzv-id, drawn at random by --standalone), Open MPI the name of the job (PMIX_NAMESPACE):
-with these the run is one across hosts. Where there is none ("none" is torchrun's default), the ranks below one parent
-are one run on this host. Source: torch.distributed.elastic, "Environment Variables"; mpirun(1).
+with these a user's run is one across hosts. Where there is none ("none" is torchrun's default), the ranks below one
+parent are one run on this host. Source: torch.distributed.elastic, "Environment Variables"; mpirun(1).
 """
 
 from collections.abc import Mapping
 
-from agent.attribution.declared import plain_name
+from agent.attribution.declared import users_run_id
 from agent.attribution.environment import is_number, number
 
 NO_RENDEZVOUS = ("", "none")
@@ -21,30 +21,34 @@ def rank(environment: Mapping[str, str]) -> int | None:
     return next((found for name in RANKS if (found := number(environment.get(name, ""))) is not None), None)
 
 
-def ranks_run_id(environment: Mapping[str, str], node: str, cluster: str, parent: tuple[int, int] | None) -> str | None:
+def ranks_run_id(
+    environment: Mapping[str, str], node: str, cluster: str, uid: int, parent: tuple[int, int] | None
+) -> str | None:
     """Return the run that a rank belongs to, or None where the process is no rank or nothing tells its run.
 
     `parent` is the launcher's pid and start, None where it is not known.
     """
     if is_number(environment.get("RANK", "")) and is_number(environment.get("WORLD_SIZE", "")):
-        return _torch(environment, node, cluster, parent)
+        return _torch(environment, node, cluster, uid, parent)
     if is_number(environment.get("OMPI_COMM_WORLD_RANK", "")):
         namespace = environment.get("PMIX_NAMESPACE", "")
-        return f"declared/{cluster}/mpi-{plain_name(namespace)}" if namespace else _below("mpi", node, parent)
+        return users_run_id(cluster, uid, f"mpi-{namespace}") if namespace else _below("mpi", node, uid, parent)
     return None
 
 
-def _torch(environment: Mapping[str, str], node: str, cluster: str, parent: tuple[int, int] | None) -> str | None:
+def _torch(
+    environment: Mapping[str, str], node: str, cluster: str, uid: int, parent: tuple[int, int] | None
+) -> str | None:
     rendezvous = environment.get("TORCHELASTIC_RUN_ID", "")
     if rendezvous not in NO_RENDEZVOUS:
-        return f"declared/{cluster}/torchrun-{plain_name(rendezvous)}"
+        return users_run_id(cluster, uid, f"torchrun-{rendezvous}")
     if rendezvous:
-        return _below("torchrun", node, parent)
+        return _below("torchrun", node, uid, parent)
     port = environment.get("MASTER_PORT", "")  # tells launches apart that one shell made
-    return _below("ranks", node, parent, f"-{port}" if is_number(port) else "")
+    return _below("ranks", node, uid, parent, f"-{port}" if is_number(port) else "")
 
 
-def _below(launcher: str, node: str, parent: tuple[int, int] | None, rest: str = "") -> str | None:
+def _below(launcher: str, node: str, uid: int, parent: tuple[int, int] | None, rest: str = "") -> str | None:
     if parent is None or parent[0] <= INIT:
         return None
-    return f"declared/{node}/{launcher}-{parent[0]}.{parent[1]}{rest}"
+    return users_run_id(node, uid, f"{launcher}-{parent[0]}.{parent[1]}{rest}")

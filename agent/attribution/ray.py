@@ -69,14 +69,15 @@ def ray_job(environment: Mapping[str, str]) -> str | None:
     return job if _JOB.fullmatch(job) and job != NO_JOB else None
 
 
-def ray_run_id(worker: RayWorker, job: str | None, cluster: str) -> str | None:
-    """Return the run of a Ray worker, or None where its Ray cluster is not known.
+def ray_run_id(worker: RayWorker, job: str | None, cluster: str, uid: int) -> str | None:
+    """Return the run of a user's Ray worker, or None where its Ray cluster is not known.
 
-    Where the job is not known the Ray cluster is the run: `ray/alpha/f6d86b18`, else `ray/alpha/f6d86b18.02000000`.
+    Where the job is not known the Ray cluster is the run: `ray/alpha/1001/f6d86b18`, else
+    `ray/alpha/1001/f6d86b18.02000000`. Anybody can give a process the title and arguments of a worker of others.
     """
     if worker.cluster is None:
         return None
-    return f"ray/{cluster}/{worker.cluster}.{job}" if job else f"ray/{cluster}/{worker.cluster}"
+    return f"ray/{cluster}/{uid}/{worker.cluster}" + (f".{job}" if job else "")
 
 
 def ray_labels(worker: RayWorker, job: str | None) -> dict[str, str]:

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent.attribution.cgroup import job
-from agent.attribution.declared import declared_run_id, plain_name
+from agent.attribution.declared import declared_run_id, users_run_id
 from agent.attribution.environment import slurm_attempt, slurm_job_id, slurm_name
 from agent.attribution.evidence import Process
 from agent.attribution.ranks import rank, ranks_run_id
 from agent.attribution.ray import ray_job, ray_labels, ray_member, ray_run_id
 
 Authority = Literal["kubernetes", "cgroup", "declared", "process"]
-OWN = "declared/"  # runs that no scheduler knows
 SHARDS = "slurm_shards"  # label: parts of a GPU that a Slurm job asked for; of how many, only slurm.conf knows
 
 
@@ -41,8 +40,8 @@ def attribute(process: Process, place: Place) -> Attribution:
     """Return the run of a process: by its scheduler's cgroup, else as declared, else the process alone.
 
     An environment's SLURM_JOB_ID counts where a step of that job has started the process, as on hosts without Slurm's
-    cgroups: anybody can set it, and a shell may carry it out of its job. Whatever else a process declares is its
-    user's own, by whichever name, and no scheduler's run. Ray within a Slurm job or a
+    cgroups: anybody can set it, and a shell may carry it out of its job. Whatever else a process says of itself names a
+    run of its user's, and no scheduler's or other user's. Ray within a Slurm job or a
     pod is what runs there, not who holds it: job or pod is the run, and Ray's names are member and labels.
     """
     environment: Mapping[str, str] = process.environment or {}
@@ -72,15 +71,15 @@ def _declared(process: Process, environment: Mapping[str, str], place: Place) ->
     if job_id is not None and job_id == process.slurm_job:
         run_id = f"slurm/{place.cluster}/{slurm_name(job_id, environment)}"
         return Attribution(run_id, "declared", slurm_attempt(job_id, environment), process.owner)
-    found = declared_run_id(environment, place.node)
-    if found is not None and not found.startswith(OWN):
-        found = f"{OWN}{place.node}/{plain_name(found)}"
+    if (uid := process.uid) is None:
+        return None
+    found = declared_run_id(environment, place.node, uid)
     if found is None and process.ray is not None:
-        found = ray_run_id(process.ray, ray_job(environment), place.cluster)
+        found = ray_run_id(process.ray, ray_job(environment), place.cluster, uid)
     if found is None:
-        found = ranks_run_id(environment, place.node, place.cluster, process.parent)
+        found = ranks_run_id(environment, place.node, place.cluster, uid, process.parent)
     if found is None and job_id is not None:
-        found = f"{OWN}{place.node}/slurm-{slurm_name(job_id, environment)}"
+        found = users_run_id(place.node, uid, f"slurm-{slurm_name(job_id, environment)}")
     return Attribution(found, "declared", owner=process.owner) if found else None
 
 

@@ -9,13 +9,12 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-# Slurm 81234_7 and 81234+1, a process 4711.99213, uids of pods and runs, Ray f6d86b18.02000000, ranks by launcher.
+# Slurm 81234_7 and 81234+1, a process 4711.99213, uids of pods and runs. What a user's own id says is not among them:
+# the user's number is in it.
 _NUMBER = re.compile(
     r"\d+(?:[._+]\d+)*"
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|[0-9a-f]{32}"
-    r"|[0-9a-f]{8}(?:\.[0-9a-f]{8})?"
-    r"|(?:torchrun|ranks|mpi)-\d+\.\d+(?:-\d+)?"
 )
 
 

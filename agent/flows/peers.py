@@ -93,12 +93,12 @@ def read_peers(path: Path) -> Names:
         ConfigError: it cannot be read, has other columns, or holds what is no address.
     """
     reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
-    if not set(COLUMNS) <= {name.strip() for name in reader.fieldnames or ()}:
-        raise ConfigError(f"{path} has no columns {','.join(COLUMNS)}; begin it with that line")
-    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     try:
+        if not set(COLUMNS) <= {name.strip() for name in reader.fieldnames or ()}:
+            raise ConfigError(f"{path} has no columns {','.join(COLUMNS)}; begin it with that line")
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
         return Names(_pairs(reader))
-    except ValueError as error:
+    except (ValueError, csv.Error) as error:
         raise ConfigError(f"{path}, line {reader.line_num}: {error}") from error
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent.attribution.declared import plain_name
-from agent.attribution.evidence import Identity
+from agent.attribution.evidence import Identity, user_in
 from agent.attribution.held import Meant
 from agent.attribution.ray import RayWorker, ray_run_id, ray_worker
 from agent.processes.table import Stat
@@ -44,11 +44,12 @@ class Submissions:
     def _ask(self, lineage: list[int]) -> tuple[str, Meant] | None:
         job, environ = self._job(lineage[0]), text(self._proc / str(lineage[0]) / "environ")
         submission = _SUBMISSION.search(environ or "")
-        if job is None or submission is None:
+        uid = user_in(text(self._proc / str(lineage[0]) / "status") or "")
+        if job is None or submission is None or uid is None:
             return None  # a shell on the way, a driver that is not yet connected, or one that may not be read
         worker = ray_worker(self._proc, lineage) or RayWorker("", None)
-        by_number = ray_run_id(worker, job, self._cluster)
-        by_name = ray_run_id(worker, plain_name(submission[1]), self._cluster)
+        by_number = ray_run_id(worker, job, self._cluster, uid)
+        by_name = ray_run_id(worker, plain_name(submission[1]), self._cluster, uid)
         return (by_number, Meant(by_name)) if by_number and by_name else None
 
     def _job(self, pid: int) -> str | None:

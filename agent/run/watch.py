@@ -5,6 +5,7 @@ recording (agent.wire.recording). No server, no root; of the command nothing is 
 tells it the id of its run.
 """
 
+import os
 import re
 import shlex
 import tempfile
@@ -16,7 +17,7 @@ from datetime import datetime
 from itertools import count, islice
 from pathlib import Path
 
-from agent.attribution.declared import VARIABLE
+from agent.attribution.declared import VARIABLE, users_run_id
 from agent.beat.sampler import Paced
 from agent.clock import SystemClock
 from agent.config import AgentConfig
@@ -72,7 +73,7 @@ def watch(
         AgentError: the recording cannot be written anywhere, or the GPU library does not fit its driver.
     """
     clock = SystemClock()
-    run_id = f"declared/{config.node_name}/{uuid.uuid4()}"
+    run_id = users_run_id(config.node_name, os.getuid(), str(uuid.uuid4()))
     counter = StepCounter(run_id, steps) if steps is not None else None
     pids: list[int] = []
     # Signals are held before any thread begins, so that none of them takes one.

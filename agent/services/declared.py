@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from agent.attribution.declared import VARIABLE, declared_run_id
+from agent.attribution.declared import named_run_id
 from agent.errors import ConfigError
 
 PATH = "/metrics"
@@ -54,7 +54,7 @@ def _service(entry: str, node: str) -> Service:
         host=parts.hostname or "",
         port=parts.port or PORTS[parts.scheme],
         path=(parts.path if parts.path not in ("", "/") else PATH) + (f"?{parts.query}" if parts.query else ""),
-        run_id=declared_run_id({VARIABLE: name}, node),
+        run_id=named_run_id(name, node),
         slo_seconds=_slo(options, entry),
     )
 

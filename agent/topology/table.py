@@ -19,9 +19,16 @@ def read_table(path: Path) -> Mapping[str, Site]:
     both names together: `P10/S14`.
 
     Raises:
-        ConfigError: the file cannot be read, has other columns, or says two things of one node.
+        ConfigError: the file cannot be read, is no CSV, has other columns, or says two things of one node.
     """
     reader = csv.DictReader(io.StringIO(read_text(path)))
+    try:
+        return _sites(path, reader)
+    except csv.Error as error:
+        raise ConfigError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
+
+
+def _sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, Site]:
     columns = [name.strip() for name in reader.fieldnames or ()]
     reader.fieldnames = columns
     key = _key(path, columns)

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from analyzer.api.routes import add_api
 from analyzer.asking import answered
 from analyzer.assistant.in_process import get
+from analyzer.believed import believing
 from analyzer.errors import UnansweredError
 from collector.access.gate import Gate
 from collector.store.database import Store
@@ -91,7 +92,7 @@ class OwnSite:
     def _session(self) -> "Session":
         if self._store is None:
             raise AssertionError("BUG: the store is read outside of a question")
-        return self._store.session()
+        return believing(self._store)
 
 
 class ServedSite:

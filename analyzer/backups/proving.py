@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from analyzer.believed import believing
 from analyzer.config import Settings
 from analyzer.doctor import examine
 from collector.backup.folder import backups
@@ -35,7 +36,7 @@ def proved(folder: Path, settings: Settings) -> Verdict:
     verdict = verify(folder)
     if verdict.wrong or verdict.manifest.elsewhere:  # the samples that the invariants speak of are not here
         return verdict
-    with opened(Layout.within(folder)) as store, store.session() as session:
+    with opened(Layout.within(folder)) as store, believing(store) as session:
         checks = examine(session, settings)
     wrong = tuple(f"{check.name}: {check.off:,} {check.unit} off" for check in checks if not check.is_right)
     return Verdict(verdict.manifest, wrong)

@@ -6,6 +6,7 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from analyzer.believed import believing
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader
@@ -64,7 +65,7 @@ def on_store(path: Path, settings: Settings, since: str | None, tell: "Callable[
     """
     check_there(path)
     with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
-        with store.session() as session:
+        with believing(store) as session:
             reader = Reader(session, settings)
             with session.transaction():
                 answer = tell(reader, reader.period(since))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.asking import asked_json
+from analyzer.believed import believing
 from analyzer.config import TABLES, Settings, settings_file
 from analyzer.doctor.examination import examination
 from analyzer.doctor.page import document, page
@@ -50,6 +51,6 @@ def _of_store(options: argparse.Namespace) -> dict[str, Any]:
     keys, sends, trouble = read_beside(config)
     mails = MailSettings.read(settings_file(config.store, options.config), TABLES)
     mail = MailSight(mails, sends, lambda: greet(mails))
-    with Store.open(config.store, read_only=True) as store, store.session() as session:
+    with Store.open(config.store, read_only=True) as store, believing(store) as session:
         sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail, registry_error=trouble)
         return document(examination(sight))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
+from analyzer.believed import believing
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.focus.columns import VERSIONS
@@ -38,7 +39,7 @@ def focus(argv: list[str]) -> int:
     parser.add_argument("--energy", action="store_true", help="add what the GPUs drew")
     options = parser.parse_args(argv)
     path, settings = _where(options)
-    with Store.open(path, read_only=True) as store, store.session() as session:
+    with Store.open(path, read_only=True) as store, believing(store) as session:
         period = _period(session, settings, options)
         provider, account = options.provider or settings.cluster, options.account or settings.cluster
         issuer = Issuer(options.version, provider, account, settings.currency, period.timezone)
@@ -53,7 +54,7 @@ def csv(argv: list[str]) -> int:
     parser = _parser("export csv", csv.__doc__)
     options = parser.parse_args(argv)
     path, settings = _where(options)
-    with Store.open(path, read_only=True) as store, store.session() as session:
+    with Store.open(path, read_only=True) as store, believing(store) as session:
         period = _period(session, settings, options)
         count = export_csv(session, period, settings.currency, options.out)
     print(f"{options.out}: {count:,} rows of {period.label}", file=sys.stderr)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from analyzer.believed import believing
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.keeping import requests_of
 from analyzer.config import TABLES, Settings, settings_file
@@ -83,7 +84,7 @@ def mail_week(options: argparse.Namespace) -> int:
         raise ConfigError("--out says where --dry-run writes mails; without it they are sent")
     mail, now_us = site.mail.ready(site.settings.site_url), _now()
     with site.registry() as registry:
-        with Store.open(site.store, read_only=True) as store, store.session() as session:
+        with Store.open(site.store, read_only=True) as store, believing(store) as session:
             reader = Reader(session, site.settings)
             period = reader.period(options.since)
             check_mailable(reader, period, now_us)
@@ -124,7 +125,7 @@ def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
         raise ConfigError("--dry-run needs --out DIR, the folder that mails are written to")
     mail = tried(site.mail)
     every = editions(mail)
-    with Store.open(site.store, read_only=True) as store, store.session() as session:
+    with Store.open(site.store, read_only=True) as store, believing(store) as session:
         reader = Reader(session, site.settings)
         period = reader.period(since)
         asked = site.asked(period)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from analyzer.analysis import analyze
+from analyzer.believed import believing
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.onboarding import screen
@@ -66,7 +67,7 @@ class Asked:
 def preview(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
     """Say what would be brought; the store is only read."""
     found = _found(asked, metrics)
-    with store.session() as session:
+    with believing(store) as session:
         history = runs.history(session, ())
         skus = _skus(session)
     if runs.in_labels:
@@ -90,12 +91,12 @@ def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
     """
     found = _found(asked, metrics)
     if not runs.in_labels:
-        with store.session() as session:
+        with believing(store) as session:
             _tell_runs(asked, runs, runs.history(session, ()))
     pulled, seconds = _pulled(asked, metrics, found, store)
     own(store, asked.span.since, SOURCE)
     holders = pulled.holders.to_pylist()
-    with store.session() as session:
+    with believing(store) as session:
         history = runs.history(session, holders)
         skus = _skus(session)
     if runs.in_labels:
@@ -111,7 +112,7 @@ def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
     told = Told(pulled.columns, of.runs, of.endings, bool(prices.known) and not prices.unknown, found.scrape_seconds)
     asked.tell(["", *screen.tells(asked.paper, capabilities(told))])
     _analysed(asked, store, settings)
-    with store.session() as session:
+    with believing(store) as session:
         result = _result(session, asked, settings)
     asked.tell(["", *screen.sentence(asked.paper, result)])
     if result.unexplained_ms and not explains_input(told):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from analyzer.believed import believing
 from analyzer.config import BESIDE, Settings
 from analyzer.errors import ConfigError
 from analyzer.pricing.answering import NO_FILE, book_text, check_text, checked
@@ -66,7 +67,7 @@ def teams(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     path = options.teams or _settings(options).teams
     book = TeamBook.read(path) if path else TeamBook()
-    with Store.open(_store(options), read_only=True) as store, store.session() as session:
+    with Store.open(_store(options), read_only=True) as store, believing(store) as session:
         mapped, groups = unmapped_runs(session, book)
     unmapped = sum(group.runs for group in groups)
     print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
@@ -79,7 +80,7 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
     path = _store(options)
     held = options.store is not None or path.exists()
     if held:
-        with Store.open(path, read_only=True) as store, store.session() as session:
+        with Store.open(path, read_only=True) as store, believing(store) as session:
             found = checked(book, settings, now_us, session)
     else:
         found = checked(book, settings, now_us)

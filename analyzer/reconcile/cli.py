@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
 
+from analyzer.believed import believing
 from analyzer.casebook.by_command import who
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError, LedgerError
@@ -78,7 +79,7 @@ def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
     settings = Settings.read(settings_file(path, options.config))
     check_there(path)
     with Store.open(path, read_only=options.dry_run) as store:
-        with store.session() as session:
+        with believing(store) as session:
             start = end = None
             if options.since is not None or options.until is not None:
                 span = Calendar("UTC").span(options.since, options.until, newest_hour_end(session) or 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.asking import asked
+from analyzer.believed import believing
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.part import FILTERS, Part
@@ -81,7 +82,7 @@ def opened(options: argparse.Namespace, step_log: "StepTime | None" = None) -> "
 
     path = options.store or load(options.config, os.environ).store
     settings = Settings.read(settings_file(path, options.config))
-    with Store.open(path, read_only=True) as store, store.session() as session:
+    with Store.open(path, read_only=True) as store, believing(store) as session:
         yield Reader(session, settings, step_log=step_log)
 
 

@@ -10,6 +10,7 @@ from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
 from analyzer.analysis import analyze
+from analyzer.believed import believing
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.pricing.book import PriceBook
@@ -106,7 +107,7 @@ def booked(path: Path, price: int | None) -> Iterator[Booked]:
         until = recording.end.ended_at if recording.end else _last_seen(store, recording)
         bucket_ms = max(SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // STRETCHES)
         analyze(store, settings, now_us=until, bucket_ms=bucket_ms)
-        with store.session() as session:
+        with believing(store) as session:
             yield Booked(session, settings, recording, until, refused)
 
 
@@ -139,7 +140,7 @@ def _load(store: Store, recording: Recording) -> Iterator[str]:
 
 
 def _last_seen(store: Store, recording: Recording) -> int:
-    with store.session() as session:
+    with believing(store) as session:
         latest = session.row(
             "SELECT max(ended_at) FROM (SELECT ended_at FROM gpu_samples UNION ALL SELECT ended_at FROM host_samples)"
         )[0]

@@ -103,7 +103,7 @@ WITH ended AS (
 )
 SELECT a.run_id, CASE WHEN a.ending <> 'completed' AND a.over_at - b.ended_at <= 300000000 THEN b.attempt ELSE coalesce(a.attempt, 0) END AS attempt,
     a.gpu_uuid, a.node, a.started_at // 1000 AS from_ms, coalesce(a.until_us, (SELECT until_us FROM known)) // 1000 AS until_ms,
-    a.until_us AS ended_at, a.ending AS exit_status, a.submitted_at, a.precedence,
+    a.until_us AS ended_at, a.ending AS exit_status, a.submitted_at, a.precedence, a.told_by,
     a.name, a.account, a.user AS owner, a.project, a.queue, a.labels, a.batch
 FROM ended a ASOF LEFT JOIN breaks b ON b.run_id = a.run_id AND b.ended_at <= a.over_at;
 

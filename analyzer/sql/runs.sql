@@ -10,10 +10,11 @@ WITH serving AS (
 SELECT a.run_id, k.rid, coalesce(min(a.name) FILTER (a.precedence = 0), min(a.name)) AS name,
     coalesce(min(a.account) FILTER (a.precedence = 0), min(a.account)) AS account,
     -- Of hosts the one that told first is believed: who joins a run later does not say whose it is.
-    coalesce(min(a.owner) FILTER (a.precedence = 0), arg_min(a.owner, (a.batch, a.owner)) FILTER (a.owner IS NOT NULL)) AS owner,
+    coalesce(min(a.owner) FILTER (a.precedence = 0 AND a.told_by IS NULL), arg_min(a.owner, (a.batch, a.owner)) FILTER (a.owner IS NOT NULL)) AS owner,
     coalesce(min(a.project) FILTER (a.precedence = 0), min(a.project)) AS project,
     coalesce(min(a.queue) FILTER (a.precedence = 0), min(a.queue)) AS queue,
-    coalesce(min(a.labels) FILTER (a.precedence = 0), min(a.labels)) AS labels, min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
+    coalesce(min(a.labels) FILTER (a.precedence = 0 AND a.told_by IS NULL), min(a.labels) FILTER (a.told_by IS NULL),
+        arg_min(a.labels, (a.batch, a.labels)) FILTER (a.labels IS NOT NULL)) AS labels, min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
     (SELECT s.model FROM serving s WHERE s.rid = k.rid) AS served,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
     CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks

@@ -21,7 +21,6 @@ from typing import Any
 from bench.fuzz.bodies import Bodies
 from bench.fuzz.checks import rubbish
 from bench.fuzz.files import Files
-from bench.fuzz.texts import REFUSED, Texts
 from bench.fuzz.writes import Writes
 from collector.config import CollectorConfig
 from collector.decoding.batch import Batch, decode
@@ -42,7 +41,6 @@ PATIENCE_SECONDS = 60.0
 UNPACKED_BYTES = 64 * 2**20
 TIMED = 200  # good bodies, before and after
 MOST_FAULTS = 20
-MORE_BYTES = 2**30  # of memory, that a parser may take
 
 
 @dataclass(slots=True)
@@ -174,34 +172,6 @@ def files(store: Store, mark: Mark, seed: int, count: int, folder: Path) -> Outc
     return outcome
 
 
-def parsers(seed: int, count: int, folder: Path) -> Outcome:
-    """Let every reader of settings, prices, requests, plans and messages read hostile texts, within a gigabyte more."""
-    outcome, texts = Outcome("parsers", seed), Texts(random.Random(seed))
-    most = _address_space_bytes() + MORE_BYTES
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
-    try:
-        for _ in range(count):
-            layer, door, text = texts.next()
-            began = time.perf_counter()
-            try:
-                door.take(text, folder)
-                outcome.ended(f"{door.name}, {layer}: read", began)
-            except REFUSED:
-                outcome.ended(f"{door.name}, {layer}: refused", began)
-            except BaseException:  # noqa: BLE001 - MemoryError too
-                outcome.ended(f"{door.name}, {layer}: fault", began)
-                outcome.fault(f"{door.name}, {layer}", text[:500])
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-    return outcome
-
-
-def _address_space_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return pages * resource.getpagesize()
-
-
 KINDS: dict[str, Callable[[Store, Mark, int, int, Path], Outcome]] = {
     "ingest": ingest,
     "remote_write": remote_write,
@@ -209,13 +179,10 @@ KINDS: dict[str, Callable[[Store, Mark, int, int, Path], Outcome]] = {
 }
 
 
-PARSERS = "parsers"
-
-
 def main() -> int:
     """Do one slice and print what became of it."""
     kind, seed, count, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
-    outcome = parsers(seed, count, folder) if kind == PARSERS else _stored(kind, seed, count, folder)
+    outcome = _stored(kind, seed, count, folder)
     outcome.rss_bytes_max = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({name: getattr(outcome, name) for name in Outcome.__slots__}))
     return 0

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,6 +53,8 @@ class Store:
         self.path = path
         self.lake = lake
         self.turn = threading.RLock()
+        self._making = threading.Lock()
+        self._made: set[str] = set()  # what stands before the tables already
         self._safety = Safety(path) if path is not None and hot and writes else None
         self.hot = f"{HOT if path is not None else 'memory'}.main" if hot else None
 
@@ -123,6 +126,28 @@ class Store:
         except StoreError as error:  # DuckLake reads its tables here
             session.close()
             raise named_damage(self.lake, error) from error
+        return session
+
+    def session_behind(self, name: str, views: Callable[[str], Iterable[str]]) -> Session:
+        """Return a cursor as `session` does, before whose tables others of their names stand.
+
+        They are views in `<name>.main`, in memory; `views` gets the search path and says what makes them, the first
+        time that they are asked for.
+        """
+        session = self.session()
+        try:
+            (path,) = session.row("SELECT current_setting('search_path')")
+            with self._making:
+                if name not in self._made:
+                    session.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {name}")
+                    with session.transaction():
+                        for statement in views(path):
+                            session.execute(statement)
+                    self._made.add(name)
+            session.execute(f"SET search_path = '{name}.main,{path}'")
+        except StoreError:
+            session.close()
+            raise
         return session
 
     def hot_session(self) -> Session:

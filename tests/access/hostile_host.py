@@ -1,11 +1,16 @@
 """A site of nine honest hosts, and batches of a tenth that says whatever a table can hold, of all of them."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from agent.wire.contract import Column, Table
 from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
+from analyzer.believed import believing
+from analyzer.config import Settings
+from analyzer.reading import Reader
+from analyzer.request import Request
 from collector.access.host_book import HostBook
 from collector.access.own_word import foreign_part, gpus_named, own_part
 from collector.decoding.batch import decode
@@ -16,13 +21,21 @@ from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 EVIL, OWN_GPU = "n9", "n9g0"
 HONEST = tuple(f"n{number}" for number in range(9))
+OF_RUNS = {
+    name: "alias_run_id" if table.has("alias_run_id") else "run_id"
+    for name, table in TABLES.items()
+    if table.has("told_by")
+}
 END = MONDAY + 2 * HOUR
 ARRIVED = END + HOUR
 FIRST = MONDAY + 5 * MINUTE  # when each host's first batch was sealed
-OVER = "slurm/alpha/2"  # a run over four hosts
+SERVED, OVER = "slurm/alpha/1", "slurm/alpha/2"  # a run over four hosts
+UNKNOWN = "declared/alpha/1001/torchrun-llama"  # a run over two hosts that no scheduler knows
+JOINABLE = (UNKNOWN, "kubernetes/prod/uid-8")  # that no scheduler knows, and that name no host
 RUNS = (
+    UNKNOWN,
     "slurm/alpha/0",
-    "slurm/alpha/1",
+    SERVED,
     OVER,
     "slurm/alpha/2000",
     "process/n6/77.9",
@@ -55,8 +68,12 @@ def site(book: HostBook) -> Fleet:
             )
         for run, node in (("process/n6/77.9", "n6"), ("declared/n7/mine", "n7"), ("kubernetes/prod/uid-8", "n8")):
             _held(fleet, run, node, user=f"user-of-{node}")
+        for node, user in (("n7", "ada"), ("n8", "ada")):
+            fleet.hold(
+                UNKNOWN, node, [f"{node}g1"], MONDAY, END, scheduler="declared", told_by=node, name=None, user=user
+            )
         fleet.add("run_aliases", [{"alias_run_id": "slurm/alpha/2000", "run_id": OVER}])
-        _served(fleet, "slurm/alpha/1", "n1")
+        _served(fleet, SERVED, "n1")
     fleet.batches += HOUR << COLLECTOR_BITS
     return fleet
 
@@ -77,19 +94,19 @@ def _served(fleet: Fleet, run: str, node: str) -> None:
     fleet.add("service_samples", [at | {"started_at": t, "ended_at": t + MINUTE} for t in range(MONDAY, END, MINUTE)])
 
 
-def hostile(draw: random.Random) -> dict[str, list[dict[str, Any]]]:
-    """Return the tables of a batch: every row names the host that tells it, and anything else.
+def hostile(draw: random.Random, runs: Sequence[str] = RUNS) -> dict[str, list[dict[str, Any]]]:
+    """Return the tables of a batch: every row names the host that tells it, and anything else, of these runs.
 
     Half of them keep to what a host may tell: of its own GPUs, as their holder whatever run they like.
     """
     names = draw.sample(sorted(TABLES), draw.randint(1, 4))
     knows = draw.random() < 0.5
-    return {name: [_row(draw, TABLES[name], knows=knows) for _ in range(draw.randint(1, 6))] for name in names}
+    return {name: [_row(draw, TABLES[name], runs, knows=knows) for _ in range(draw.randint(1, 6))] for name in names}
 
 
-def _row(draw: random.Random, table: Table, *, knows: bool) -> dict[str, Any]:
+def _row(draw: random.Random, table: Table, runs: Sequence[str], *, knows: bool) -> dict[str, Any]:
     told = [each for each in table.columns if not knows or each.required or table.may_tell("host", each)]
-    row = {column.name: _value(draw, column) for column in told if column.required or draw.random() < 0.6}
+    row = {column.name: _value(draw, column, runs) for column in told if column.required or draw.random() < 0.6}
     if knows and table.has("gpu_uuid"):
         row |= {"gpu_uuid": draw.choice((OWN_GPU, "n9g1"))} | (
             {"parent_uuid": None} if table.has("parent_uuid") else {}
@@ -103,7 +120,7 @@ def _row(draw: random.Random, table: Table, *, knows: bool) -> dict[str, Any]:
     return row | {name: value for name, value in times.items() if table.has(name)}
 
 
-def _value(draw: random.Random, column: Column) -> Any:
+def _value(draw: random.Random, column: Column, runs: Sequence[str]) -> Any:
     chosen = {
         "gpu_uuid": (
             OWN_GPU,
@@ -113,10 +130,10 @@ def _value(draw: random.Random, column: Column) -> Any:
             f"GPU-{draw.random()}",
         ),
         "parent_uuid": (None, "n0g0", OWN_GPU),
-        "run_id": RUNS,
-        "alias_run_id": (*RUNS, "n9g0"),
-        "parent_run_id": RUNS,
-        "restarts_of": RUNS,
+        "run_id": runs,
+        "alias_run_id": (*runs, "n9g0"),
+        "parent_run_id": runs,
+        "restarts_of": runs,
         "scheduler": ("slurm", "kubernetes", "cgroup", "declared", "process", "ray", None),
         "exit_status": ("failed", "node_failed", "completed", "preempted"),
         "state": ("down", "drained", "up"),
@@ -156,15 +173,32 @@ def takes(fleet: Fleet, book: HostBook, tables: dict[str, list[dict[str, Any]]],
 
 
 def of_others(fleet: Fleet) -> dict[str, list[tuple[object, ...]]]:
-    """Return all that the ledger says of the nine and of their runs."""
-    with fleet.store.session() as session:
+    """Return all that the ledger says of the nine and of their runs, and what a reader is told of each run."""
+    with believing(fleet.store) as session:
+        runs, reader = [list(RUNS)], Reader(session, Settings())
         return {
             "ledger": session.rows("SELECT * FROM ledger WHERE node <> ? ORDER BY ALL", [EVIL]),
-            "runs": session.rows(
-                "SELECT * FROM runs WHERE run_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY ALL",
-                [list(RUNS)],
-            ),
+            "runs": session.rows("SELECT * FROM runs WHERE run_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY ALL", runs),
+            "reports": [(run, reader.answer(Request("run", subject=run, format="json"))) for run in (SERVED, OVER)],
+        } | {
+            f"{table} of runs": session.rows(
+                f"SELECT * EXCLUDE (batch) FROM {table} WHERE {name} IN (SELECT unnest(?::VARCHAR[])) ORDER BY ALL",
+                runs,
+            )
+            for table, name in OF_RUNS.items()
         }
+
+
+def held_by(fleet: Fleet) -> list[tuple[object, ...]]:
+    """Return who holds the GPUs of the nine by the hour, for how long and at what price, and whose those runs are."""
+    with fleet.store.session() as session:
+        return session.rows(
+            "SELECT hour, gpu_uuid, node, l.run_id, sum(milliseconds), sum(cost_micros), any_value(owner), "
+            "any_value(team), any_value(cost_centre), any_value(r.project) "
+            "FROM ledger l LEFT JOIN runs r USING (run_id) "
+            "WHERE node <> ? GROUP BY hour, gpu_uuid, node, l.run_id ORDER BY ALL",
+            [EVIL],
+        )
 
 
 def registered(registry: Registry) -> HostBook:

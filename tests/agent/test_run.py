@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -112,7 +113,7 @@ def test_the_command_knows_its_run(tmp_path: Path) -> None:
     """What it starts elsewhere can be booked to the same run."""
     said = run(tmp_path, "sh", "-c", "echo $GPULEDGER_RUN_ID").stdout.strip()
     assert said == recording(tmp_path).header.run_id
-    assert said.startswith("declared/")
+    assert re.fullmatch(rf"declared/[^/]+/{os.getuid()}/[0-9a-f-]{{36}}", said)
 
 
 COUNTER = """

@@ -44,6 +44,9 @@ NAMED = [
     "kubernetes/prod/team-secret.ada-notebook-0",
     "declared/n1/ada-test",
     "declared/alpha/torchrun-ada",
+    "declared/n1/4242/mine",
+    "declared/n1/4242/torchrun-4711.99213-29500",
+    "ray/alpha/4242/f6d86b18.02000000",
     "/home/ada",
     "192.0.2.7",
     "fd00::7",
@@ -52,9 +55,7 @@ NUMBERED = [
     "slurm/alpha/81234_7",
     "slurm/alpha/81234+1",
     "kubernetes/prod/0b7e4c1a-52f1-4f59-9d3c-6a1e2f3d4c5b",
-    "ray/alpha/f6d86b18.02000000",
     "process/ada-desk/4711.99213",
-    "declared/n1/torchrun-4711.99213-29500",
     "unattributed/n1",
     "nvme0n1",
     "n2",
@@ -72,6 +73,7 @@ def test_an_id_keeps_its_numbers_and_loses_its_names(mode: IdentityMode) -> None
     for value in NAMED:
         assert "ada" not in str(told(value))
         assert "secret" not in str(told(value))
+        assert "4242" not in str(told(value)), "a user's number is as good as the name"
         assert "h-" in str(told(value))
     assert len({told(value) for value in NAMED}) == len(NAMED)
 

@@ -72,11 +72,23 @@ def test_a_table_that_breaks_later_leaves_the_last_good_one(tmp_path: Path, capl
     write(table, "address,node\nnonsense,n2\n", 2)
     peers.refresh()
     peers.refresh()
+    write(table, f"address,node\n{'x' * 200_000},n2\n", 3)
+    peers.refresh()
     assert peers.node(packed("10.0.0.2")) == "n2"
-    assert len(caplog.records) == 1
+    assert len(caplog.records) == 2
 
 
-@pytest.mark.parametrize("content", ["ip,host\n", "", "address,node\n10.0.0.0/40,n1\n", "address,node\nn1,10.0.0.1\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "ip,host\n",
+        "",
+        "address,node\n10.0.0.0/40,n1\n",
+        "address,node\nn1,10.0.0.1\n",
+        pytest.param("x" * 200_000, id="no line end"),
+        pytest.param("address,node\n10.0.0.1," + "x" * 200_000, id="no second line end"),
+    ],
+)
 def test_a_table_that_is_none_ends_the_start(tmp_path: Path, content: str) -> None:
     """A wrong file is found when it is given, not at the first report."""
     with pytest.raises(ConfigError, match=r"peers\.csv"):

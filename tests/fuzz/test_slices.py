@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.fuzz.checks import rubbish
-from bench.fuzz.slice import KINDS, Outcome, parsers
+from bench.fuzz.doors import DOORS, Door
+from bench.fuzz.knocking import knocked
+from bench.fuzz.slice import KINDS, Outcome
 from collector.errors import FileRefusedError
 from collector.importing.files import column_names
 from collector.sealing.mark import Mark
@@ -34,12 +36,12 @@ def test_hostile_cases_end_in_a_sentence_and_nothing_untrue_is_stored(kind: str,
     assert outcome.cases == CASES[kind]
 
 
-def test_hostile_texts_end_in_a_sentence_within_a_gigabyte(tmp_path: Path) -> None:
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_hostile_texts_end_in_a_sentence_within_a_gigabyte(door: Door, tmp_path: Path) -> None:
     """A price file of 200 kB, a key with 100,000 dots, took 23 GB: whoever may send one could end the server."""
-    outcome = parsers(11, 180, tmp_path)
-    assert outcome.faults == []
-    assert outcome.cases == 180
-    assert any(end.endswith("refused") for end in outcome.ends)
+    found = knocked(door, 11, tmp_path, texts=20)
+    assert found.faults == []
+    assert sum(found.ends.values()) == 20
 
 
 @pytest.mark.parametrize(

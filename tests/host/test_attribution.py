@@ -11,11 +11,13 @@ from agent.attribution.cgroup import controller_paths, job
 from agent.attribution.declared import declared_run_id
 from agent.attribution.environment import KEYS, allowed
 from agent.attribution.evidence import Process, list_length, read_process, slurm_job_above, user_name
+from agent.attribution.ray import RayWorker
 from agent.attribution.run import Attribution, Place, attribute
 
 PLACE = Place("n14", "alpha")
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 UNDERSCORED = UID.replace("-", "_")
+ADA = 1001
 SLURM = "0::/system.slice/slurmstepd.scope/job_81234/step_0/user/task_0\n"
 
 
@@ -108,7 +110,7 @@ def test_a_job_within_a_pod_is_the_job() -> None:
 
 
 def _process(cgroup: str = "", **environment: str) -> Process:
-    return Process(4711, 99213, cgroup, environment, owner="ada")
+    return Process(4711, 99213, cgroup, environment, uid=ADA, owner="ada")
 
 
 def test_the_schedulers_cgroup_comes_before_what_a_process_says() -> None:
@@ -119,8 +121,8 @@ def test_the_schedulers_cgroup_comes_before_what_a_process_says() -> None:
 
 def test_a_declared_run_comes_before_the_process_alone() -> None:
     """`gpuledger run` names its command; the name holds where no scheduler knows better."""
-    found = attribute(_process(GPULEDGER_RUN_ID="declared/n14/0b7e"), PLACE)
-    assert found == Attribution("declared/n14/0b7e", "declared", owner="ada")
+    found = attribute(_process(GPULEDGER_RUN_ID="declared/n14/1001/0b7e"), PLACE)
+    assert found == Attribution("declared/n14/1001/0b7e", "declared", owner="ada")
 
 
 def test_an_unknown_process_is_its_own_run_and_has_an_owner() -> None:
@@ -143,13 +145,58 @@ def test_a_job_id_in_the_environment_counts_below_a_step_of_that_job() -> None:
         ({"GPULEDGER_RUN_ID": "kubernetes/prod/0b7e"}, "kubernetes-prod-0b7e"),
         ({"GPULEDGER_RUN_ID": "process/n14/4711.99213"}, "process-n14-4711.99213"),
         ({"GPULEDGER_RUN_ID": "ray/alpha/c1.02000000", "SLURM_JOB_ID": "777"}, "ray-alpha-c1.02000000"),
+        ({"GPULEDGER_RUN_ID": "ray/alpha/1002/c1.02000000"}, "ray-alpha-1002-c1.02000000"),
+        ({"GPULEDGER_RUN_ID": "declared/n14/1002/train"}, "declared-n14-1002-train"),
+        ({"GPULEDGER_RUN_ID": "declared/n14/01001/train"}, "declared-n14-01001-train"),
     ],
 )
 @pytest.mark.parametrize("started_by", [None, "81234"])
 def test_nobody_books_onto_the_run_of_another(environment: dict[str, str], own: str, started_by: str | None) -> None:
     """Anybody can set a variable: GPU-hours, account and progress of somebody's job would be moved by it."""
     found = attribute(replace(_process(**environment), slurm_job=started_by), PLACE)
-    assert found == Attribution(f"declared/n14/{own}", "declared", owner="ada")
+    assert found == Attribution(f"declared/n14/1001/{own}", "declared", owner="ada")
+
+
+SAID = [
+    {"GPULEDGER_RUN_ID": "declared/n14/train"},
+    {"GPULEDGER_RUN_ID": "declared/alpha/train"},
+    {"GPULEDGER_RUN_ID": "declared/n14/1001/train"},
+    {"GPULEDGER_RUN_ID": "declared/alpha/1001/torchrun-llama"},
+    {"GPULEDGER_RUN_ID": "train"},
+    {"GPULEDGER_RUN_ID": "1001/train"},
+    {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "llama"},
+    {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"},
+    {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500"},
+    {"OMPI_COMM_WORLD_RANK": "0", "PMIX_NAMESPACE": "prterun-n14-511@1"},
+    {"RAY_JOB_ID": "02000000"},
+    {"SLURM_JOB_ID": "777"},
+]
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_two_users_who_say_the_same_are_in_two_runs(said: dict[str, str]) -> None:
+    """Whatever a process can say of itself another user's can say too, on this host and on others."""
+    ray = RayWorker("Trainer", "f6d86b18") if "RAY_JOB_ID" in said else None
+    ada = replace(_process(**said), parent=(4700, 99000), ray=ray)
+    bob = replace(ada, uid=ADA + 1, owner="bob")
+    of_ada = {attribute(ada, place).run_id for place in (PLACE, Place("n15", "alpha"))}
+    of_bob = {attribute(bob, place).run_id for place in (PLACE, Place("n15", "alpha"))}
+    assert not of_ada & of_bob
+    known = [attribute(replace(bob, environment={"GPULEDGER_RUN_ID": run}), PLACE).run_id for run in of_ada]
+    assert not of_ada.intersection(known), "and whoever knows how the other's is called cannot say it"
+
+
+def test_a_declared_run_is_one_over_hosts_where_one_user_says_the_same_place() -> None:
+    """A training over several hosts without a scheduler: its cluster's name is what they have in common."""
+    process = _process(GPULEDGER_RUN_ID="declared/alpha/llama")
+    places = (PLACE, Place("n15", "alpha"))
+    assert {attribute(process, place).run_id for place in places} == {"declared/alpha/1001/llama"}
+
+
+def test_what_a_process_whose_user_is_not_seen_says_counts_for_nothing() -> None:
+    """Nobody's word proves nothing."""
+    process = replace(_process(GPULEDGER_RUN_ID="declared/alpha/llama"), uid=None)
+    assert attribute(process, PLACE).run_id == "process/n14/4711.99213"
 
 
 def test_the_step_that_has_started_a_process_is_roots_and_says_its_job(tmp_path: Path) -> None:
@@ -207,7 +254,7 @@ def test_any_environment_is_taken_in_peace(environ: str) -> None:
 @given(st.text(max_size=400))
 def test_any_name_makes_a_plain_run_id(name: str) -> None:
     """A run id ends in URLs, file names and terminals."""
-    found = declared_run_id({"GPULEDGER_RUN_ID": name}, "n14")
+    found = declared_run_id({"GPULEDGER_RUN_ID": name}, "n14", ADA)
     assert (found is None) == (name == "")
     assert found is None or (found.isascii() and found.isprintable() and " " not in found and found.count("/") <= 3)
 
@@ -235,5 +282,5 @@ def test_a_process_that_ended_is_none(host: Any) -> None:
     """Between the listing and the reading it may be gone."""
     assert read_process(host.proc, 999_999, 1) is None
     assert read_process(host.proc, 4711, 100400) == Process(
-        4711, 100400, "0::/system.slice/slurmstepd.scope/job_81234/step_0/user/task_0\n", None, "root", 32
+        4711, 100400, "0::/system.slice/slurmstepd.scope/job_81234/step_0/user/task_0\n", None, 0, "root", 32
     )

@@ -20,22 +20,28 @@ TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "none", "MAST
 
 
 def _process(environment: dict[str, str], parent: tuple[int, int] | None = PARENT, cgroup: str = "") -> Process:
-    return Process(4711, 99213, cgroup, environment, "ada", parent=parent)
+    return Process(4711, 99213, cgroup, environment, 1001, "ada", parent=parent)
 
 
 @pytest.mark.parametrize(
     ("environment", "run_id"),
     [
-        (TORCHRUN, "declared/n14/torchrun-4700.99000"),
-        (TORCHRUN | {"TORCHELASTIC_RUN_ID": "llama 7b/ada"}, "declared/alpha/torchrun-llama-7b-ada"),
-        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29501"}, "declared/n14/ranks-4700.99000-29501"),
-        ({"RANK": "0", "WORLD_SIZE": "2"}, "declared/n14/ranks-4700.99000"),
-        ({"OMPI_COMM_WORLD_RANK": "1", "PMIX_NAMESPACE": "prterun-n14-511@1"}, "declared/alpha/mpi-prterun-n14-511-1"),
-        ({"OMPI_COMM_WORLD_RANK": "1"}, "declared/n14/mpi-4700.99000"),
+        (TORCHRUN, "declared/n14/1001/torchrun-4700.99000"),
+        (TORCHRUN | {"TORCHELASTIC_RUN_ID": "llama 7b/ada"}, "declared/alpha/1001/torchrun-llama-7b-ada"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29501"}, "declared/n14/1001/ranks-4700.99000-29501"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "declared/n14/1001/ranks-4700.99000"),
+        (
+            {"OMPI_COMM_WORLD_RANK": "1", "PMIX_NAMESPACE": "prterun-n14-511@1"},
+            "declared/alpha/1001/mpi-prterun-n14-511-1",
+        ),
+        ({"OMPI_COMM_WORLD_RANK": "1"}, "declared/n14/1001/mpi-4700.99000"),
         ({"RANK": "0"}, "process/n14/4711.99213"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "process/n14/4711.99213"),
-        (TORCHRUN | {"GPULEDGER_RUN_ID": "mine"}, "declared/n14/mine"),
-        (TORCHRUN | {"SLURM_JOB_ID": "5"}, "declared/n14/torchrun-4700.99000"),  # and no step of job 5 has started it
+        (TORCHRUN | {"GPULEDGER_RUN_ID": "mine"}, "declared/n14/1001/mine"),
+        (
+            TORCHRUN | {"SLURM_JOB_ID": "5"},
+            "declared/n14/1001/torchrun-4700.99000",
+        ),  # and no step of job 5 has started it
     ],
 )
 def test_ranks_are_one_run(environment: dict[str, str], run_id: str) -> None:
@@ -48,7 +54,7 @@ def test_a_run_of_several_hosts_has_one_name() -> None:
     environment = TORCHRUN | {"TORCHELASTIC_RUN_ID": "0c4e7a52-standalone"}
     here = attribute(_process(environment), PLACE)
     there = attribute(_process(environment, (12, 7)), Place("n15", "alpha"))
-    assert here.run_id == there.run_id == "declared/alpha/torchrun-0c4e7a52-standalone"
+    assert here.run_id == there.run_id == "declared/alpha/1001/torchrun-0c4e7a52-standalone"
 
 
 @pytest.mark.parametrize("parent", [None, (1, 1)])
@@ -110,5 +116,7 @@ def test_real_ranks_of_one_launcher_are_one_run(launcher: tuple[int, list[int]])
     table = read_table(Path("/proc"))
     claims = Claims(Path("/proc"), lambda process: attribute(process, PLACE)).update(table.processes, frozenset(pids))
     started = table.processes[above].started_ticks
-    assert {claim.attribution.run_id for claim in claims.values()} == {f"declared/n14/torchrun-{above}.{started}"}
+    assert {claim.attribution.run_id for claim in claims.values()} == {
+        f"declared/n14/{os.getuid()}/torchrun-{above}.{started}"
+    }
     assert sorted(claim.attribution.rank or 0 for claim in claims.values()) == [0, 1]

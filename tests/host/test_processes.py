@@ -98,7 +98,7 @@ def test_a_run_that_declares_itself_is_known_by_its_environment(
     """`gpuledger run` puts its id there; the workers inherit it with everything else."""
     source = ProcessSource(lambda: told([holder("GPU-a", family.pid)]), attribution, now=lambda: 1)
     (row,) = source.read()["process_samples"]
-    assert row["run_id"] == "declared/n14/family"
+    assert row["run_id"] == f"declared/n14/{os.getuid()}/family"
 
 
 def test_a_holder_that_died_gives_its_gpu_back(family: subprocess.Popen[str], attribution: Any, holder: Any) -> None:

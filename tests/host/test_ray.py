@@ -30,10 +30,10 @@ def claims_of(*pids: int) -> dict[int, Claim]:
 @pytest.mark.parametrize(
     ("pid", "run_id", "member"),
     [
-        (REPLICA, "ray/alpha/f6d86b18.02000000", "chat/LLM/26723"),
-        (ACTOR, "ray/alpha/f6d86b18.02000000", "Trainer/26765"),
-        (TASK, "ray/alpha/f6d86b18", "fn/31960"),
-        (ENGINE, "ray/alpha/f6d86b18.02000000", "chat/LLM/31990"),
+        (REPLICA, "ray/alpha/0/f6d86b18.02000000", "chat/LLM/26723"),
+        (ACTOR, "ray/alpha/0/f6d86b18.02000000", "Trainer/26765"),
+        (TASK, "ray/alpha/0/f6d86b18", "fn/31960"),
+        (ENGINE, "ray/alpha/0/f6d86b18.02000000", "chat/LLM/31990"),
     ],
 )
 def test_a_worker_is_known_by_job_and_name(pid: int, run_id: str, member: str) -> None:
@@ -99,7 +99,7 @@ def test_an_older_raylet_is_known_by_its_session() -> None:
 
 def test_a_worker_whose_raylet_is_hidden_is_no_ray_run() -> None:
     """Without the cluster's id a job id names nothing."""
-    assert ray_run_id(RayWorker("fn", None), "01000000", "alpha") is None
+    assert ray_run_id(RayWorker("fn", None), "01000000", "alpha", 0) is None
 
 
 def with_driver(at: Path) -> Path:
@@ -118,7 +118,7 @@ def test_a_submission_names_the_job_where_its_driver_runs(tmp_path: Path) -> Non
     """Workers know their job by number, people by the name of its submission; the secrets beside it are not kept."""
     proc = with_driver(tmp_path / "proc")
     submissions = Submissions(proc, "alpha")
-    expected = {"ray/alpha/f6d86b18.02000000": Meant("ray/alpha/f6d86b18.raysubmit_4LamXRuQpYdSMg7J")}
+    expected = {"ray/alpha/0/f6d86b18.02000000": Meant("ray/alpha/0/f6d86b18.raysubmit_4LamXRuQpYdSMg7J")}
     assert submissions.names(read_table(proc).processes) == expected
     (proc / "26669/environ").unlink()
     assert submissions.names(read_table(proc).processes) == expected, "a driver is looked at once in its life"

@@ -68,6 +68,7 @@ def test_a_real_fleets_racks_are_counted_by_both_switches(tmp_path: Path) -> Non
         ("", "the columns of an empty file"),
         ("host,rack\nn14,r1\n", "host, rack"),
         ("node,rack\nn14,r1\nn14,r2\n", "line 3: n14 was in another rack before"),
+        (f"node,rack\n{'x' * 200_000},r1\n", "line 1: no CSV"),
     ],
 )
 def test_a_table_that_is_none_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:

@@ -11,6 +11,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from analyzer.asking import asked_json, zone_of
+from analyzer.believed import believing
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
@@ -188,7 +189,11 @@ def _judged(
     from analyzer.capacity.gate.site import supply_of
     from collector.store.database import Store
 
-    with _registry(options) as registry, Store.open(options.store, read_only=True) as store, store.session() as session:
+    with (
+        _registry(options) as registry,
+        Store.open(options.store, read_only=True) as store,
+        believing(store) as session,
+    ):
         identity = identity_of(registry, request, read.sha256 if read else "")
 
         def judged() -> "tuple[Decided, History | None]":

@@ -6,6 +6,7 @@ import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyzer.believed import believing
 from analyzer.errors import ConfigError, LedgerError, ProfileError
 from analyzer.report.words import plain
 
@@ -155,7 +156,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
 
     settings, path = _site(options)
     asked = Asked(options.team, options.project, runs, options.since, options.until)
-    with Store.open(path, read_only=True, threads=ONE_THREAD) as store, store.session() as session:
+    with Store.open(path, read_only=True, threads=ONE_THREAD) as store, believing(store) as session:
         made = capacity_profile(Source(session, settings), asked)
     return _signed(made, options.key or key_path(settings, path))
 

@@ -7,6 +7,7 @@ follows from what it says: a pass that is cut off is made good by the next, and 
 
 from typing import TYPE_CHECKING
 
+from analyzer.believed import believing
 from analyzer.errors import LedgerError
 from analyzer.placement.life.detect import Applied, applied
 from analyzer.placement.life.kept import add_applied, add_predictions, begin_turn, book, predictions
@@ -38,7 +39,7 @@ def keep_recommendations(store: "Store", settings: "Settings", now_us: int) -> i
     Raises:
         StoreError: the store or the lake refuses.
     """
-    with store.session() as session:
+    with believing(store) as session:
         newest = newest_hour_end(session)
         if newest is None:
             return 0

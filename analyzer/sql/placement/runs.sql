@@ -45,7 +45,7 @@ WITH latest AS (
 SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores),
     list(h.gpus ORDER BY h.first_rank, h.node), flatten(list(h.uuids ORDER BY h.first_rank, h.node)),
     any_value(r.ended_at) IS NULL, any_value(r.name), any_value(r.team), any_value(r.stage), any_value(r.queue),
-    any_value(s.account), any_value(s.labels->>'$.kind'), any_value(s.members), min(c.workers), any_value(p.held_ms),
+    any_value(s.account), any_value(CASE WHEN json_valid(s.labels) THEN s.labels->>'$.kind' END), any_value(s.members), min(c.workers), any_value(p.held_ms),
     any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros),
     any_value(u.never_used_ms), any_value(r.exit_status), any_value(r.model),
     (any_value(k.active_at) + 600000000 - any_value(r.started_at)) // 1000000, (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000
