@@ -15,6 +15,7 @@ from analyzer.believed import show_believed
 from analyzer.closing import HOUR_US, LOOK_AHEAD_US
 from analyzer.statements import run as run_sql
 from analyzer.thresholds import Thresholds
+from analyzer.unwritten import hide_unwritten
 from collector.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.numbering import COLLECTORS
 from collector.soundness.aside import lost
@@ -84,6 +85,7 @@ def know_fleet(session: "Session", limits: Thresholds) -> list[int]:
     Returns the newest batch of each collector, up to which the ledger is made when the pass is done.
     """
     show_believed(session)
+    hide_unwritten(session)
     last = _mark_arrivals(session, limits)
     run_sql(session, "fleet.sql", arrived_us=_arrived_us(last))
     return last

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 from collector.store import database
 from collector.upkeep import keeper
 from tests.leftovers import Leftovers
+from tests.new_stores import made_at_once
 from tests.watchdog import Watchdog
 
 pytest_plugins = ["tests.browser", "tests.fleet.servers"]
@@ -68,6 +69,12 @@ def _stores_of_one_thread() -> None:
     have the fleets of tests/ledger that are held to others: whatever order rows come in, the ledger is the same.
     """
     database.THREADS = 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_stores_at_once(_stores_of_one_thread: None) -> None:
+    """New stores are made by one script, which is what the migrations make."""
+    setattr(database, "migrate", made_at_once())  # noqa: B010  # it is no public name of that module
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,7 @@ from analyzer.closing import HOUR_US, LOOK_AHEAD_US
 from analyzer.statements import run as run_sql
 from analyzer.statements import statements
 from analyzer.traffic.sources import add_views
-from collector.tiers.retained import kept_from
+from collector.tiers.retained import all_kept_from, kept_by_table, kept_from
 from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def book_amounts(session: "Session", now_us: int) -> None:
     if not hours:
         return
     run_sql(session, "amounts/names.sql")
-    kept = {kind.name: kept_from(session, kind.samples) for kind in KINDS}
+    by_table = kept_by_table(session)
+    kept = {kind.name: all_kept_from(by_table, kind.samples) for kind in KINDS}
     if kept["traffic"]:  # of its first hour a part lies in samples that began before it, and are gone
         kept["traffic"] += HOUR_US
     (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1][0]])

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from collector.errors import StoreError, TakenError
 from collector.store import booking, sealed_here
-from collector.store.lake import delete
+from collector.store.lake import delete, written
 from collector.store.lake_schema import made
 from collector.store.missing import add_missing, columns_there
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from collector.store.database import Store
     from collector.store.session import Session
@@ -137,6 +137,7 @@ def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[i
         return []
     booking.follow(session, hot, following, holder)
     booking.note_days(session, following, days_of_amounts)
+    there = written(session, "books")
     for table, dated in {**DATED, **AMOUNTS}.items():
         replaced = days_of_amounts if table in AMOUNTS else days
         if dated and not replaced:
@@ -144,8 +145,10 @@ def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[i
         where = within(dated, replaced) if dated else "true"
         if table == "run_doings" and not session.rows("SELECT 1 FROM lake.books.run_doings LIMIT 1"):
             where = "true"  # an earlier release did not mirror it
-        delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
-        session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
+        if table in there:
+            delete(session, f"DELETE FROM lake.books.{table} WHERE {where}")
+        if session.rows(f"SELECT 1 FROM {hot}.{table} WHERE {where} LIMIT 1"):
+            session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table} WHERE {where}")
     return days_of_amounts
 
 
@@ -185,9 +188,10 @@ def mirror_findings(store: "Store") -> None:
         with session.transaction():
             if booking.may_follow(session, store.hot):
                 _mirror_whole(session, store.hot, columns)
-            _add_said(session, store.hot, "lake.books")
+            said = [table for table in SAID if session.rows(f"SELECT 1 FROM {store.hot}.{table} LIMIT 1")]
+            _add_said(session, said, store.hot, "lake.books")
         with session.transaction():
-            _add_said(session, "lake.books", store.hot)
+            _add_said(session, SAID.keys() & written(session, "books"), "lake.books", store.hot)
 
 
 def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -> None:
@@ -200,8 +204,9 @@ def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -
             session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table}")
 
 
-def _add_said(session: "Session", source: str, target: str) -> None:
-    for table, key in SAID.items():
+def _add_said(session: "Session", tables: "Iterable[str]", source: str, target: str) -> None:
+    for table in sorted(tables):
+        key = SAID[table]
         session.execute(
             f"INSERT INTO {target}.{table} BY NAME SELECT * FROM {source}.{table} "
             f"WHERE {key} NOT IN (SELECT {key} FROM {target}.{table})"

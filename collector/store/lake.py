@@ -18,6 +18,12 @@ CATALOGUE = f"__ducklake_metadata_{NAME}"  # as DuckLake attaches it, whatever k
 # Rows of a commit that are fewer than this go into the catalogue, not into a Parquet file of their own.
 INLINED_ROWS = 500
 _INLINING = "ducklake_default_data_inlining_row_limit"
+# Row ids only ever grow: where the next one is none yet, no snapshot has a row.
+_WRITTEN = f"""
+SELECT t.table_name FROM {CATALOGUE}.ducklake_table t JOIN {CATALOGUE}.ducklake_schema s USING (schema_id)
+JOIN {CATALOGUE}.ducklake_table_stats r USING (table_id)
+WHERE s.schema_name = ? AND t.end_snapshot IS NULL AND r.next_row_id > 0
+"""
 _DAMAGED = (
     "malformed",
     "not a database",
@@ -94,6 +100,18 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
     session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
     if not read_only:
         make_tables(session)
+
+
+def written(session: "Session", schema: str) -> set[str]:
+    """Return the tables of one schema of the lake into which a row was ever written; of the others none has a row.
+
+    One question to the catalogue, where each statement over a table asks for its columns, files and statistics. In a
+    transaction that has read of the lake before, every table that has a row for it is among them.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    return {table for (table,) in session.rows(_WRITTEN, [schema])}
 
 
 def delete(session: "Session", statement: str) -> None:
