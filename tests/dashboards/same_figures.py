@@ -31,7 +31,7 @@ NO_FIGURES = {
     "/metrics": "for machines, of this moment",
     "/healthz": "for machines, of this moment",
     "/readyz": "for machines, of this moment",
-    "/requests/{request_id}": "made by requests, which are kept in the registry and read anew each time",
+    "/requests/{request_id}": "read anew each time; held to the API and the command in test_requests.py",
 }
 # Which reading of /v1 a command prints. A page whose footer names another has nothing that it is held to.
 COMMANDS: dict[str, dict[str, str] | None] = {
