@@ -36,6 +36,7 @@ BEARERS: dict[Bearer, str] = {
 }  # fmt: skip
 SHOWN = 30
 NOBODY = "nobody (not allocated)"
+SILENT_HEADS = ("not_measured_milliseconds", "not_measured_cost_micros")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
     """Return what the period cost, by bearer."""
     whole = breakdown(reading.session, period)
     items = sorted(_costs(reading, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
-    silent = {(getattr(one, by), one.held): one for one in _costs(reading, period, by, state=["unobserved"])}
+    silent = _silent(reading, period, by)
     sums = [_sum(item, by, silent.get((getattr(item, by), item.held))) for item in items]
     shown = sums if len(sums) <= SHOWN else [*sums[: SHOWN - 2], _others(sums[SHOWN - 2 : -1]), sums[-1]]
     is_priced = whole.cost_micros is not None
@@ -113,19 +114,27 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
 
 
 def costs_sheet(reading: "Reading", period: Period, by: Bearer) -> Sheet:
-    """Return the same, exact; the dearest thousand."""
-    head = (by, "held", "milliseconds", "cost_micros", *class_heads())
+    """Return the same, exact; the dearest thousand. A useful share is of what was measured."""
+    head = (by, "held", "milliseconds", "cost_micros", *class_heads(), *SILENT_HEADS)
+    silent = _silent(reading, period, by)
     return Sheet(
-        head,
-        [
-            (getattr(item, by), item.held, item.milliseconds, item.cost_micros, *_class_values(item.classes))
-            for item in _costs(reading, period, by)
-        ],
+        head, [_values(item, by, silent.get((getattr(item, by), item.held))) for item in _costs(reading, period, by)]
     )
 
 
 def _costs(reading: "Reading", period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
     return costs_of(reading, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which}), period).items
+
+
+def _silent(reading: "Reading", period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
+    """Return what was not measured of each bearer."""
+    return {(getattr(one, by), one.held): one for one in _costs(reading, period, by, state=["unobserved"])}
+
+
+def _values(item: Cost, by: Bearer, silent: Cost | None) -> tuple[object, ...]:
+    silent_ms, silent_micros = (0, 0) if silent is None else (silent.milliseconds, silent.cost_micros or 0)
+    amounts = (item.milliseconds, item.cost_micros, *_class_values(item.classes))
+    return (getattr(item, by), item.held, *amounts, silent_ms, None if item.cost_micros is None else silent_micros)
 
 
 def class_heads() -> list[str]:

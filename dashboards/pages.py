@@ -153,7 +153,8 @@ class Pages:
         return self._render("run.html", reader, None, **run_page.shell(reader, run_id))
 
     def _timeline(self, reader: Reader, run_id: str, asked: TimelineAsked) -> str:
-        zoom = read_timeline(reader.session, self._remembered, run_id, asked, reader.settings.timezone)
+        known = self._remembered.of(state_of(reader))
+        zoom = read_timeline(reader.session, known, run_id, asked, reader.settings.timezone)
         return as_csv(zoom) if asked.format == "csv" else as_json(zoom)
 
     def _finding(self, reader: Reader, finding_id: str, week: str | None) -> str:

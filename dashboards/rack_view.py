@@ -97,14 +97,16 @@ def rack_lines(reading: "Reading", period: Period, rack: str | None) -> tuple[Ra
 
 
 def nodes_sheet(reading: "Reading", period: Period) -> Sheet:
-    """Return every node, exact."""
+    """Return every node, exact. How much of what was held was useful is told of what was measured of it."""
     nodes, places = _nodes(reading, period), read_places(reading.session)
-    head = ("rack", "block", "zone", "node", "gpus", "held_milliseconds", *(f"{name}_milliseconds" for name in CLASSES))
+    classes = [f"{name}_milliseconds" for name in CLASSES]
+    held = ("held_milliseconds", "held_useful_milliseconds", "held_not_measured_milliseconds")
     rows = []
     for node, one in sorted(nodes.items()):
         place = places.get(node, Place())
-        rows.append((place.rack, place.block, place.zone, node, sum(one.gpus.values()), one.held, *one.classes))
-    return Sheet(head, rows)
+        told = (sum(one.gpus.values()), _skus(one), one.held, one.held_useful, one.held_silent, *one.classes)
+        rows.append((place.rack, place.block, place.zone, node, *told))
+    return Sheet(("rack", "block", "zone", "node", "gpus", "skus", *held, *classes), rows)
 
 
 def _rack(place: Place | None) -> str:

@@ -18,7 +18,7 @@ from collector.tiers.subjects import Subject, gpus_of_run
 from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from collector.store.session import Session
 
@@ -125,11 +125,22 @@ class Held:
 
 
 class Remembered:
-    """What changes rarely and is asked at every zoom: what the store has of a table, which GPUs a run held."""
+    """What changes rarely and is asked at every zoom: what the store has of a table, which GPUs a run held.
+
+    It is of one state of the ledger: what has expired since is not there to be read.
+    """
 
     def __init__(self) -> None:
+        self._state: Hashable = None
         self._tiers: _Fresh[Kept] = _Fresh()
         self._held: _Fresh[Held] = _Fresh()
+
+    def of(self, state: "Hashable") -> "Remembered":
+        """Return what is remembered of a state of the ledger; of another one all is forgotten."""
+        if state != self._state:
+            self._tiers, self._held = _Fresh(), _Fresh()
+            self._state = state
+        return self
 
     def tiers(self, session: "Session", table: str) -> Kept:
         """Return what the store has of a table."""

@@ -2,11 +2,15 @@
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, TypeVar
+
+from analyzer.config import PATHS
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 KEPT = 32  # computed readings of whole periods: as many as people look at in a day
+HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
+FILES = tuple(name for name in PATHS if name != "profile_key")  # which figures are read from, each time anew
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and
 # the prices that it was made from. Hashed twice, or what an even number of rows have in common would cancel out.
@@ -34,9 +40,13 @@ def _each(**told: str) -> str:
     )
 
 
-_WORDS = dict.fromkeys(_SAID, "count(*)")
+_WORDS = dict.fromkeys(_SAID, "count(*)") | {
+    "finding_mutes": "(count(*), count(*) FILTER (until > $now))",
+    "recommendation_words": "(count(*), count(*) FILTER (recorded_at > $now - $rejected_us))",
+}
 _EXPIRED = "(count(*), max(recorded_at))"  # what observations are counted from, and what is said to be kept no longer
 _CONTENT = _each(
+    analysis="list(analysed_batch ORDER BY analysed_batch)",  # racks and groups of hosts are no part of an hour
     ledger_hours="(count(*), bit_xor(hash(hash(hour, status, input_digest))))",
     runs="(count(*), bit_xor(hash(hash(runs))))",
     adjustments="(count(*), max(recorded_at))",
@@ -45,30 +55,47 @@ _CONTENT = _each(
     retention=_EXPIRED,
     **_WORDS,
 )
-# What changes whenever the content does: a pass writes down that it was made, the upkeep what has expired, and people's
-# words are only ever added.
+# What changes whenever the content does: a pass writes down that it was made, the upkeep what has expired, people's
+# words are only ever added, and those that hold for a time end.
 MARKS = _each(analysis="list(analysis ORDER BY analysis)", retention=_EXPIRED, **_WORDS)
 
 
 class Generations:
-    """Names the ledger's present content. Between two passes of the analysis it costs one look at a few counts."""
+    """Names what figures are made of: the ledger's present content, the files that the settings name, and the day.
 
-    def __init__(self, settings: "Settings") -> None:
+    Between two passes of the analysis it costs one look at a few counts and files. `clock` is in microseconds UTC.
+    """
+
+    def __init__(self, settings: "Settings", clock: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+        self._files = [path for name in FILES if (path := getattr(settings, name)) is not None]
         self._settings = f"{settings!r} {release()}"
+        self._rejected_us = settings.guards.rejected_hours * HOUR_US
+        self._clock = clock
         self._lock = threading.Lock()
         self._known: tuple[object, str] | None = None
 
     def of(self, session: "Session") -> str:
         """Return the generation; it must be asked of a session that sees everything."""
-        last_pass = sorted(session.rows(MARKS))
+        now = self._clock()
+        moment: dict[str, object] = {"now": now, "rejected_us": self._rejected_us}
+        marks = (sorted(session.rows(MARKS, moment)), self._told(), now // DAY_US)  # prices are told with their age
         with self._lock:
-            if self._known is not None and self._known[0] == last_pass:
+            if self._known is not None and self._known[0] == marks:
                 return self._known[1]
-        content = repr((sorted(session.rows(_CONTENT)), self._settings))
+        content = repr((sorted(session.rows(_CONTENT, moment)), self._settings, marks[1:]))
         name = hashlib.sha256(content.encode()).hexdigest()[:16]
         with self._lock:
-            self._known = (last_pass, name)
+            self._known = (marks, name)
         return name
+
+    def _told(self) -> str:
+        """Return a digest of the files; who reads one that cannot be read is told so."""
+        digest = hashlib.sha256()
+        for path in self._files:
+            digest.update(f"{path}\n".encode())
+            with suppress(OSError):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
 
 
 class Kept:

@@ -6,9 +6,14 @@ from html import unescape
 import httpx
 import pytest
 
+from analyzer.capacity.gate.keeping import kept
+from analyzer.capacity.gate.text import decided_text
+from analyzer.report.paper import Paper
 from tests.api.sites import Site
 from tests.api.test_capacity import asked, own
 from tests.dashboards.keys import HTML, log_in, token_of
+from tests.dashboards.page_figures import read_page
+from tests.dashboards.told_figures import Told, figures
 from tests.waiting import PATIENCE_SECONDS
 
 __all__ = ["own"]  # the fixture: a site whose policy believes alpha
@@ -35,6 +40,22 @@ def test_a_request_is_shown_with_every_gate(own: Site, browser: httpx.Client) ->
         assert gate["label"] in page
     for heading in ("What would pass", "The other offer", "What can be decided", "History"):
         assert heading in page
+
+
+def test_every_figure_of_a_request_is_told_by_the_api_and_the_command(own: Site, browser: httpx.Client) -> None:
+    """What is approved on the page is what a program reads, and what the list says of it."""
+    one = asked(own, why="to be held to the API")
+    shown = decided_text(kept(own.registry, one["id"], lambda _: True).decided, Paper(200), kept=True)
+    log_in(browser, own.keys["read"])
+    for path in (f"/{one['id']}", ""):
+        told = Told()
+        told.add_text(shown)
+        told.add_json(own.get(f"/v1/capacity-requests{path}", "read").text)
+        page = read_page(browser.get(f"/requests{path}").text)
+        cells = (cell for table in page.tables for row in table.rows for cell in row)
+        found = [figure for words in (*page.words, *cells) for figure in figures(words)]
+        assert found
+        assert [figure for figure in found if not told.tells(figure)] == [], path
 
 
 def test_who_may_not_waive_sees_no_form_and_is_refused(own: Site, browser: httpx.Client) -> None:

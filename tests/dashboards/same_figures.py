@@ -1,0 +1,277 @@
+"""Opens every page of a running server and holds each figure of it to its sheet, to the API, and to its command."""
+
+import csv
+import io
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import httpx
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette.routing import Route, compile_path
+
+from tests.dashboards.page_figures import Page, Table, read_page
+from tests.dashboards.serving import whole
+from tests.dashboards.sheet_tables import LISTS, SENTENCES, TABLES, UNTOLD, Cell, Row, Rows, differs
+from tests.dashboards.told_figures import Told, averages, figures, shares
+
+# What is opened first. All else is led to; these a script puts together, or they are one of several of their kind.
+FIRST = ("/", "/runs/slurm/alpha/1", "/parts/node?node=n1", "/health/rules")
+STATES = ("view", "at", "format")  # words of an address that make another page; of others one will do
+NO_FIGURES = {
+    "/static/{name}": "files of the program",
+    "/login": "a form",
+    "/mail/stop/{token}": "a form",
+    "/metrics": "for machines, of this moment",
+    "/healthz": "for machines, of this moment",
+    "/readyz": "for machines, of this moment",
+    "/requests/{request_id}": "read anew each time; held to the API and the command in test_requests.py",
+}
+# Which reading of /v1 a command prints. A page whose footer names another has nothing that it is held to.
+COMMANDS: dict[str, dict[str, str] | None] = {
+    "report week": {"what": "week"},
+    "report week --by node-group": {"what": "week", "by": "node-group"},
+    "report traffic": {"what": "traffic"},
+    "report units": {"what": "units"},
+    "budgets": {"what": "budgets"},
+    "prices": {"what": "prices"},
+    "savings": {"what": "savings"},
+    "recommend": {"what": "recommend"},
+    "findings --unjudged": {"what": "findings", "unjudged": "true"},
+    "doctor": None,  # of this moment
+    "gate list": None,  # the JSON has all of it
+}
+OF_ONE = {"report run": "run", "findings explain": "explain"}  # commands that end in an id
+# What tells figures of a page beside the JSON and the commands that its footer names.
+WEEK, HOURS, GPUS = "/v1/read?what=week&width=300", "/v1/hours?limit=1000", "by=gpu&by=node&by=class&by=state&by=cause"
+ALSO: dict[str, tuple[str, ...]] = {
+    "/": ("/v1/notices", "/v1/costs?by=run", "/v1/recommendations", "/v1/read?what=findings&unjudged=true"),
+    "/findings/{finding_id}": ("/v1/recommendations",),
+    "/health": (WEEK,),
+}
+LEDGER = ("/", "/parts/{name}")  # what shows GPUs and runs one by one, and GPUs by the hour
+OF_THIS_MOMENT = ("/health", "/v1/doctor", "/v1/capacity-profile")  # read anew for whoever asks
+NOT_HELD = {"/health": r"agents heard within 5 min|the ledger reaches to, .* ago"}  # a constant; of this moment
+CHART_HOURS = 3
+TIMELINE = "/timeline"
+
+
+@dataclass
+class Visit:
+    """All that a server showed: pages, other answers as text, and which routes that were."""
+
+    pages: dict[str, Page]
+    texts: dict[str, str]
+    routes: set[str]
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """Return what must be the same of a server that has kept nothing."""
+        told = {address: (page.tables, page.words) for address, page in self.pages.items()}
+        every: dict[str, object] = {**told, **self.texts}
+        return {address: one for address, one in every.items() if not address.startswith(OF_THIS_MOMENT)}
+
+
+def visit(client: httpx.Client, app: FastAPI, only: Iterable[str] | None = None) -> Visit:
+    """Return what is shown at every kind of address that the pages lead to, or at these alone."""
+    found, waiting = Visit({}, {}, set()), deque(only or FIRST)
+    kinds: set[object] = set()
+    while waiting:
+        address = waiting.popleft().partition("#")[0]
+        if address.startswith("/v1/"):
+            continue  # what pages are held to
+        route = route_of(app, address)
+        asked = urlsplit(address)
+        words = sorted(word for word in asked.query.split("&") if word.startswith(STATES))
+        kind = (asked.path if "{sheet}" in route or "{name}" in route else route, *words)
+        if route in NO_FIGURES or kind in kinds:
+            continue
+        kinds.add(kind)
+        found.routes.add(route)
+        if "/parts/" in route and "node" not in address and "grid" not in address:
+            continue  # read in its place on the page
+        answer = client.get(address)
+        assert answer.status_code == 200, (address, answer.text)
+        if not answer.headers["content-type"].startswith("text/html"):
+            found.texts[address] = answer.text
+            continue
+        waiting += () if only else read_page(answer.text).addresses
+        page = found.pages[address] = read_page(whole(client, address))
+        found.texts |= {sheet: _get(client, sheet) for sheet in page.sheets if sheet not in found.texts}
+    return found
+
+
+def routes_of(app: FastAPI) -> list[str]:
+    """Return the paths that can be opened, in the order in which they are tried."""
+    return [
+        one.path or ""
+        for one in iter_route_contexts(app.routes)
+        if isinstance(one.original_route, Route) and "GET" in (one.original_route.methods or ())
+    ]
+
+
+def route_of(app: FastAPI, address: str) -> str:
+    """Return the path of the route that answers an address."""
+    asked = unquote(urlsplit(address).path)
+    return next(path for path in routes_of(app) if compile_path(path)[0].match(asked))
+
+
+def never_opened(app: FastAPI, visited: Visit) -> set[str]:
+    """Return the paths of pages and sheets that no page led to."""
+    return {path for path in routes_of(app) if not path.startswith("/v1/")} - visited.routes - NO_FIGURES.keys()
+
+
+def rows_of(text: str) -> list[Row]:
+    """Return a sheet by its columns."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def unlike_sheets(page: Page, texts: dict[str, str], zone: str) -> Iterator[str]:
+    """Yield where a page prints something else than the sheets that it leads to."""
+    for sheet in dict.fromkeys(page.sheets):
+        path, rows = urlsplit(sheet).path, rows_of(texts[sheet])
+        if path.endswith(TIMELINE):
+            yield from unlike_timeline(json.loads(texts[path]), texts[sheet])
+            continue
+        assert path in TABLES or path in LISTS, f"nothing holds a page to {path}"
+        tables = [table for table in page.tables if table.sheet == sheet]
+        if path in TABLES and rows:
+            yield from (f"{path}: {one}" for one in _unlike(tables, TABLES[path](rows, zone)))
+        if path in LISTS:
+            words = [*page.words, *(cell for table in tables for row in table.rows for cell in row)]
+            yield from (f"{path}: {told[0]} {told}" for told in LISTS[path](rows) if not _said(words, told))
+
+
+def unlike_timeline(drawn: dict[str, Any], sheet: str) -> Iterator[str]:
+    """Yield where the sheet of a run's timeline tells another number than its script draws."""
+    ribbon, rows = drawn["ribbon"], rows_of(sheet)
+    for row in rows:
+        at = round(datetime.fromisoformat(row["from"]).timestamp() * 10**6)
+        stretch = next((n for n, start in enumerate(ribbon["starts"]) if start <= at < start + ribbon["step"]), None)
+        told = {band["label"]: None if stretch is None else band["shares"][stretch] for band in ribbon["bands"]}
+        for lane in drawn["lanes"]:
+            place = (at - lane["start"]) // lane["step"]
+            for how in ("mean", "least", "most"):
+                value = lane[how][place] if 0 <= place < len(lane[how]) else None
+                told[f"{lane['title']} {how} ({lane['unit']})"] = value
+        if {name: float(text) if text else None for name, text in row.items() if name != "from"} != told:
+            yield f"timeline: {row} is told, {told} drawn"
+    if not rows:
+        yield "the timeline's sheet is empty"
+
+
+def _unlike(tables: list[Table], told: Rows) -> Iterator[str]:
+    """Yield the rows that none of what is told prints as, and whether there are as many as there must be."""
+    printed = [(table, row) for table in tables for row in table.rows[1:]]
+    if len(printed) != len(told):
+        yield f"{len(printed)} rows are printed, {len(told)} told"
+    for table, row in printed:
+        own = [each for each in told if each[0] == row[0]]
+        if not any(len(each) == len(row) and not any(map(differs, row, each)) for each in own):
+            yield f"{row} is printed, told is {own}"
+        silent = {name for each in own for name, cell in zip(table.head, each, strict=False) if cell is None}
+        if silent - UNTOLD.keys():
+            yield f"no sheet tells {silent - UNTOLD.keys()}"
+
+
+def _said(words: list[str], told: list[Cell]) -> bool:
+    """Whether a page says these things, one right after the other."""
+    places = (place for place, word in enumerate(words) if word == told[0])
+    return any(
+        len(words) >= place + len(told) and not any(map(differs, words[place : place + len(told)], told))
+        for place in places
+    )
+
+
+class Sources:
+    """What a server tells beside its pages; each document is asked for once."""
+
+    def __init__(self, client: httpx.Client, app: FastAPI, zone: str) -> None:
+        self._client, self._app, self._zone = client, app, zone
+        self._known: dict[str, str] = {}
+
+    def untold(self, address: str, page: Page, texts: dict[str, str]) -> Iterator[str]:
+        """Yield the figures of a page, outside the tables of its sheets, that nobody else tells."""
+        told, route = self._told(address, page, texts), route_of(self._app, address)
+        for words in page.words:
+            if not re.fullmatch(NOT_HELD.get(route, ""), words):
+                yield from (f"{figure} in {words!r}" for figure in figures(words) if not told.tells(figure))
+        for table in page.tables:
+            if table.sheet is None or urlsplit(table.sheet).path.endswith(TIMELINE):
+                for row in table.rows[1:]:
+                    found = [figure for cell in row for figure in figures(cell)]
+                    yield from (f"{figure} in {table.name} {row}" for figure in found if not told.tells(figure))
+
+    def _told(self, address: str, page: Page, texts: dict[str, str]) -> Told:
+        told, route = Told(), route_of(self._app, address)
+        for reading in _commands(page):
+            told.add_text(self._get(f"/v1/read?{urlencode(reading | {'width': '300'})}"))
+        documents = [one for one in page.addresses if one.startswith("/v1/") and "profile" not in one]
+        for one in dict.fromkeys([*documents, *ALSO.get(route, ())]):
+            text = self._get(one)
+            if text.startswith("{"):
+                told.add_json(text)
+            else:
+                told.add_text(text)
+        for sheet in page.sheets:
+            self._add_sheet(told, sheet, texts[sheet])
+        if route in LEDGER:
+            self._add_ledger(told)
+        return told
+
+    def _add_sheet(self, told: Told, sheet: str, text: str) -> None:
+        path, rows = urlsplit(sheet).path, rows_of(text)
+        cells = TABLES[path](rows, self._zone) if path in TABLES and rows else []
+        cells += LISTS[path](rows) if path in LISTS else []
+        told.add_text(" ".join(cell for row in cells for cell in row if isinstance(cell, str)))
+        told.add_text(SENTENCES[path](rows) if path in SENTENCES else "")
+
+    def _add_ledger(self, told: Told) -> None:
+        """Add how the time of each GPU and run went, in the week and in its newest hour, and by the hour."""
+        hours = json.loads(self._get(HOURS))
+        start, newest = hours["period"]["start"], hours["items"][-1]["hour_iso"]
+        for words, of in (
+            (GPUS, "gpu_uuid"),
+            (f"{GPUS}&since={newest}", "gpu_uuid"),
+            (GPUS.replace("gpu&by=node", "run"), "run_id"),
+        ):
+            told.add_text(shares(json.loads(self._get(f"/v1/ledger?{words}&limit=1000"))["items"], of))
+        by_hour = json.loads(self._get("/v1/ledger?by=hour&by=class&limit=1000"))["items"]
+        told.add_numbers(averages(by_hour, start, CHART_HOURS))
+
+    def _get(self, address: str) -> str:
+        if address not in self._known:
+            self._known[address] = _get(self._client, address)
+        return self._known[address]
+
+
+def _commands(page: Page) -> Iterator[dict[str, str]]:
+    """Yield what of /v1/read the commands of a footer print."""
+    for line in page.footer:
+        if line.startswith("gpuledger "):
+            for command in line.removeprefix("gpuledger ").split(", "):
+                if (reading := _reading(command, page)) is not None:
+                    yield reading
+
+
+def _reading(command: str, page: Page) -> dict[str, str] | None:
+    """Return what of /v1/read a command prints."""
+    if command in COMMANDS:
+        return COMMANDS[command]
+    for beginning, what in OF_ONE.items():
+        if command.startswith(beginning):
+            (document,) = [one for one in page.addresses if one.startswith(f"/v1/read?what={what}&")]
+            return {"what": what, "subject": dict(parse_qsl(urlsplit(document).query))["subject"]}
+    raise AssertionError(f"a footer names {command!r}, which nothing here reads")
+
+
+def _get(client: httpx.Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, (address, answer.text)
+    return answer.text
