@@ -64,7 +64,7 @@ def kept(fleet: Fleet) -> dict[str, list[tuple[object, ...]]]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_absurd_rows_of_one_host_leave_the_tiers_of_others_as_they_are(seed: int) -> None:
-    """The tiers are all that is left of a host's samples; who could stop the roll-up would keep all of them for ever."""
+    """What is not rolled up never expires, and no chart outlives its samples: one host must not stop it for all."""
     alone, beside = told(seed, hostile=False), told(seed, hostile=True)
     for fleet in (alone, beside):
         assert not roll_up(fleet.store, 1e12).again
