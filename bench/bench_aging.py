@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from bench.aging.schedule import Played, in_child, play, read
@@ -22,7 +23,7 @@ from bench.machine import ROOT, add_record, keep, machine, told
 SCHEDULES = 200
 WORK = ROOT / ".tmp" / "aging"
 CODE = ("agent", "collector", "analyzer", "dashboards", "bench/aging")
-SITES: dict[str, Callable[[Path], Aged]] = {"demo": demo_week, "month": lambda folder: drawn_month(folder, 1)}
+SITES: dict[str, Callable[[Path], Aged]] = {"demo": demo_week, "month": partial(drawn_month, seed=1)}
 
 
 def main() -> int:
@@ -65,10 +66,10 @@ def _made(name: str, folder: Path) -> tuple[Aged, dict[str, str]]:
     if not kept.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        site = in_child(lambda: SITES[name](folder / "site"))
+        site = in_child(SITES[name], folder / "site")
         assert site is not None
         shutil.copytree(folder / "site", folder / "kept")
-        kept.write_bytes(pickle.dumps((site, in_child(lambda: read(site, None)))))
+        kept.write_bytes(pickle.dumps((site, in_child(read, site, None))))
     made: tuple[Aged, dict[str, str]] = pickle.loads(kept.read_bytes())
     return made
 

@@ -5,8 +5,8 @@ drawn order, and dies at a drawn statement (SIGKILL), at a drawn moment (whateve
 refused from some on, as by a full disk. In the end all jobs go well once, at the age at which nothing is kept.
 """
 
+import multiprocessing
 import os
-import pickle
 import random
 import shutil
 import signal
@@ -15,6 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -80,32 +81,33 @@ class Played:
     differ: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def in_child(work: Callable[[], T]) -> T | None:
-    """Return what the work returns in a process of its own; None where that was killed.
+def in_child(work: Callable[..., T], *given: object) -> T | None:
+    """Return what a function of a module returns in a process of its own; None where that was killed.
 
     Raises:
         RuntimeError: it failed, with what it said.
     """
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        os.close(read)
-        try:
-            told = pickle.dumps((True, work()))
-        except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
-            told = pickle.dumps((False, "".join(traceback.format_exception(error))))
-        with os.fdopen(write, "wb") as file:
-            file.write(told)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as file:
-        told = file.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return None
-    went_well, answer = pickle.loads(told)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bench.aging.schedule"])
+    receiving, sending = context.Pipe(duplex=False)
+    child = context.Process(target=_answer, args=(sending, work, given))
+    child.start()
+    sending.close()
+    try:
+        went_well, answer = receiving.recv()
+    except EOFError:
+        went_well, answer = True, None
+    child.join()
     if not went_well:
         raise RuntimeError(answer)
-    return cast(T, answer)
+    return cast("T | None", answer)
+
+
+def _answer(sending: Connection, work: Callable[..., object], given: tuple[object, ...]) -> None:
+    try:
+        sending.send((True, work(*given)))
+    except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
+        sending.send((False, "".join(traceback.format_exception(error))))
 
 
 def work(site: Aged, days: int, draw: random.Random, trouble: Trouble | None) -> bool:
@@ -171,10 +173,10 @@ def play(site: Aged, kept: Path, seed: int, before: Mapping[str, str]) -> Played
     for days in sorted(draw.sample(range(14, OLDEST_DAYS), AGES)):
         for _ in range(TURNS):
             trouble = Trouble(draw.choice(("kill", "moment", "refuse")), _drawn(draw))
-            ended = in_child(lambda days=days, trouble=trouble: work(site, days, draw, trouble))  # type: ignore[misc]
+            ended = in_child(work, site, days, draw, trouble)
             troubles[f"{trouble.kind}{'' if ended is None else ', survived'}"] += 1
-    in_child(lambda: work(site, OLDEST_DAYS, draw, None))
-    after, left = in_child(lambda: read(site, draw)), in_child(lambda: _left(site))
+    in_child(work, site, OLDEST_DAYS, draw, None)
+    after, left = in_child(read, site, draw), in_child(_left, site)
     assert after is not None
     assert left is not None
     said = sum(text != before[name] for name, text in after.items())

@@ -16,7 +16,11 @@ NOT_KEPT = ("no longer kept", "have expired", "Not kept:")
 def untold(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return the readings of `after` that differ without a word; a text is what its JSON is."""
     differ = [name for name, text in after.items() if text != before[name]]
-    return [name for name in differ if not _is_told(before, after, name.removesuffix(" text"), name)]
+    return [
+        name
+        for name in differ
+        if not _is_told(before, after, name.removesuffix(" text").removesuffix(" csv").removesuffix(" json"), name)
+    ]
 
 
 def _is_told(before: Mapping[str, str], after: Mapping[str, str], stem: str, name: str) -> bool:
