@@ -73,7 +73,10 @@ def requests(asked: Asked, whats: Sequence[What] = get_args(What)) -> Iterator[R
             if what == "compare":
                 one = replace(one, other=asked.runs[-1])
             for form in forms:
-                yield replace(one, format=form, traffic=what == "run")  # type: ignore[arg-type]  # one of them
+                formed = replace(one, format=form, traffic=what == "run")  # type: ignore[arg-type]  # one of them
+                yield formed
+                if what == "findings":
+                    yield replace(formed, unjudged=True)
 
 
 def commands(
@@ -87,7 +90,8 @@ def commands(
             text = reader.answer(one)
         except AnalyzerError as error:
             text = f"refused: {error}"
-        found[f"{one.what} {one.subject or ''} {one.format}".replace("  ", " ")] = text
+        named = (one.what, "unjudged" if one.unjudged else None, one.subject, one.format)
+        found[" ".join(word for word in named if word)] = text
     return found
 
 

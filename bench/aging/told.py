@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-OBSERVATIONS = ("notices", "unjudged")
+OBSERVATIONS = ("notices", "unjudged", "not_judged")
+UNJUDGED = "findings unjudged"  # which names the rules, with what each lacked
 NOT_KEPT = ("no longer kept", "have expired", "Not kept:")
 
 
@@ -25,8 +26,11 @@ def untold(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 def _is_told(before: Mapping[str, str], after: Mapping[str, str], stem: str, name: str) -> bool:
     of = name if name.startswith("GET ") else f"{stem} json"
-    if not any(word in after[of] for word in NOT_KEPT):
+    said = after[of] + after.get(f"{UNJUDGED} json", "")
+    if not any(word in said for word in NOT_KEPT):
         return False
+    if stem == UNJUDGED:
+        return True
     old, new = (each[of].partition(" ")[2] if of.startswith("GET ") else each[of] for each in (before, after))
     try:
         return _agree(json.loads(old), json.loads(new))

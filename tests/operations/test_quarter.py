@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -28,7 +29,7 @@ from tests.fleet.ports import free_port
 from tests.ledger.fleet import DAY, HOUR, Row
 from tests.mail.smtp import Mailbox, running
 from tests.operations.test_migration import STORES, unpacked
-from tests.waiting import until
+from tests.waiting import until as until_within
 
 LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,7 @@ WEEKS = [datetime.fromisocalendar(2026, 5 + number, 1).replace(tzinfo=BERLIN) fo
 OLD_WEEK = "2025-W46"
 RESTARTS = {4: signal.SIGTERM, 8: signal.SIGKILL}
 UPKEEP = (3, 7, 10, 12)  # after which weeks the upkeep is waited for; it looks every half minute
+PATIENCE_SECONDS = 1_800.0  # a bound: a pass over months takes minutes where the machine is shared
 STREAMS = {"q1": "0c5f7a52-6f0e-4b0e-9a3a-0d5b6d0f3a11", "q2": "0c5f7a52-6f0e-4b0e-9a3a-0d5b6d0f3a12"}
 SETTINGS = """
 [analyzer]
@@ -65,6 +67,7 @@ source = "invented"
 """
 
 pytestmark = pytest.mark.soak
+until = partial(until_within, seconds=PATIENCE_SECONDS)
 
 
 @dataclass
