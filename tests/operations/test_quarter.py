@@ -237,7 +237,7 @@ def site(tmp_path: Path, mailbox: Mailbox) -> Iterator[Site]:
 
 
 def week_plays(site: Site, number: int) -> None:
-    """Let a week come to its end, be booked, mailed and closed, and read it then."""
+    """Let a week come to its end, be booked, closed, read and mailed."""
     monday, ended = WEEKS[number], datetime.fromisocalendar(2026, 6 + number, 1).replace(tzinfo=BERLIN)
     week = f"2026-W{monday.isocalendar().week:02}"
     start, end = (round(one.timestamp()) * 1_000_000 for one in (monday, ended))
@@ -246,10 +246,10 @@ def week_plays(site: Site, number: int) -> None:
     site.goes_to(ended.replace(hour=2))
     site.tells(start, end)
     until(lambda: sum(site.hours(week).values()) == hours, f"{week} is booked", more=site.said)
-    site.command("report", "week", week, "--mail", "--store", str(site.store))
     now = site.goes_to(ended.replace(day=ended.day, hour=2) + timedelta(days=2))
     until(lambda: site.hours(week).keys() <= {"closed", "final"}, f"{week} is closed", more=site.said)
     site.closed[week] = site.readings(week)
+    site.command("report", "week", week, "--mail", "--store", str(site.store))
     if number in RESTARTS:
         site.ends(RESTARTS[number])
         site.starts()
