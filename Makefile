@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Up to 3.11.7 a thread that looks for carets for a traceback, while another parses, ends in a SystemError (gh-106905).
 export PYTHONNODEBUGRANGES := 1
 
-BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile)
+BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep)
 .PHONY: help demo test types tests soak services wheel lock docs site grafana picture clean $(BENCHES)
 
 help:
@@ -52,11 +52,11 @@ soak: $(MADE)
 # What the tests need beside Python: a compiler for the fake driver, an allocator that is quick (tests/conftest.py), a
 # browser for the pages, systemd to check the units, promtool for what is scraped, Alertmanager for what is told, openssl
 # for certificates, network namespaces for flows, a Slurm of several hosts, PostgreSQL for a fleet's catalogue,
-# VictoriaMetrics to ask and to compare with. Each test starts its own.
+# VictoriaMetrics to ask and to compare with, libfaketime for a quarter in minutes. Each test starts its own.
 services:
 	@.ci/apt gcc libc6-dev libtcmalloc-minimal4 chromium-headless-shell fonts-dejavu-core systemd prometheus openssl \
 	  iproute2 util-linux mount strace prometheus-alertmanager postgresql victoria-metrics \
-	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
+	  libfaketime slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
 # Figures go to bench/results, which documents and tests read, with ARGS=--record alone.
 $(BENCHES): bench-%: $(MADE)

@@ -11,6 +11,7 @@ from analyzer.efficiency.mfu import mfu
 from analyzer.efficiency.scaling import MODEL_LABEL, Peer, Scaling, Unit, scaling, signature
 from analyzer.efficiency.steps import StepTime, Told, by_period, step_time
 from analyzer.efficiency.stragglers import Straggler, stragglers
+from collector.tiers.retained import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -61,7 +62,7 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
     wave = None if counted or log else readings.wave(session, run.run_id, run.start_us, run.end_us)
     rate = _tokens_per_second(said)
     return Efficiency(
-        step_time(said, wave, log),
+        step_time(said, wave, log, is_expired=kept_from(session, ("gpu_samples",)) > run.start_us),
         rate,
         goodput(
             readings.spent(session, run.run_id, run.start_us, run.end_us),

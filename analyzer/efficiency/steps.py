@@ -11,6 +11,7 @@ from analyzer.states import Confidence
 How = Literal["progress", "log", "period"]
 
 # Samples must be ten times as frequent as steps to tell how much of a step is a stall (DS: reference algorithms 1.3).
+EXPIRED = "its samples are no longer kept"
 SAMPLES_PER_STEP = 10
 # Slower repetitions are evaluations and checkpoints; no published training step takes five minutes.
 STEP_MAX_SECONDS = 300.0
@@ -59,14 +60,19 @@ class StepTime:
     because: str | None = None
 
 
-def step_time(told: Told | None, wave: Wave | None, log: StepTime | None = None) -> StepTime:
-    """Return the best that is known: a log that somebody names, the run's own count, the period of a GPU."""
+def step_time(
+    told: Told | None, wave: Wave | None, log: StepTime | None = None, *, is_expired: bool = False
+) -> StepTime:
+    """Return the best that is known: a log that somebody names, the run's own count, the period of a GPU.
+
+    `is_expired` says that of the run's samples some are no longer kept.
+    """
     if log is not None:
         return log
     counted = by_progress(told)
     if counted.seconds is not None:
         return counted
-    seen = by_period(wave)
+    seen = StepTime(None, because=EXPIRED) if wave is None and is_expired else by_period(wave)
     return seen if seen.seconds is not None else StepTime(None, because=f"{counted.because}; {seen.because}")
 
 

@@ -6,6 +6,7 @@ from analyzer.notices.gathering import rolled_until
 from analyzer.statements import statements
 from analyzer.states import words_of
 from analyzer.targets.targets import Headroom, Held, Target, judged
+from collector.tiers.retained import kept_from
 
 if TYPE_CHECKING:
     from analyzer.period import Period
@@ -32,6 +33,8 @@ def targets(session: "Session", period: "Period", units: "UnitReport") -> tuple[
 
 
 def _headroom(session: "Session", period: "Period") -> Headroom:
+    if kept_from(session, ("gpu_hours",)) > period.start:
+        return Headroom(0, 0, 0, is_kept=False)
     boards, hours, samples = statements("targets/memory.sql")
     rolled = rolled_until(session, "gpu_samples")
     span: dict[str, object] = {"start": period.start, "end": period.end}

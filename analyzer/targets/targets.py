@@ -49,11 +49,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """GPU milliseconds by what was left of memory at the highest: of all that was seen, under 10 %, and 10 to 20 %."""
+    """GPU milliseconds by what was left of memory at the highest: of all that was seen, under 10 %, and 10 to 20 %.
+
+    What is not kept any more of a part of the period is told of nothing of it.
+    """
 
     milliseconds: int
     tight: int
     inside: int
+    is_kept: bool = True
 
 
 def share_of(part: int, whole: int) -> int | None:
@@ -88,7 +92,8 @@ def _idle(permille: int | None) -> Target:
 def _memory(headroom: Headroom) -> Target:
     inside = share_of(headroom.inside, headroom.milliseconds)
     told = _memory_words(headroom)
-    return _least("memory left at the peak", "10 to 20 %", inside, HEADROOM_LEAST, "memory was not read", told)
+    missing = "memory was not read" if headroom.is_kept else "what memory was in use is no longer kept"
+    return _least("memory left at the peak", "10 to 20 %", inside, HEADROOM_LEAST, missing, told)
 
 
 def _falling(fell: int, kinds: int) -> Target:

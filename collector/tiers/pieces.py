@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from collector.tiers.tables import Tiered
 
 if TYPE_CHECKING:
+    from agent.wire.contract import Column
     from collector.store.session import Session
 
 # How far back a sample may begin that still reaches into a span, and be cut short by one that ends before the span.
@@ -48,7 +49,8 @@ def told_in(table: Tiered, span: Span, *, overlapping: bool, where: str = "true"
 
     Without `names` it is all columns: each that is carried along and not used costs time to plan.
     """
-    columns = ", ".join(name for name in names or table.source.names if name not in ("started_at", "ended_at"))
+    wanted = [name for name in names or table.source.names if name not in ("started_at", "ended_at")]
+    columns = ", ".join(believed(table.source.column(name)) for name in wanted)
     if not overlapping:
         return f"""SELECT {columns}, started_at, ended_at AS until_at, ended_at - started_at AS whole_us
             FROM {table.source.name} WHERE {span.where()} AND {where}"""
@@ -60,6 +62,18 @@ def told_in(table: Tiered, span: Span, *, overlapping: bool, where: str = "true"
         SELECT *, least(ended_at, coalesce({next_at}, ended_at)) AS until_at, ended_at - started_at AS whole_us
         FROM {table.source.name} WHERE {_near(span)} AND {where})
         WHERE started_at < {span.end} AND until_at > {span.start}"""
+
+
+def believed(column: "Column") -> str:
+    """Return a column of samples, null where its value is none that the contract knows.
+
+    The door takes no such row, but a store may be older than its rules; a sum must not fail over one host's nonsense.
+    NaN is beyond every number to DuckDB.
+    """
+    if column.range is None:
+        return column.name
+    low, high = column.range
+    return f"CASE WHEN {column.name} BETWEEN {low!r} AND {high!r} THEN {column.name} END AS {column.name}"
 
 
 def pieces(told: str, span: Span, bucket_us: int) -> str:

@@ -1,11 +1,11 @@
 """A site whose samples tell of every amount, and every reading of it."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 from analyzer.config import Settings
-from analyzer.errors import AnalyzerError
-from analyzer.reading import Reader
-from analyzer.request import Request, What
+from analyzer.request import What
+from bench.aging.readings import Asked, commands
 from collector.store.database import Store
 from collector.tiers import schema
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
@@ -15,24 +15,8 @@ POD = "kubernetes/prod/chat-pod"
 END = MONDAY + 2 * DAY
 PERIOD = "2025-11-10"
 NOW = MONDAY + 30 * DAY  # everything is closed
-OF_RUN: tuple[What, ...] = ("run",)
 FIGURES: tuple[What, ...] = ("units", "costs", "traffic")
-OF_PERIOD: tuple[What, ...] = (
-    "week",
-    "traffic",
-    "findings",
-    "recommend",
-    "savings",
-    "units",
-    "anomalies",
-    "demand",
-    "portfolio",
-    "charges",
-    "costs",
-    "month",
-    "budgets",
-)
-EVERY = (*OF_PERIOD, *OF_RUN)
+ASKED = Asked("2025-W46", "2025-11", NOW, runs=(TRAIN, LATE), names=("train",))
 
 
 def fill(fleet: Fleet) -> None:
@@ -40,7 +24,9 @@ def fill(fleet: Fleet) -> None:
     with fleet.together():
         for number, node in enumerate(("n1", "n2")):
             fleet.own(node, [f"{node}g"])
-            fleet.add("inventory", [{"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "rack": f"r{number}"}])
+            found = {"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1}
+            fleet.add("inventory", [found | {"rack": f"r{number}"}])
+            fleet.add("inventory", [found | {"gpu_uuid": f"{node}g", "gpu_index": 0, "memory_bytes": 50 * 10**9}])
             fleet.hold(TRAIN, node, [f"{node}g"], MONDAY + 7 * MINUTE, END - 90 * MINUTE, rank=number, name="train")
         fleet.own("n3", ["n3g"])
         fleet.hold(SERVE, "n3", ["n3g"], MONDAY, END, name="chat", scheduler="kubernetes")
@@ -94,23 +80,7 @@ def site() -> Fleet:
     return fleet
 
 
-def readings(store: Store, whats: Sequence[What] = EVERY) -> dict[str, str]:
-    """Return every reading of the site's days as text and as JSON, as of one moment."""
-    found = {}
-    for what in whats:
-        for form in ("text", "json"):
-            of_period = what not in ("run", "savings", "demand", "month", "budgets")
-            asked = Request(
-                what,
-                subject=TRAIN if what == "run" else None,
-                since="2025-W46" if of_period else None,
-                everything=what in ("findings", "recommend"),
-                format="json" if form == "json" else "text",
-                traffic=True,
-            )
-            with store.session() as session, session.transaction():
-                try:
-                    found[f"{what} {form}"] = Reader(session, Settings(), clock=lambda: NOW).answer(asked)
-                except AnalyzerError as error:
-                    found[f"{what} {form}"] = f"refused: {error}"
-    return found
+def readings(store: Store, whats: Sequence[What] = get_args(What)) -> dict[str, str]:
+    """Return every reading of the site's days in all its forms, as of one moment."""
+    with store.session() as session, session.transaction():
+        return commands(session, Settings(), ASKED, whats)

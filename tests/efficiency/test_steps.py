@@ -79,6 +79,12 @@ def test_without_a_count_both_reasons_are_told() -> None:
     assert step_time(None, None).because == "the run does not say its steps; no samples of one GPU of its own"
 
 
+def test_samples_that_have_expired_are_not_samples_that_never_were() -> None:
+    """The same run said something else of itself a fortnight ago: what is gone is told as gone."""
+    found = step_time(None, None, is_expired=True)
+    assert found.because == "the run does not say its steps; its samples are no longer kept"
+
+
 def test_only_samples_that_abut_make_a_series() -> None:
     """A gap within would shift all that comes after it, and with it the period."""
     second = 1_000_000

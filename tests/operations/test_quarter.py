@@ -1,0 +1,276 @@
+"""A quarter through the real server, whose clock runs fast: what was closed says the same ever after.
+
+The server, the mail and the keys' command run with libfaketime: their clock is a file's. It begins with a store of an
+earlier release, whose own week closed long ago.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from agent.wire.envelope import encode
+from bench.aging.readings import Asked, requests
+from tests.access.conftest import bearer
+from tests.collector.serving import Client
+from tests.fleet.ports import free_port
+from tests.ledger.fleet import DAY, HOUR, Row
+from tests.mail.smtp import Mailbox, running
+from tests.operations.test_migration import STORES, unpacked
+from tests.waiting import until as until_within
+
+LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+ROOT = Path(__file__).parents[2]
+BERLIN = ZoneInfo("Europe/Berlin")
+WEEKS = [datetime.fromisocalendar(2026, 5 + number, 1).replace(tzinfo=BERLIN) for number in range(13)]
+OLD_WEEK = "2025-W46"
+RESTARTS = {4: signal.SIGTERM, 8: signal.SIGKILL}
+UPKEEP = (3, 7, 10, 12)  # after which weeks the upkeep is waited for; it looks every half minute
+PATIENCE_SECONDS = 1_800.0  # a bound: a pass over months takes minutes where the machine is shared
+STREAMS = {"q1": "0c5f7a52-6f0e-4b0e-9a3a-0d5b6d0f3a11", "q2": "0c5f7a52-6f0e-4b0e-9a3a-0d5b6d0f3a12"}
+SETTINGS = """
+[analyzer]
+site_url = "https://gpuledger.example"
+timezone = "Europe/Berlin"
+prices = "prices.toml"
+[collector]
+raw_days = 10
+minute_days = 20
+hour_days = 30
+[mail]
+sender = "gpuledger@example.com"
+host = "127.0.0.1"
+port = {port}
+security = "none"
+recipients = ["owners@example.com"]
+"""
+PRICES = """
+[[price]]
+sku = "H100-80GB"
+purchase_option = "any"
+usd_per_gpu_hour = 2.6
+from = 2020-01-01
+as_of = 2025-01-01
+source = "invented"
+"""
+
+pytestmark = pytest.mark.soak
+until = partial(until_within, seconds=PATIENCE_SECONDS)
+
+
+@dataclass
+class Site:
+    """A site in a folder: its clock, its server, and what was read of each week when it closed."""
+
+    folder: Path
+    client: Client
+    keys: dict[str, str] = field(default_factory=dict)
+    closed: dict[str, dict[str, str]] = field(default_factory=dict)
+    server: "subprocess.Popen[bytes] | None" = None
+    sent: int = 0
+
+    @property
+    def store(self) -> Path:
+        """The hot file."""
+        return self.folder / "store.duckdb"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What lets a process read its clock from the file."""
+        clock = {"LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME_TIMESTAMP_FILE": str(self.folder / "clock")}
+        return {**os.environ, **clock, "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    def goes_to(self, moment: datetime) -> int:
+        """Set the clock, and return the moment in microseconds."""
+        behind = (datetime.now(BERLIN) - moment).total_seconds()
+        written = self.folder / "clock.new"
+        written.write_text(f"{-behind:+.0f}\n")
+        written.rename(self.folder / "clock")
+        if self.server is not None:
+            until(lambda: self.reads() >= moment, "the server reads its clock", process=self.server, more=self.said)
+        return round(moment.timestamp()) * 1_000_000
+
+    def reads(self) -> datetime:
+        """Return what the server's clock says."""
+        return parsedate_to_datetime(self.client.get("/healthz").headers["date"])
+
+    def command(self, *words: str) -> str:
+        """Return what a command prints."""
+        where = ["--config", str(self.folder / "gpuledger.toml")]
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuledger", *words, *where],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def starts(self) -> None:
+        """Start the server, and wait until it answers."""
+        flags = ["--config", str(self.folder / "gpuledger.toml"), "--analyze-every", "2", "--seal-seconds", "1"]
+        with (self.folder / "log").open("ab") as log:
+            words = [sys.executable, "-m", "gpuledger", "serve", *flags]
+            self.server = subprocess.Popen(words, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+        until(self.answers, "the server answers", process=self.server, more=self.said)
+
+    def ends(self, by: signal.Signals = signal.SIGTERM) -> None:
+        """End the server."""
+        assert self.server is not None
+        self.server.send_signal(by)
+        self.server.wait(180)
+
+    def said(self) -> str:
+        """Return what the server wrote."""
+        return (self.folder / "log").read_text()[-3000:]
+
+    def answers(self) -> bool:
+        """Whether the server is there."""
+        try:
+            return self.client.get("/healthz").status == 200
+        except OSError:
+            return False
+
+    def get(self, path: str, key: str = "read", **query: str) -> str:
+        """Return what an address answers."""
+        answer = self.client.get(f"{path}?{urlencode(query)}" if query else path, bearer(self.keys[key]))
+        assert answer.status == 200, (path, answer.text)
+        return answer.text
+
+    def tells(self, start: int, end: int) -> None:
+        """Let both hosts tell of a week, every hour: one trains, one serves."""
+        for node, stream in STREAMS.items():
+            tables = {name: [dict(row, node=node) for row in rows] for name, rows in told(node, start, end).items()}
+            self.sent += 1
+            body = encode(agent=node, stream=stream, sequence=self.sent, sent_at=end + HOUR, tables=tables)
+            answer = self.client.post(body, bearer(self.keys["writer"]))
+            assert answer.status == 200, answer.text
+
+    def hours(self, week: str) -> Counter[str]:
+        """Return how many hours of a week have each status."""
+        answer = self.client.get(f"/v1/hours?since={week}&limit=500", bearer(self.keys["read"]))
+        return Counter(one["status"] for one in json.loads(answer.text)["items"] if answer.status == 200)
+
+    def is_kept_up(self, now: int) -> bool:
+        """Whether rolling up and retention have gone well since a moment."""
+        wanted = {"roll_up", "retention"}
+        for line in self.get("/metrics").splitlines():
+            if line.startswith("gpuledger_collector_upkeep_last_success_timestamp_seconds{") and (
+                float(line.split()[-1]) * 1e6 >= now
+            ):
+                wanted.discard(line.split('"')[1])
+        return not wanted
+
+    def readings(self, week: str) -> dict[str, str]:
+        """Return every reading of a week."""
+        asked = Asked(week, "", 0, (), ())
+        found = {}
+        for one in requests(asked):
+            if one.since == week:
+                answer = self.client.get(f"/v1/read?{urlencode(one.query())}", bearer(self.keys["read"]))
+                found[f"{one.what} {one.format}"] = f"{answer.status} {answer.text}"
+        return found
+
+
+def told(node: str, start: int, end: int) -> dict[str, list[Row]]:
+    """Return what a host tells of a week."""
+    hours = [{"started_at": at, "ended_at": at + HOUR} for at in range(start, end, HOUR)]
+    run = "slurm/alpha/7" if node == "q1" else "kubernetes/prod/chat"
+    gpu = {"gpu_uuid": f"GPU-{node}", "up": True, "utilization_ratio": 0.9, "sm_active_ratio": 0.7}
+    rows: dict[str, list[Row]] = {
+        "ownership": [{"gpu_uuid": f"GPU-{node}", "owned_from": start, "sku": "H100-80GB"}],
+        "allocations": [
+            {"run_id": run, "gpu_uuid": f"GPU-{node}", "started_at": start, "ended_at": end, "scheduler": "slurm"}
+            | {"name": run.rpartition("/")[2], "account": "nlp", "attempt": start // DAY}
+        ],
+        "gpu_samples": [hour | gpu | {"energy_joules": 10**6 + number} for number, hour in enumerate(hours)],
+    }
+    if node == "q1":
+        steps = [{"run_id": run, "steps": 10 + number, "tokens": 1_000 * number} for number in range(len(hours))]
+        return rows | {"progress": [hour | said for hour, said in zip(hours, steps, strict=True)]}
+    said = {"run_id": run, "engine": "vllm", "slo_seconds": 0.2, "first_token_seconds_p99": 0.1}
+    return rows | {
+        "service_samples": [hour | said | {"requests": 100 + n, "tokens_out": 7 * n} for n, hour in enumerate(hours)]
+    }
+
+
+@pytest.fixture
+def mailbox() -> Mailbox:
+    """What is mailed."""
+    return Mailbox()
+
+
+@pytest.fixture
+def site(tmp_path: Path, mailbox: Mailbox) -> Iterator[Site]:
+    """Yield a site whose store is an earlier release's, before the quarter begins."""
+    if not LIBRARIES:
+        pytest.skip("libfaketime is missing: apt-get install libfaketime")
+    client = Client(free_port())
+    with running(mailbox, None, asks=False) as port:
+        path = unpacked(STORES[-1], tmp_path)
+        settings = SETTINGS.format(port=port).replace(
+            "[collector]", f'[collector]\nstore = "{path}"\nlisten = "127.0.0.1:{client.port}"'
+        )
+        (tmp_path / "gpuledger.toml").write_text(settings)
+        (tmp_path / "prices.toml").write_text(PRICES)
+        site = Site(tmp_path, client)
+        site.goes_to(WEEKS[0])
+        for role, lasts in (("read", "never"), ("writer", "never"), ("brief", "30d")):
+            made = ("access", "add", "--role", "read" if role == "brief" else role, "--name", role)
+            site.keys[role] = site.command(*made, "--expires", lasts).splitlines()[-1]
+        site.starts()
+        try:
+            yield site
+        finally:
+            if site.server is not None and site.server.poll() is None:
+                site.ends()
+
+
+def week_plays(site: Site, number: int) -> None:
+    """Let a week come to its end, be booked, closed, read and mailed."""
+    monday, ended = WEEKS[number], datetime.fromisocalendar(2026, 6 + number, 1).replace(tzinfo=BERLIN)
+    week = f"2026-W{monday.isocalendar().week:02}"
+    start, end = (round(one.timestamp()) * 1_000_000 for one in (monday, ended))
+    hours = (end - start) // HOUR
+    assert hours == (167 if week == "2026-W13" else 168), "clocks change on 29 March"
+    site.goes_to(ended.replace(hour=2))
+    site.tells(start, end)
+    until(lambda: sum(site.hours(week).values()) == hours, f"{week} is booked", more=site.said)
+    now = site.goes_to(ended.replace(day=ended.day, hour=2) + timedelta(days=2))
+    until(lambda: site.hours(week).keys() <= {"closed", "final"}, f"{week} is closed", more=site.said)
+    site.closed[week] = site.readings(week)
+    site.command("report", "week", week, "--mail", "--store", str(site.store))
+    if number in RESTARTS:
+        site.ends(RESTARTS[number])
+        site.starts()
+    if number in UPKEEP:
+        until(lambda: site.is_kept_up(now), "the upkeep has done its work", more=site.said)
+
+
+def test_what_was_closed_stays_what_it_was_for_a_quarter(site: Site, mailbox: Mailbox) -> None:
+    """Weeks close, mails go, samples and tiers expire, months are final, a key ends, a clock changes, two restarts."""
+    until(lambda: site.hours(OLD_WEEK).keys() == {"final"}, "the earlier release's week is final", more=site.said)
+    site.closed[OLD_WEEK] = site.readings(OLD_WEEK)
+    assert site.client.get("/v1/hours", bearer(site.keys["brief"])).status == 200
+    for number in range(len(WEEKS)):
+        week_plays(site, number)
+    assert site.client.get("/v1/hours", bearer(site.keys["brief"])).status == 401
+    assert len(mailbox.got) == len(WEEKS)
+    assert {status for week in site.closed for status in site.hours(week)} == {"closed", "final"}
+    now = {week: site.readings(week) for week in site.closed}
+    assert {
+        (week, what): (text, now[week][what])
+        for week, before in site.closed.items()
+        for what, text in before.items()
+        if now[week][what] != text
+    } == {}
