@@ -19,20 +19,18 @@ if TYPE_CHECKING:
 
 HOUR_SECONDS = 3600.0
 DAY_SECONDS = 24 * HOUR_SECONDS
+# Those whose turn may leave new files in the lake, if it did anything: what they count as done are rows and files.
+WRITE_FILES = frozenset({"roll_up", "retention", "merge", "compaction"})
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. `run` gets its deadline (time.monotonic) and the time (microseconds UTC).
-
-    `writes_files` where what it counts as done are rows or files that it writes into the lake.
-    """
+    """One job. `run` gets its deadline (time.monotonic) and the time (microseconds UTC)."""
 
     name: str
     every_seconds: float
     about: str
     run: Callable[[float, int], Outcome]
-    writes_files: bool = False
 
 
 def jobs(
@@ -50,14 +48,12 @@ def jobs(
             HOUR_SECONDS,
             "samples into minutes and hours",
             lambda deadline, now_us: roll_up(store, deadline, give_way, now_us),
-            writes_files=True,
         ),
         Job(
             "retention",
             HOUR_SECONDS,
             "days that are over their age, or over keep_bytes, are dropped",
             lambda _, now: drop(store, keeping, now, tell),
-            writes_files=True,
         ),
         Job(
             "receipts",
@@ -72,14 +68,12 @@ def jobs(
             HOUR_SECONDS,
             "the small files of each hour of today become one",
             lambda deadline, now: merge_recent(store, deadline, now, give_way),
-            writes_files=True,
         ),
         Job(
             "compaction",
             DAY_SECONDS,
             "the files of each day become one, in the order of hosts and GPUs",
             lambda deadline, now: compact(store, deadline, now, give_way),
-            writes_files=True,
         ),
         Job(
             "expiry",

@@ -15,7 +15,7 @@ from collector.precedence import UPKEEP, let_others_go_first
 from collector.soundness.looking import note_written, snapshot_of
 from collector.tiers.schema import make_tables
 from collector.upkeep.counters import Counters
-from collector.upkeep.jobs import Job, jobs
+from collector.upkeep.jobs import WRITE_FILES, Job, jobs
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.retention import Dropped
 from collector.upkeep.turns import JobState, give, prolong, states, take
@@ -95,7 +95,7 @@ class Upkeep:
         """Give a job its turn, and say whether it went well."""
         self._wait_for_sealing()
         began = time.monotonic()
-        before = snapshot_of(self._store) if job.writes_files else None
+        before = snapshot_of(self._store) if job.name in WRITE_FILES else None
         self._turn_of, self._until_us = job.name, self._longer_us()
         try:
             if not take(self._store, job.name, self._now_us(), self._until_us):
