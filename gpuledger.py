@@ -17,6 +17,7 @@ from collector.errors import CollectorError
 from collector.errors import ConfigError as CollectorConfigError
 
 USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last two are 128 + the signal
+OTHERS = 0o077  # the rights of everybody else
 
 # What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
 _EXTRA_OF = {"numpy": "demo", "mcp": "assistant"}
@@ -162,6 +163,7 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
 
 def _call(command: Command, arguments: list[str]) -> int:
     log_without_carets()
+    mask = _umask(command)
     try:
         return command.load()(arguments)
     except (AgentConfigError, CollectorConfigError, AnalyzerConfigError) as error:
@@ -176,6 +178,20 @@ def _call(command: Command, arguments: list[str]) -> int:
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
+    finally:
+        os.umask(mask)
+
+
+def _umask(command: Command) -> int:
+    """Let a command write for its own user alone, and return the umask that was: DuckDB makes its files by that.
+
+    Names of people and money are in stores and reports. The agent has none, hosts' users read what it writes, and
+    `run` hands its umask on to somebody's command.
+    """
+    mask = os.umask(OTHERS)
+    if command.target.startswith("agent."):
+        os.umask(mask)
+    return mask
 
 
 def _missing(command: Command, error: ModuleNotFoundError) -> str:

@@ -162,11 +162,7 @@ def _spinning(windows: Sequence[RunWindow]) -> Evidence | None:
     if not busy:
         return None
     tail = f", tensor cores {_percent(_mean(tensor))}" if tensor else ""
-    sm = _percent(_mean([window.activity for window in windows]))
-    return Evidence(
-        "GPUs",
-        f"busy {_percent(_mean(busy))} in the driver's sense, SM activity {sm}{tail}",
-    )
+    return Evidence("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}{tail}")
 
 
 def _fabric(windows: Sequence[RunWindow]) -> Evidence | None:
@@ -186,6 +182,10 @@ def _power(windows: Sequence[RunWindow]) -> Evidence | None:
 
 def _chip(windows: Sequence[RunWindow]) -> Evidence | None:
     busy = _known([window.utilization for window in windows])
-    measured = [window for window in windows if window.sm_ms]
-    sm = f", SM activity {_percent(_mean([window.activity for window in measured]))}" if measured else ""
-    return Evidence("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{sm}") if busy else None
+    return Evidence("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}") if busy else None
+
+
+def _sm(windows: Sequence[RunWindow]) -> str:
+    """Return SM activity where it was measured; elsewhere a window's activity is the driver's."""
+    measured = [window.activity for window in windows if window.sm_ms]
+    return f", SM activity {_percent(_mean(measured))}" if measured else ""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from analyzer.finding_needs import need, need_words
+from analyzer.thresholds import Thresholds
 from analyzer.windows import RunWindow
 
 HOSTS_SHOWN = 3
-FULL_WORKER_PERMILLE = 900  # as Thresholds.worker_full_permille: below it something else of the processors was full
+LIMITS = Thresholds()
 IDLE_DISK_PERMILLE = 500
 
 
@@ -68,17 +69,54 @@ def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
         return need_words(found) if found is not None else "its readers wait"
     said = {
         "preprocessing": _workers(windows),
-        "loader_software": "disk, network and cores have room, so the loader itself is the limit",
+        "loader_software": _with_room(windows),
     }.get(cause or "", "")
     return f"{said}; {need_words(found)}" if found is not None else said
 
 
 def _workers(windows: Sequence[RunWindow]) -> str:
-    busiest = sorted(window.busiest for window in windows if window.busiest is not None)
-    if not busiest or busiest[len(busiest) // 2] < FULL_WORKER_PERMILLE:
-        return "the cores that it may use are full"
+    """Return which processors were full, as far as any were seen to be."""
+    busiest = _middle([window.busiest for window in windows])
+    if busiest is None or busiest < LIMITS.worker_full_permille:
+        pressure = [w.host_pressure_cpu if w.pressure_cpu is None else w.pressure_cpu for w in windows]
+        full = (
+            (_middle([window.cpu_throttled for window in windows]), LIMITS.cpu_throttled_permille),
+            (_middle(pressure), LIMITS.pressure_cpu_permille),
+            (_middle([_used(window) for window in windows]), LIMITS.worker_full_permille),
+        )
+        is_full = any(seen is not None and seen >= mark for seen, mark in full)
+        return "the cores that it may use are full" if is_full else "its loader does not keep up"
     count = max((window.workers for window in windows if window.workers is not None), default=0)
     whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
     disk = [window.disk_busy for window in windows if window.disk_busy is not None]
     idle = " while the disk idles" if disk and sum(disk) < IDLE_DISK_PERMILLE * len(disk) else ""
-    return f"{whose} at {min(100, (busiest[len(busiest) // 2] + 5) // 10)} % of a core{idle}"
+    return f"{whose} at {min(100, (busiest + 5) // 10)} % of a core{idle}"
+
+
+def _used(window: RunWindow) -> int | None:
+    """Return how full a run's cores are while its GPUs stand still, in which it works on them by turns."""
+    if window.cores_used_milli is None or not window.cores_milli or not window.still:
+        return None
+    return window.cores_used_milli * 1_000_000 // window.cores_milli // window.still
+
+
+def _with_room(windows: Sequence[RunWindow]) -> str:
+    """Return what of a host was seen to have room, where the loader itself is the limit."""
+    looked = (
+        ("disk", _middle([window.disk_busy for window in windows]), LIMITS.disk_busy_permille),
+        ("storage", _middle([window.waiting for window in windows]), LIMITS.waiting_permille),
+        ("cores", _middle([window.busiest for window in windows]), LIMITS.worker_full_permille),
+    )
+    room = [name for name, seen, mark in looked if seen is not None and seen < mark]
+    if not room:
+        return "its loader does not keep up"
+    has = "has" if room in (["disk"], ["storage"]) else "have"
+    return (
+        f"{' and '.join(filter(None, [', '.join(room[:-1]), room[-1]]))} {has} room, so the loader itself is the limit"
+    )
+
+
+def _middle(values: Sequence[int | None]) -> int | None:
+    """Return the upper median of what is known."""
+    known = sorted(value for value in values if value is not None)
+    return known[len(known) // 2] if known else None

@@ -14,6 +14,7 @@ from analyzer.errors import ConfigError
 
 HOUR = 3_600_000_000
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+ALARMS_PERIOD = "7d"  # whose findings alarms tell
 EXAMPLES = "2026-W46, 2026-11, 7d, 12h, monday, today, 2026-11-09, 2026-11-09T08:00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -42,7 +42,7 @@ from analyzer.report.formatted import formatted
 from analyzer.report.groups import By, checked_by, groups
 from analyzer.report.html import finding_html, week_html
 from analyzer.report.paper import Paper
-from analyzer.report.recommendation_answer import FILES, list_answer, one_answer, with_runs
+from analyzer.report.recommendation_answer import FILES, list_answer, of_period, offered, one_answer
 from analyzer.report.recommendation_text import Listed
 from analyzer.report.run import RunReport, page_of, run_facts, run_names, run_report, run_span
 from analyzer.report.run_energy import run_energy
@@ -250,7 +250,7 @@ class Reader:
             case.lives.get(finding.id),
             case.word(finding.id, period),
             case.mutes.get(finding.id),
-            tuple(one for one in self.advice(found, period) if finding.id in one.finding_ids),
+            tuple(one for one in of_period(self, period).advice if one.stands and finding.id in one.finding_ids),
         )
 
     def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
@@ -340,10 +340,9 @@ class Reader:
         if request.what == "explain":
             explained = self.explain(request.subject, period)
             return explained.finding.id, explain_text(explained, paper), explain_data(explained)
-        advice, owned = self.all_advice(self.findings(period), period), fleet(self.session, period)
-        if request.what == "show":
-            advice = with_runs(self, advice, request.subject or "")
-        listed = Listed(period, tuple(advice), currency, owned, request.everything, self.part)
+        offer = offered(self, request.subject or "", period) if request.what == "show" else of_period(self, period)
+        owned = fleet(self.session, offer.period)
+        listed = Listed(offer.period, tuple(offer.advice), currency, owned, request.everything, self.part)
         if request.what == "recommend":
             return list_answer(listed, request.format, paper, request.top)
         return one_answer(listed, request.subject, request.format, paper)

@@ -36,7 +36,7 @@ def coverage(reading: "Reading", period: Period) -> Coverage:
     """Return what of a period was measured."""
     found = measured(reading.session, period)
     known = percent(found.held - found.silent, found.held) if found.held else ""
-    sentence = f"{known} of held GPU-hours were measured." if known else "No GPU was held."
+    sentence = f"{known} of held GPU-hours were measured." if known else "No run is known to have held a GPU."
     silent = tuple(silent_words(node, period.timezone) for node in found.nodes)
     return Coverage(sentence, _chart(reading, period), silent)
 

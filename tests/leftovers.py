@@ -18,7 +18,6 @@ from tests.watchdog import lives
 
 # What a server starts for its connections and its pool ends with the server, whose own thread is looked at.
 OF_SERVERS = ("AnyIO worker thread", "page_", "uvloop_", "asyncio_", "(process_request_thread)")
-UMASK = 0o022  # a store that is opened for writing narrows that of its process, which here is other tests' too
 ENDS_SECONDS = 60.0  # a bound: what was told to end may need a moment, on a loaded machine a long one
 
 
@@ -92,8 +91,6 @@ class Leftovers:
     @pytest.fixture(autouse=True)
     def _nothing_outlives_its_test(self) -> Iterator[None]:
         before = Running.now()
-        os.umask(UMASK)
         yield
-        os.umask(UMASK)
         if left := (before | self._shared).left():
             pytest.fail(f"the test has left behind: {'; '.join(left)}")

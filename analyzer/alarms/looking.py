@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from analyzer.alarms.alarm import Alarm, Floor, alarming, is_urgent, urgent_notices
+from analyzer.period import ALARMS_PERIOD
 from analyzer.report.finding_told import told
 from analyzer.report.words import plain, plain_sentence
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from analyzer.placement.recommendation import Recommendation
     from analyzer.reading import Reader
 
-FINDINGS_PERIOD, NOTICES_PERIOD = "7d", "1d"
+NOTICES_PERIOD = "1d"
 
 
 def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
@@ -23,7 +24,7 @@ def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
     Raises:
         LedgerError: the ledger is empty.
     """
-    period = reader.period(FINDINGS_PERIOD)
+    period = reader.period(ALARMS_PERIOD)
     found, case = reader.findings(period), reader.case(period)
 
     def answered(id_: str) -> bool:

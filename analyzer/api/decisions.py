@@ -123,9 +123,9 @@ def decided(
     """
     said = said_by(request, because)
     applied_at = moment_of(applied, reading.reader.settings.timezone, said.recorded_at) if applied else None
-    seen = (reading.advice(period), reading.findings(period), period)
+    offer = reading.offered(advice_id, period)
     realised = reading.whole.wanting.realised(reading.whole.session)
-    kept = decide(reading.whole.session, seen, reading.scope.sees, advice_id, decision, said, applied_at, realised)
+    kept = decide(reading.whole.session, offer, reading.scope.sees, advice_id, decision, said, applied_at, realised)
     detail = decision if applied is None else f"{decision}, applied at {applied}"
     audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
     return kept

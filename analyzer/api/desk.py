@@ -27,7 +27,7 @@ from analyzer.period import Period
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
 from analyzer.report.coverage import EMPTY, unjudged
-from analyzer.report.recommendation_answer import with_runs
+from analyzer.report.recommendation_answer import Offer, offered
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 
@@ -101,12 +101,16 @@ class Reading:
         )
         return [advice for advice in made if self.scope.sees(advice)]
 
-    def advice_of(self, typed: str, period: Period) -> list[Recommendation]:
-        """Return the same, and what a run's own report offers under this id where no list has it."""
-        known = self.all_advice(period)
-        if any(one.id.startswith(typed) for one in known):
+    def offered(self, typed: str, period: Period) -> Offer:
+        """Return the reading that offers a recommendation under this id, as far as it may be seen."""
+        known = Offer(self.all_advice(period), self.findings(period), period)
+        if known.has(typed):
             return known
-        return [advice for advice in with_runs(self.whole, known, typed) if self.scope.sees(advice)]
+        found = offered(self.whole, typed, period)
+        sees = self.scope.sees
+        return Offer(
+            [one for one in found.advice if sees(one)], [one for one in found.findings if sees(one)], found.period
+        )
 
     def looked(self, period: Period) -> Looked:
         """Return the notices of a period that may be seen; what could not be judged is the whole site's to know."""

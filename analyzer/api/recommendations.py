@@ -108,8 +108,9 @@ def advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceD
     """
     period = reading.period(asked.since, asked.until)
     absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
-    found = by_id(reading.advice_of(advice_id, period), advice_id, absent)
-    return AdviceDocument(**reading.head(), period=Span.of(period), recommendation=_item(found))
+    offer = reading.offered(advice_id, period)
+    found = by_id(offer.advice, advice_id, absent)
+    return AdviceDocument(**reading.head(), period=Span.of(offer.period), recommendation=_item(found))
 
 
 def _item(advice: Recommendation) -> AdviceItem:

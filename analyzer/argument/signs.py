@@ -52,6 +52,8 @@ def signs(
         return (_sign("SM clock lost", windows, lambda w: w.slowed_most, limits.slowed_permille),)
     if state == "underused":
         return _underused(windows, limits)
+    if state == "headroom":
+        return (_sign("replicas beyond policy", windows, _beyond, 1, "{:,}".format),)
     return ()
 
 
@@ -284,6 +286,10 @@ def _links(window: RunWindow) -> int | None:
 
 def _behind(window: RunWindow) -> int | None:
     return None if window.slowest_gpu is None else window.slowed_most - window.slowed_least
+
+
+def _beyond(window: RunWindow) -> int | None:
+    return None if window.replicas is None or window.needed is None else window.replicas - window.needed
 
 
 def _of_best(window: RunWindow) -> int | None:

@@ -115,7 +115,8 @@ def between(line: Line) -> str:
 
 def _ending_words(line: Line, currency: str) -> str:
     if line.ending is None:
-        return f"has cost {_money(line.spent_micros, currency)}; less than a week is known, so nothing is forecast"
+        spent = at_least(_money(line.spent_micros, currency), bool(line.unpriced_milliseconds))
+        return f"has cost {spent}; less than a week is known, so nothing is forecast"
     if line.ending.model is None:
         return f"cost {_money(line.spent_micros, currency)}"
     return f"will cost about {_money(line.ending.expected_micros, currency)}{between(line)}"

@@ -39,6 +39,8 @@ def demand_text(report: Outlook, paper: Paper) -> str:
 def _first(report: Outlook) -> str:
     whole = report.whole
     if not whole.milliseconds:
+        if not whole.days:
+            return "Less than a whole day is known: what is asked for in one is not."
         return "Nobody asked for a GPU in a whole day that is known."
     asked = f"{gpu_hours(whole.milliseconds, 0)} GPU-hours were asked for in {counted(whole.days, 'day')}"
     if whole.ahead is None:
@@ -70,7 +72,8 @@ def _stages(report: Outlook, paper: Paper) -> list[str]:
         span = UNKNOWN
         if line.ahead is not None and line.ahead.low is not None and line.ahead.high is not None:
             span = f"{gpu_hours(line.ahead.low, 0)} to {gpu_hours(line.ahead.high, 0)}"
-        found.append(f"  {paper.cut(line.stage, width - 3):<{width - 2}}{asked[place]:>14}{ahead:>14}{span:>24}")
+        known = asked[place] if whole.days else UNKNOWN
+        found.append(f"  {paper.cut(line.stage, width - 3):<{width - 2}}{known:>14}{ahead:>14}{span:>24}")
     found += paper.wrap("each run's GPUs for as long as it ran, from when it was asked for: waiting is not less demand")
     if any(line.ahead is not None for line in report.stages):
         found += paper.wrap("each stage is forecast by itself, so the next days need not add up")

@@ -55,10 +55,10 @@ def _classes(found: Look, paces: Sequence[int | None], paper: Paper) -> list[str
     parts = [whole.of(klass) for klass in CLASSES]
     weights = [sum(whole.weight(entry) for entry in part.entries) for part in parts]
     shares = column_like(1000, [100 * weight for weight in weights], max(1, sum(weights)), 1) if any(weights) else None
-    largest = max(weights)
+    largest, is_known = max(weights), bool(whole.measured.milliseconds)  # else no class but the unknown has a share
     return [
         f"  {klass:<10}{paper.bar(weights[place], largest, BAR_CELLS)}"
-        f"{UNKNOWN if shares is None else shares[place]:>7} %{_told(paces[place]):>10}  "
+        f"{shares[place] if shares and (is_known or weights[place]) else UNKNOWN:>7} %{_told(paces[place]):>10}  "
         + paper.cut(", ".join(entry.label for entry in parts[place].entries[:LABELS_TOLD]), paper.width - 55)
         for place, klass in enumerate(CLASSES)
     ]

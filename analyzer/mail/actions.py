@@ -36,12 +36,18 @@ def _action(one: Recommendation, amount: str, report: WeekReport, site_url: str 
     return Action(
         one.id,
         _owner(one),
-        f"{plain(one.subject)}: {'still needed? ' if one.ends_work else ''}{plain(one.title)}",
+        f"{plain(one.subject)}: {_question(one)}{plain(one.title)}",
         _how(one),
         _evidence(one, report),
         amount if is_predicted(one) else "not predicted",
         f"{site_url}/findings/{one.finding_ids[0]}?week={report.period.label}" if linked else None,
     )
+
+
+def _question(one: Recommendation) -> str:
+    if not one.ends_work:
+        return ""
+    return "still needed? " if one.kind == "release" else "does its owner agree? "
 
 
 def _owner(one: Recommendation) -> str:

@@ -42,6 +42,8 @@ def attachments(report: WeekReport, team: str | None) -> tuple[Attachment, ...]:
 def _team(week: str, name: str, of: Breakdown, currency: str) -> list[str]:
     useful, avoidable = of.of("useful"), of.of("avoidable")
     cells = [week, name, _hours(of.milliseconds), currency, _money(of.cost_micros)]
+    if of.milliseconds and not of.measured.milliseconds:  # nobody measured it: neither is known, and neither is 0
+        return [*cells, "", "", "", ""]
     for part in (useful, avoidable):
         cost = part.cost_micros if part.entries else 0
         cells += [_hours(part.milliseconds), _money(None if of.cost_micros is None else cost)]

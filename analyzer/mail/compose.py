@@ -10,7 +10,7 @@ from analyzer.mail.sections import sections
 from analyzer.mail.usual import Came
 from analyzer.report.readings import alike_measured
 from analyzer.report.rounding import nearest
-from analyzer.report.sentences import cost_words, first_sentence, is_unmeasured, unheld_sentence
+from analyzer.report.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
@@ -91,6 +91,8 @@ def is_all_clear(report: WeekReport) -> bool:
         and report.hours.complete
         and not unheld_sentence(report)
         and not is_unmeasured(report)
+        and not is_unheld(report)
+        and not report.not_judged
         and (held - silent) * 1000 >= held * CLEAR_PERMILLE
     )
 
@@ -116,6 +118,8 @@ def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, i
     week = report.period.label.partition("-")[2] if "-W" in report.period.label else report.period.label
     if not report.breakdown.entries:
         return f"{whose} {week}: nothing is known of this week"
+    if is_unheld(report):
+        return f"{whose} {week}: {_all_of_it(report)}, no run known"
     if is_unmeasured(report):
         return f"{whose} {week}: {_all_of_it(report)}, nothing measured"
     breakdown = report.breakdown.measured if report.breakdown.has_gap else report.breakdown
@@ -172,6 +176,8 @@ def _owned(report: WeekReport, team: str | None) -> Figure:
 def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
     """Return the figure as the table rounds it, and how it moved, as the first sentence of the report says it."""
     line = next((line for line in table if line.klass == "avoidable" and line.level in ("class", "only")), None)
+    if line is None and is_unheld(report):
+        return Figure("not known", "avoidable", "")
     if line is None and is_unmeasured(report):
         return Figure("not measured", "avoidable", "")
     if line is None:
@@ -225,8 +231,8 @@ def _answer(report: WeekReport, *, is_clear: bool) -> str:
     if not is_clear:
         return first_sentence(report)
     held = report.measured.held
-    share = decimal((held - report.measured.silent) * 1000 // max(1, held), 1)
-    among = f"in {share} % of held GPU-hours that were measured" if held else "and no run held a GPU"
+    share = decimal((held - report.measured.silent) * 1000 // held, 1)
+    among = f"in {share} % of held GPU-hours that were measured"
     return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
 
 

@@ -172,7 +172,7 @@ def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> 
 def _measured(report: WeekReport) -> str:
     held, silent = report.measured.held, report.measured.silent
     if not held:
-        return "No GPU was held."
+        return "No run is known to have held a GPU."
     share = decimal((held - silent) * 1000 // held, 1)  # rounded down, as in the report: 100 means all
     nodes = [silent_words(node, report.period.timezone) for node in report.measured.nodes[:NODES_SHOWN]]
     silences = f" ({'; '.join(nodes)})" if nodes else ""

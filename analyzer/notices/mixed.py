@@ -122,7 +122,7 @@ def _queue(queue: str, services: int, trainings: int) -> Notice:
         RULE,
         f"queue {queue}",
         f"takes {counted(services, 'service')} and {counted(trainings, 'training run')}: "
-        "a queue for services lets them reclaim GPUs when requests come",
+        "in queues of their own neither waits for the other's GPUs",
         "platform",
         "low",
         evidence=(Evidence("in this queue", f"{counted(services, 'service')}, {counted(trainings, 'training run')}"),),

@@ -53,7 +53,7 @@ def judged(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     todo = (
         "find who computes there past the scheduler"
         if is_working
-        else "end the process, or reset the GPU before the next run finds it short of memory"
+        else "find whose process it is and ask for its end, which loses what it holds; where none is left, reset it"
     )
     yield Notice(
         notice_id(RULE, unheld.gpu_uuid),

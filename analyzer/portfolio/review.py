@@ -69,18 +69,19 @@ def _one(each: Workload, unit: UnitLine | None, advice: Sequence[tuple[str, str]
     ids = tuple(id_ for id_, _ in advice)
     if not each.measured or each.measured * PERMILLE < MEASURED_LEAST * each.milliseconds:
         return Reviewed(each, "look", "less than half of its time was measured", ids)
+    of = "its time" if each.measured >= each.milliseconds else "what was measured of its time"
     idle, avoidable, useful = (_permille(part, each.measured) for part in (each.idle, each.avoidable, each.useful))
     if idle >= IDLE_LEAST:
-        return Reviewed(each, "retire?", f"idle {_percent(idle)} of its time: ask who still needs it", ids)
+        return Reviewed(each, "retire?", f"idle {_percent(idle)} of {of}: ask who still needs it", ids)
     if avoidable >= AVOIDABLE_LEAST:
-        return Reviewed(each, "fix first", f"{_percent(avoidable)} of its time is avoidable", ids)
+        return Reviewed(each, "fix first", f"{_percent(avoidable)} of {of} is avoidable", ids)
     if any(kind in SMALLER for _, kind in advice):
         return Reviewed(each, "shrink", "a smaller GPU, a slice or fewer of them would do", ids)
     ratio = None if unit is None else unit.ratio
     if unit is not None and ratio is not None and ratio >= DEARER_LEAST:
         return Reviewed(each, "dearer", f"{ratio:.1f}x per {unit.unit.words} against the period before", ids)
     if useful >= USEFUL_LEAST:
-        return Reviewed(each, "earns", f"useful {_percent(useful)} of its time", ids)
+        return Reviewed(each, "earns", f"useful {_percent(useful)} of {of}", ids)
     return Reviewed(each, "look", f"useful only {_percent(useful)}, and little of the rest is avoidable", ids)
 
 

@@ -8,7 +8,7 @@ from analyzer.report.compare import Comparison, Side
 from analyzer.report.moved import largest_move
 from analyzer.report.paper import Paper
 from analyzer.report.rounding import apportion, nearest
-from analyzer.report.words import MS_PER_HOUR, counted, decimal, hours_decimals, money, plain, signed
+from analyzer.report.words import MS_PER_HOUR, UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
 
 _PER: dict[Unit, tuple[int, str]] = {
     "tokens": (1_000_000, "a million tokens"),
@@ -48,7 +48,11 @@ def _answer(found: Comparison) -> str:
     word = "less" if share >= 0 else "more"
     prices = ", both at the prices of before" if found.is_priced else ""
     unknown = " How much work either did is not known: it may be less work." if found.unit == "run" else ""
-    told = f"A {_ONE[found.unit]} {what} {abs(100 * share):.1f} % {word} than before{prices}.{unknown}"
+    how_much = f"{abs(100 * share):.1f}"
+    told = f"A {_ONE[found.unit]} {what} {how_much} % {word} than before{prices}.{unknown}"
+    if float(how_much) == 0:
+        same = "costs as much" if found.is_priced else "takes as much GPU time"
+        told = f"A {_ONE[found.unit]} {same} as before{prices}.{unknown}"
     return f"{told} {_interval(found.effect)}" if found.effect is not None else told
 
 
@@ -73,7 +77,10 @@ def _table(found: Comparison, paper: Paper) -> list[str]:
     columns = [_hours(side, decimals) for side in (found.before, found.after)]
     for label in dict.fromkeys((*columns[0], *columns[1])):
         then, now = (column.get(label, 0) for column in columns)
-        figures = (decimal(then, decimals), decimal(now, decimals), signed(now - then, decimals))
+        figures = [decimal(then, decimals), decimal(now, decimals), signed(now - then, decimals)]
+        for place, side in enumerate((found.before, found.after)):
+            if label not in columns[place] and not side.breakdown.measured.milliseconds:  # not known, and not 0
+                figures[place], figures[2] = UNKNOWN, UNKNOWN
         lines.append(f"  {paper.cut(label, width - 3):<{width - 2}}" + "".join(f"{figure:>14}" for figure in figures))
     lines += _row("cost", [_cost(found, side) for side in (found.before, found.after)], width)
     if found.unit in _PER:

@@ -70,8 +70,8 @@ class FindingsReport:
     def nothing(self) -> str:
         """What is said where there is none: of what was measured."""
         known = self.measured
-        said = nothing_avoidable(known.held, known.silent) if known else nothing_avoidable(0, 0)
-        return f"{said}{' in this period' if known is None or known.silent < max(1, known.held) else ''}."
+        said = nothing_avoidable(known.held, known.silent) if known else nothing_avoidable(1, 0)
+        return f"{said}{' in this period' if known is None or known.silent < known.held else ''}."
 
     @property
     def priced(self) -> bool:

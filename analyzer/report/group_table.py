@@ -48,22 +48,20 @@ def group_lines(report: WeekReport, groups: Groups) -> tuple[GroupLine, ...]:
         decimals = money_decimals(whole.cost_micros)
         costs = [*_column([row.breakdown.cost_micros or 0 for row in rows], MICROS, decimals)]
         lost = _avoidable_money([part.cost_micros or 0 for part in parts], report, decimals)
+    told = [_told(row, parts[place], report) for place, row in enumerate(rows)]
     found = [
         GroupLine(
             groups.words(row),
             hours[place],
             _paid(costs[place], row.breakdown),
             _useful(row, report),
-            _lost(lost[place], parts[place], report) if _told(row, parts[place], report) else UNKNOWN,
+            _lost(lost[place], parts[place], report) if told[place] else UNKNOWN,
         )
         for place, row in enumerate(rows)
     ]
-    return (
-        *found,
-        GroupLine(
-            "total", hours[-1], _paid(costs[-1], whole), "", _lost(lost[-1], whole.of("avoidable"), report), "total"
-        ),
-    )
+    # Of groups of which it is not known it is not known together either.
+    total = _lost(lost[-1], whole.of("avoidable"), report) if any(told) or not rows else UNKNOWN
+    return (*found, GroupLine("total", hours[-1], _paid(costs[-1], whole), "", total, "total"))
 
 
 def _paid(told: str | None, breakdown: Breakdown) -> str | None:

@@ -1,9 +1,11 @@
 """The answers of `recommend` and `show`, in every form that may be asked for."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.ids import by_id
+from analyzer.ids import TYPED_LEAST, by_id
+from analyzer.period import ALARMS_PERIOD
+from analyzer.placement.life.kept import predictions
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.whose import runs_of
 from analyzer.report.paper import Paper
@@ -12,25 +14,62 @@ from analyzer.report.recommendation_text import Listed, recommendation_text, rec
 from analyzer.report.run import run_span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from analyzer.findings import Finding
+    from analyzer.period import Period
     from analyzer.reading import Reader
 
+WEEKS_MOST = 4  # that are read to find one; of more, --since names the one
 FILES = ("csv", "markdown", *LINES)  # forms that are no picture of the screen
 
 
-def with_runs(reader: "Reader", known: Sequence[Recommendation], typed: str) -> list[Recommendation]:
-    """Return the recommendations of a period, and where none has this id what a run's own report offers under it.
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Where a recommendation was found by its id: all that is recommended then, and against which findings."""
 
-    A run may lie in another week, and its report then offers what the list of this one does not have.
+    advice: list[Recommendation]
+    findings: list["Finding"]
+    period: "Period"
+
+    def has(self, typed: str) -> bool:
+        """Whether any of its ids begins so."""
+        return any(one.id.startswith(typed) for one in self.advice)
+
+
+def offered(reader: "Reader", typed: str, period: "Period") -> Offer:
+    """Return the reading that offers a recommendation under this id, of whatever report or message it was read.
+
+    That is the period's, else that of one of its runs, of a week in which one ran, of the book's newest prediction of
+    it, or of the days of which alarms tell; the period's where none does. Held back ones are known as well.
     """
-    if any(one.id.startswith(typed) for one in known):
-        return list(known)
-    for run_id in runs_of(reader.session, typed):
-        span = run_span(reader.session, run_id, reader.settings.timezone)
+    asked = of_period(reader, period)
+    if asked.has(typed) or len(typed.partition("-")[2]) < TYPED_LEAST:
+        return asked
+    return next((one for one in _elsewhere(reader, typed) if one.has(typed)), asked)
+
+
+def of_period(reader: "Reader", period: "Period") -> Offer:
+    """Return what is recommended of a period."""
+    found = reader.findings(period)
+    made = reader.once(("offered", period.start, period.end), lambda: reader.all_advice(found, period))
+    return Offer(made, found, period)
+
+
+def _elsewhere(reader: "Reader", typed: str) -> "Iterator[Offer]":
+    runs = list(runs_of(reader.session, typed))
+    spans = [run_span(reader.session, run_id, reader.settings.timezone) for run_id in runs]
+    for run_id, span in zip(runs, spans, strict=True):
         found = reader.judges.findings(reader.session, span.start, span.end, run_id)
-        own = reader.all_advice(found, span, of_run=True)
-        if any(one.id.startswith(typed) for one in own):
-            return [*known, *own]
-    return list(known)
+        yield Offer(reader.all_advice(found, span, of_run=True), found, span)
+    weeks = [reader.calendar.week_of(span.end - 1) for span in spans]
+    kept = (one for one in predictions(reader.session) if one.recommendation_id.startswith(typed))
+    weeks += [reader.calendar.week_of(one.span.start) for one in kept]
+    known = {(week.start, week.end): week for week in weeks}
+    for start in sorted(known, reverse=True)[:WEEKS_MOST]:
+        yield of_period(reader, known[start])
+    days = reader.period(ALARMS_PERIOD)
+    yield Offer(reader.all_advice(reader.findings(days), days, of_run=True), reader.findings(days), days)
 
 
 def list_answer(listed: Listed, form: str, paper: Paper, top: int | None) -> tuple[str, str, object]:

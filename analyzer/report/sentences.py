@@ -71,9 +71,16 @@ def is_unmeasured(report: WeekReport) -> bool:
 
 def _nothing_found(report: WeekReport) -> str:
     """Return that nothing avoidable was found, of what that is said; where nothing was measured, that."""
-    if is_unmeasured(report):
+    if report.measured.held and is_unmeasured(report):
         return nothing_avoidable(1, 1)
-    return nothing_avoidable(report.measured.held, report.measured.silent)
+    told = nothing_avoidable(report.measured.held, report.measured.silent)
+    rules = [f"{rule_words(one.rule)} ({counted(one.subjects, 'subject')})" for one in report.not_judged]
+    return f"{told}; not judged: {', '.join(rules)}" if rules and report.measured.held else told
+
+
+def is_unheld(report: WeekReport) -> bool:
+    """Return whether nobody told of a run that held a GPU, and nothing else was lost either."""
+    return not report.measured.held and not report.avoidable.entries
 
 
 def _unmeasured(report: WeekReport) -> str:

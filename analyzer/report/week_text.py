@@ -196,7 +196,7 @@ def correction_words(report: WeekReport) -> list[str]:
 def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
     held, silent = report.measured.held, report.measured.silent
     share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
-    words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no GPU was held"]
+    words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no run is known to have held a GPU"]
     words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
     found = ["HOW SURE WE ARE", *paper.labelled("measured", "; ".join(words))]
     if judged_by := by_what_words(report.by_what):

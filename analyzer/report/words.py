@@ -77,7 +77,9 @@ def percent(part: int, whole: int) -> str:
 
 def nothing_avoidable(held: int, silent: int) -> str:
     """Return that nothing avoidable was found, of what was measured: of `held` time `silent` was not."""
-    if held and silent >= held:
+    if not held:
+        return "No run is known to have held a GPU: there was no use of one to judge"
+    if silent >= held:
         return "Nothing was measured of what runs held: what of it was avoidable is not known"
     if not silent:
         return "Nothing avoidable was found"

@@ -16,9 +16,14 @@ def reserve(windows: Sequence[RunWindow]) -> tuple[Evidence | None, ...]:
         return ()
     there = sorted(window.replicas or 0 for window in by_time.values())
     needed = sorted(window.needed or 0 for window in by_time.values())
+    beyond = sum((window.replicas or 0) > (window.needed or 0) for window in by_time.values())
     newest = max(judged, key=lambda window: window.window_ms)
     return (
-        Evidence("replicas", f"{_span(there)}, where the policy needs {_span(needed)}", "<- beyond policy"),
+        Evidence(
+            "replicas",
+            f"{_span(there)}, where the policy needs {_span(needed)}",
+            "<- beyond policy" if beyond * 2 >= len(by_time) else "",
+        ),
         Evidence("policy", newest.policy or ""),
         _answered(windows),
     )

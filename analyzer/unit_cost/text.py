@@ -77,6 +77,12 @@ def _first(report: UnitReport, paper: Paper) -> list[str]:
             "Nothing said what it did: let runs say their steps or tokens (docs/progress.md) and services be read"
             " (docs/services.md)."
         )
+    if (
+        not report.changes
+        and all(one.ratio is None for one in report.units)
+        and not any(one.runs_before for one in report.runs)
+    ):
+        return paper.wrap("No earlier price of any of this work is known to compare with.")
     if not report.changes:
         return paper.wrap("No unit of work moved to another price for good in this period.")
     found = []

@@ -29,7 +29,6 @@ from collector.backup.reading import lake_rows
 from collector.errors import BackupError
 from collector.store.literal import literal
 from collector.store.parquet_file import unreadable
-from collector.store.private import write_privately
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -60,7 +59,6 @@ def make(store: "Store", folder: Path, *, keep: int = KEEP, stopping: Callable[[
         BackupError: there is no room or no right, another is being made, it was stopped, or the store lies in memory.
         StoreError: the store refuses.
     """
-    write_privately()
     if store.path is None or store.hot is None:
         raise BackupError("only the process that has a store's file open can back it up: ask it with --server URL")
     began = time.monotonic()

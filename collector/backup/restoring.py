@@ -10,7 +10,6 @@ from collector.backup.reading import point
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.lake_schema import RECEIPTS
-from collector.store.private import write_privately
 
 MEGABYTE = 10**6
 
@@ -32,7 +31,6 @@ def restore(folder: Path, store: Path) -> Manifest:
     Raises:
         BackupError: something lies there already, the backup is damaged, or there is no room.
     """
-    write_privately()
     manifest = Manifest.read(folder)
     target = Layout(store.absolute())
     if taken := _taken(target):

@@ -1,4 +1,4 @@
-"""A store's files are for their owner alone, whatever the umask: they have names of people in them, and their money."""
+"""A store's files are for their owner alone: they have names of people in them, and their money."""
 
 import os
 from collections.abc import Iterator
@@ -11,17 +11,11 @@ from collector.store.power import copy_of
 OTHERS = 0o077  # the rights that nobody else has
 
 
-def write_privately() -> None:
-    """Let this process make files and folders for its own user alone."""
-    os.umask(OTHERS)
-
-
 def make_private(path: Path | None, lake: LakeSettings | None) -> None:
-    """Let this process make files for its own user alone, and take from others the rights that earlier releases gave.
+    """Take from others the rights that earlier releases gave; what belongs to another user is left as it is.
 
-    DuckDB makes its files by the process's umask and asks nobody. What belongs to another user is left as it is.
+    New files get theirs from the umask, which each command narrows as it begins: DuckDB asks nobody.
     """
-    write_privately()
     for place in _places(path, lake):
         with suppress(OSError):
             mode = place.stat(follow_symlinks=False).st_mode

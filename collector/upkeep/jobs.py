@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HOUR_SECONDS = 3600.0
 DAY_SECONDS = 24 * HOUR_SECONDS
+# Those whose turn may leave new files in the lake, if it did anything: what they count as done are rows and files.
+WRITE_FILES = frozenset({"roll_up", "retention", "merge", "compaction"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collector.precedence import UPKEEP, let_others_go_first
 from collector.soundness.looking import note_written, snapshot_of
 from collector.tiers.schema import make_tables
 from collector.upkeep.counters import Counters
-from collector.upkeep.jobs import Job, jobs
+from collector.upkeep.jobs import WRITE_FILES, Job, jobs
 from collector.upkeep.outcome import Outcome
 from collector.upkeep.retention import Dropped
 from collector.upkeep.turns import JobState, give, prolong, states, take
@@ -94,7 +94,8 @@ class Upkeep:
     def _turn(self, job: Job) -> bool:
         """Give a job its turn, and say whether it went well."""
         self._wait_for_sealing()
-        began, before = time.monotonic(), snapshot_of(self._store)
+        began = time.monotonic()
+        before = snapshot_of(self._store) if job.name in WRITE_FILES else None
         self._turn_of, self._until_us = job.name, self._longer_us()
         try:
             if not take(self._store, job.name, self._now_us(), self._until_us):
@@ -103,6 +104,7 @@ class Upkeep:
         except StoreError:  # another wrote the row at the same moment: it has the turn
             self._counters.runs.labels(job.name, "elsewhere").inc()
             return False
+        wrote = True  # what failed may have written files before
         try:
             outcome = job.run(began + self._turn_seconds, self._now_us())
         except StoreError as error:
@@ -112,9 +114,11 @@ class Upkeep:
                 self._ended(job, "failed", str(error), RETRY_SECONDS)
                 self._failed(job.name, error)
             return False
+        else:
+            wrote = outcome.done > 0
         finally:
             self._counters.seconds.labels(job.name).inc(time.monotonic() - began)
-            if before is not None:
+            if before is not None and wrote:
                 note_written(self._store, before)
         self._succeeded(job, outcome)
         return True

@@ -80,10 +80,10 @@ def collector(**more: Any) -> CollectorConfig:
 
 
 @contextmanager
-def site(directory: Path) -> Iterator[Site]:
-    """Yield a server on the small site, analysed."""
-    fleet, chosen = small_site(), settings(directory)
-    fleet.analyze(now=LATER, settings=chosen)
+def site(directory: Path, fleet: Fleet | None = None, now: int = LATER) -> Iterator[Site]:
+    """Yield a server on the small site, or on another, analysed."""
+    fleet, chosen = fleet or small_site(), settings(directory)
+    fleet.analyze(now=now, settings=chosen)
     app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
     registry = app.state.access.registry
     keys = {team: add_key(registry, "read", teams=(team,)) for team in ("holders", "workers", "nobody's")}

@@ -77,4 +77,4 @@ def test_an_empty_ledger_has_no_demand() -> None:
     written = Written()
     with written.store.session() as session:
         report = outlook(session, NOW, "UTC", "USD", book(), {})
-    assert "Nobody asked" in demand_text(report, Paper(80))
+    assert "Less than a whole day is known" in demand_text(report, Paper(80))

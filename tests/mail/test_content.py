@@ -242,7 +242,8 @@ def test_a_thousand_requests_are_no_mail_of_a_thousand_lines() -> None:
 def test_a_clear_week_says_so_and_only_where_it_was_measured(week: WeekReport) -> None:
     """All clear is a claim, and silence proves none."""
     useful = tuple(entry for entry in week.breakdown.entries if entry.klass in ("useful", "spare"))
-    clear = replace(week, breakdown=Breakdown(useful), findings=(), recommendations=(), previous=None, teams=())
+    bare = replace(week, breakdown=Breakdown(useful), findings=(), recommendations=(), previous=None, teams=())
+    clear = replace(bare, not_judged=())
     content = compose(clear)
     assert content.is_all_clear
     assert content.subject.endswith("all clear")
@@ -251,6 +252,8 @@ def test_a_clear_week_says_so_and_only_where_it_was_measured(week: WeekReport) -
     blind = compose(replace(clear, measured=Measured(1000, 60, ())))
     assert not blind.is_all_clear
     assert "all clear" not in blind.subject
+    assert bare.not_judged
+    assert not compose(bare).is_all_clear, "what a rule could not look for may be there"
 
 
 def test_without_prices_the_mail_is_of_time(week: WeekReport) -> None:

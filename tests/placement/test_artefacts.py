@@ -75,7 +75,9 @@ def test_kubectl_takes_the_command_that_sets_resources() -> None:
     assert container["resources"]["requests"] == {"cpu": "96"}
 
 
-@pytest.mark.parametrize(("kind", "where"), [("Job", "Job"), ("PyTorchJob", "wherever its manifest keeps it")])
+@pytest.mark.parametrize(
+    ("kind", "where"), [("Job", "cannot change"), ("PyTorchJob", "wherever its manifest keeps it")]
+)
 def test_what_cannot_be_patched_says_so(kind: str, where: str) -> None:
     """A Job's template is fixed: a patch that its API refuses would be no artefact."""
     text = kubernetes.patch(pods(kind), kubernetes.on_nodes(["n3"])).text

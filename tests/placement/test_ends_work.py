@@ -1,5 +1,13 @@
 """What ends somebody's work stands on that run's own clock, names what may be lost, and is a question to its owner."""
 
+import ast
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
 from analyzer.config import Settings
 from analyzer.mail.compose import compose
 from analyzer.period import Calendar, Period
@@ -8,11 +16,49 @@ from analyzer.reading import Reader
 from analyzer.report.recommendation_words import FREE, cost_short
 from analyzer.report.sentences import first_sentence
 from analyzer.report.week import WeekReport, week_report
-from tests.analyzer.small_site import IDLE
+from analyzer.request import Request
+from tests.analyzer.small_site import IDLE, small_site
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+from tests.placement.valid import unnamed_endings
 
 WEEK = Calendar().week_of(MONDAY)
 RUN = "slurm/alpha/1"
+ROOT = Path(__file__).parents[2]
+# What ends a run, a job, a session, a pod or a process, or says that it should be ended.
+ENDING = re.compile(
+    r"\bscancel\b|kubectl.*\bdelete\b|\bdelete (it|the Job)\b|activeDeadlineSeconds|\btime=|requeuehold|gpu-reset"
+    r"|-mig 1|--replicas|\bautoscale\b|\b(kill|preempt|evict|reclaim|terminate|cancel)\b"
+    r"|\b(end|stop)s? (the|a|its|their|this|that) (runs?|jobs?|sessions?|pods?|process)\b",
+    re.IGNORECASE,
+)
+# Where such words may be made: each is held by `sound` (tests/placement/sites.py), or says of nobody's work to end it.
+SAY_SO = {
+    "analyzer/placement/artefacts/slurm.py": "scancel, of those who ask for it",
+    "analyzer/placement/artefacts/kubernetes.py": "--replicas, of those who ask for it",
+    "analyzer/placement/artefacts/mig.py": "cuts a GPU on which nothing runs",
+    "analyzer/placement/kinds/idle.py": "release, and its limits",
+    "analyzer/placement/kinds/hardware.py": "resets a GPU of a host on which nothing runs",
+    "analyzer/placement/kinds/serving.py": "fewer replicas",
+    "analyzer/placement/kinds/right_size.py": "the limit of a trial that is thrown away",
+    "collector/schedulers/kubernetes/pod.py": "reads a Job's limit",
+}
+
+
+def says_of_ending() -> Iterator[tuple[str, str]]:
+    """Yield each text of the product that may say so, with its file: constants of programs, and rules for alerts."""
+    for folder in ("agent", "collector", "analyzer", "dashboards"):
+        for path in {*(ROOT / folder).rglob("*.py")} - {*(ROOT / "agent" / "simulated").rglob("*.py")}:
+            if not ENDING.search(text := path.read_text("utf-8")):  # parsing all of them takes long
+                continue
+            tree = ast.parse(text)
+            told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+                    yield str(path.relative_to(ROOT)), node.value
+    for path in (ROOT / "dashboards" / "prometheus").glob("*.yml"):
+        yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+    for path in (ROOT / "analyzer" / "sql").rglob("*.sql"):
+        yield str(path.relative_to(ROOT)), re.sub(r"--.*", "", path.read_text("utf-8"))
 
 
 def site(*, works_again: bool) -> Fleet:
@@ -68,3 +114,61 @@ def test_what_idles_now_is_a_question_to_its_owner() -> None:
     assert "still needed?" in asked.title
     assert not any("scancel" in line for line in asked.how)
     assert "has not saved" in asked.how[0]
+
+
+def test_nobody_else_says_that_work_be_ended() -> None:
+    """A sentence of a notice, a page or an alert that says so would be advice that nothing holds to anything."""
+    places = {place for place, text in says_of_ending() if ENDING.search(text)}
+    assert places == set(SAY_SO)
+
+
+def everywhere(fleet: Fleet) -> Iterator[tuple[str, str]]:
+    """Yield what each reading says of a fleet in each form, with its name."""
+    with fleet.store.session() as session:
+        reader = Reader(session, Settings())
+        found = reader.findings(WEEK)
+        known = reader.all_advice(found, WEEK)
+        of_ending = [one for one in known if one.ends_work]
+        of_slurm = [one.id for one in of_ending if any(each.form == "slurm" for each in one.artefacts)]
+        runs = [run_id for (run_id,) in session.rows("SELECT run_id FROM runs ORDER BY 1")]
+        since = WEEK.label
+        asked = [Request(what, format=form, since=since) for what in ("week", "findings") for form in ("text", "json")]
+        asked += [Request("recommend", format=form, since=since) for form in ("text", "json", "markdown")]
+        asked += [Request("show", one.id, since=since) for one in of_ending]
+        asked += [Request("show", id_, format="slurm", since=since) for id_ in of_slurm]
+        asked += [Request("explain", one.id, since=since) for one in found if one.state == "held_idle"]
+        asked += [Request("run", run_id) for run_id in runs if "quiet" in run_id or "abandoned" in run_id]
+        for request in asked:
+            yield f"{request.what} {request.subject} {request.format}", reader.answer(request)
+        mail = compose(week_report(session, WEEK, Calendar(), "USD", found, reader.advice(found, WEEK)))
+        yield "mail", repr(mail)
+
+
+def test_wherever_a_line_ends_work_it_says_what_is_lost() -> None:
+    """On no surface stands the line alone, and in a mail it does not stand at all."""
+    fleet = small_site()
+    for number in range(2):
+        node, gpu = f"q{number}", f"q{number}g0"
+        fleet.own(node, [gpu])
+        fleet.hold(f"slurm/alpha/quiet-{number}", node, [gpu], MONDAY, name="quiet")
+        fleet.sample(node, gpu, MONDAY, MONDAY + 4 * HOUR, every=5 * MINUTE)
+        fleet.sample(node, gpu, MONDAY + 4 * HOUR, MONDAY + DAY, every=5 * MINUTE, **IDLE)
+    fleet.analyze(now=MONDAY + 2 * DAY)
+    ending = set()
+    for name, text in everywhere(fleet):
+        lines = html.unescape(text).replace("\\n", "\n")
+        bare = "\n".join(line.strip().strip('"') for line in lines.splitlines())
+        assert not unnamed_endings(bare), (name, unnamed_endings(bare))
+        if "scancel" in bare:
+            ending.add(f"{name.split()[0]} {name.split()[-1]}")
+    assert {"show text", "show slurm", "run text", "recommend json"} <= ending
+    assert not ending & {"mail mail", "week text", "findings text"}
+
+
+@pytest.mark.parametrize("works_again", [True, False])
+def test_no_headline_ends_work(works_again: bool) -> None:
+    """Of the week the first sentence and the best step, of a profile the line to paste."""
+    advice, report = advised(site(works_again=works_again))
+    of_ending = {one.id for one in advice if one.ends_work}
+    assert of_ending
+    assert not any(id_ in first_sentence(report) for id_ in of_ending)

@@ -17,6 +17,14 @@ from analyzer.placement.artefacts.mig import PROFILES
 from analyzer.placement.proposal import Proposal
 
 yaml: Any = importlib.import_module("yaml")  # uvicorn brings it along; it has no types
+# A line that ends what runs, or what is begun with it; and the words that must stand above one.
+ENDS = re.compile(
+    r"^(?!# ).*(?:\bscancel\b|\bkubectl .*\b(?:delete|scale|autoscale)\b|--time=|activeDeadlineSeconds|requeuehold"
+    r"|--gpu-reset|-mig 1)",
+    re.MULTILINE,
+)
+EMPTY, TRIAL = "once nothing runs", "a trial of an hour, whose work is lost"
+NAMED = re.compile(rf"once its owner agrees|loses what it has not saved|{EMPTY}|{TRIAL}")
 GAP = re.compile(r"<[a-z_ ]+>|TODO|FIXME")
 
 
@@ -36,10 +44,32 @@ def sbatch_options() -> frozenset[str]:
 
 def check(proposal: Proposal) -> None:
     """Check all that a proposal hands out: nothing to fill in, and each text readable by whom it is for."""
+    check_ending(proposal)
     for artefact in proposal.artefacts:
         assert artefact.text.strip(), f"{proposal.kind}: an empty {artefact.form}"
         assert not GAP.search(artefact.text), f"{proposal.kind}: {artefact.text}"
         _CHECKS[artefact.form](artefact)
+
+
+def check_ending(proposal: Proposal) -> None:
+    """Check that what ends somebody's work says whose and what is lost, and counts as a question to its owner."""
+    for text in (artefact.text for artefact in proposal.artefacts if proposal.kind != "one_replica_more"):
+        if unnamed := unnamed_endings(text):
+            raise AssertionError(f"{proposal.kind}: {unnamed} in {text}")
+        if ENDS.search(text) and EMPTY not in text and TRIAL not in text:
+            assert proposal.ends_work, f"{proposal.kind}: {text}"
+    if proposal.ends_work:
+        assert re.search(r"not saved|computed|computes|requests", proposal.cost_to_move), proposal.cost_to_move
+        assert not proposal.moving_gpu_ms
+
+
+def unnamed_endings(text: str) -> list[str]:
+    """Return the lines that end something and have no word above them of what is lost."""
+    return [match[0] for match in ENDS.finditer(text) if not NAMED.search(_unfolded(text[: match.start()]))]
+
+
+def _unfolded(text: str) -> str:
+    return re.sub(r"\s+(?:# )?", " ", text)
 
 
 def code_of(text: str) -> str:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from analyzer.config import Settings
-from analyzer.errors import LedgerError
 from analyzer.placement.kinds import checkpointing
 from analyzer.placement.kinds.latencies import UNTOLD, latency
 from analyzer.reading import Reader
@@ -43,23 +42,6 @@ def reader() -> Iterator[Reader]:
     fleet = two_weeks()
     with fleet.store.session() as session:
         yield Reader(session, Settings())
-
-
-def test_whatever_a_runs_report_offers_is_known_by_its_id(reader: Reader) -> None:
-    """A run of two weeks ago offers a change: who asks for it by its id must not hear that there is none."""
-    offered: dict[str, str] = {}
-    for (run_id,) in reader.session.rows("SELECT run_id FROM runs ORDER BY run_id"):
-        offered |= {one.id: one.title for one in reader.run(run_id).recommendations}
-    assert len(offered) > 8
-    period = reader.period(None)
-    listed = {one.id for one in reader.all_advice(reader.findings(period), period)}
-    assert set(offered) - listed, "some are in no list of the period"
-    for id_, title in offered.items():
-        shown = reader.answer(Request("show", id_))
-        assert id_ in shown
-        assert title.split()[0] in shown
-    with pytest.raises(LedgerError, match="has no recommendation 'r-22222'"):
-        reader.answer(Request("show", "r-22222"))
 
 
 def test_a_run_that_saved_is_not_told_that_nobody_saw_it(reader: Reader) -> None:

@@ -1,10 +1,12 @@
 """What nobody measured is told as that: in no headline, share or comparison is it nothing, zero or an improvement."""
 
+import re
 from typing import Any
 
 import pytest
 
 from analyzer.config import Settings
+from analyzer.errors import LedgerError
 from analyzer.mail.compose import compose
 from analyzer.period import Calendar
 from analyzer.reading import Reader
@@ -13,7 +15,7 @@ from analyzer.report.moved import largest_move
 from analyzer.report.readings import Breakdown, fold
 from analyzer.report.sentences import first_sentence
 from analyzer.report.week import WeekReport, week_report
-from analyzer.request import Request
+from analyzer.request import Request, What
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 WEEK = Calendar().week_of(MONDAY)
@@ -142,3 +144,110 @@ def test_shorter_runs_are_compared_and_not_called_cheaper_work() -> None:
         told = " ".join(Reader(session, Settings()).answer(Request("compare", "0", other="1")).split())
     assert "A completed run takes GPU time: 50.0 % less than before." in told
     assert "How much work either did is not known: it may be less work." in told
+
+
+def unheld_fleet() -> Fleet:
+    """Return samples without allocations: two GPUs at work, and nobody told of a run."""
+    fleet = Fleet()
+    for number, busy in enumerate((0.83, 0.4)):
+        fleet.own(f"n{number}", [f"G{number}"])
+        share: dict[str, Any] = {"utilization_ratio": busy, "utilization_zero_ratio": 1 - busy, "sm_active_ratio": busy}
+        fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **share)
+    fleet.analyze(now=MONDAY + DAY)
+    return fleet
+
+
+def half_fleet(**values: Any) -> Fleet:
+    """Return two runs of which the agents of one told nothing; or, with values, both measured so."""
+    fleet = Fleet()
+    for number in range(2):
+        fleet.own(f"n{number}", [f"G{number}"])
+        held = (f"slurm/alpha/{number}", f"n{number}", [f"G{number}"], MONDAY, MONDAY + 8 * HOUR)
+        fleet.hold(*held, name="train", exit_status="completed")
+        if values or number == 0:
+            fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **values)
+    fleet.analyze(now=MONDAY + DAY)
+    return fleet
+
+
+NO_SM: dict[str, Any] = {
+    **dict.fromkeys(("sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio")),
+    "utilization_ratio": 0.9,
+    "utilization_zero_ratio": 0.1,
+}
+OF_PERIODS: tuple[What, ...] = (
+    "week",
+    "findings",
+    "recommend",
+    "traffic",
+    "units",
+    "anomalies",
+    "demand",
+    "portfolio",
+    "charges",
+    "costs",
+)
+
+
+def everything(fleet: Fleet) -> str:
+    """Return what every reading of that week says, and its mail with what is attached."""
+    with fleet.store.session() as session:
+        reader = Reader(session, Settings(), clock=lambda: MONDAY + DAY)
+        asked = [Request(what, since=WEEK.label) for what in OF_PERIODS]
+        asked += [Request("month", since="2025-11"), Request("budgets"), Request("savings"), Request("top")]
+        if reader.session.row("SELECT count(*) FROM runs")[0]:
+            asked += [Request("run", "0"), Request("compare", "0", other="1")]
+        told = [" ".join(reader.answer(request).split()) for request in asked]
+        return "\n".join([*told, repr(compose(reader.week(WEEK)))]).replace("\u00a0", " ").replace("\\xa0", " ")
+
+
+@pytest.mark.parametrize(
+    ("make", "never", "told"),
+    [
+        (
+            silent_fleet,
+            (
+                "Nothing avoidable", "useful 0", "avoidable 0", r"total [\d.,]+ 0\.0", r"cost \$0\.00",
+                "to another price", "Nobody asked", "0.0 % less", r"2025-W46,unmapped,\d+,USD,,0,,0,", "all clear",
+            ),
+            ("Nothing was measured of what runs held", "2025-W46,unmapped,288,USD,,,,,", "useful - %"),
+        ),
+        (
+            unheld_fleet,
+            ("Nothing avoidable", "useful 0 %", "avoidable 0 GPU", "o GPU was held", r"cost \$0\.00", "all clear"),
+            ("No run is known to have held a GPU", "was at work", "no run known", "value='not known'"),
+        ),
+        (
+            lambda: half_fleet(**NO_SM),
+            (r"Nothing avoidable was found\.(?! ?not judged)", "SM activity 90", "all clear"),
+            ("Nothing avoidable was found; not judged: busy, underused (2 subjects), waiting for input (2 subjects).",),
+        ),
+        (
+            half_fleet,
+            (r"useful 100\.0 % of its time", "-8.000", "all clear", r"Nothing avoidable was found[.;]"),
+            ("working 8.000 - -", "useful 100.0 % of what was measured of its time", "as much GPU time as before"),
+        ),
+    ],
+    ids=["imported history", "no allocations", "no SM activity", "half a week"],
+)  # fmt: skip
+def test_no_reading_tells_what_was_not_read_as_nothing(
+    make: Any, never: tuple[str, ...], told: tuple[str, ...]
+) -> None:
+    """Whole stores of which something is missing, read by every command: none says zero, none, nothing or agreed."""
+    text = everything(make())
+    for pattern in never:
+        assert not re.search(pattern, text), (pattern, text[max(0, re.search(pattern, text).start() - 200) :][:300])  # type: ignore[union-attr]
+    for words in told:
+        assert words in text, words
+
+
+def test_an_empty_store_says_that_it_is_empty() -> None:
+    """No figure of a ledger without an hour is one."""
+    fleet = Fleet()
+    fleet.analyze(now=MONDAY + DAY)
+    with fleet.store.session() as session:
+        reader = Reader(session, Settings(), clock=lambda: MONDAY + DAY)
+        more: tuple[What, ...] = ("month", "budgets", "top")
+        for what in (*OF_PERIODS, *more):
+            with pytest.raises(LedgerError, match="the ledger is empty"):
+                reader.answer(Request(what))

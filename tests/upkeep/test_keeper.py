@@ -1,5 +1,6 @@
 """One job at a time, each when it is due, by one of several collectors; a failure costs the others nothing."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.metrics import Metrics
+from collector.soundness.noted import named_files
 from collector.store.database import Store
 from collector.tiers.schema import make_tables
 from collector.upkeep import keeper
@@ -57,6 +59,36 @@ def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) 
     assert f'gpuledger_upkeep_due_timestamp_seconds{{job="compaction"}} {(DAY + 4 * DAY_US) / 1e15:.7f}e+09' in page
     assert 'gpuledger_upkeep_runs_total{job="roll_up",outcome="done"} 2.0' in page
     assert 'gpuledger_upkeep_done_total{job="roll_up"} 5.0' in page
+
+
+def test_the_lake_is_asked_for_its_files_only_by_jobs_that_write_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question reads the whole list of files, and most turns find nothing to do."""
+    asked: list[str] = []
+    for name in ("snapshot_of", "note_written"):
+        monkeypatch.setattr(keeper, name, _noted(getattr(keeper, name), name, asked))
+    clock = Clock(DAY + 3 * DAY_US)
+    with site(tmp_path) as store:
+        land(store, rows(DAY, 300, batch=256), 256, received_at=clock.now_us)
+        upkeep = Upkeep(store, CONFIG, Metrics(), clock)
+        upkeep.once()
+        with store.session() as session:
+            rolled = [file.sha256 for file in named_files(session) if file.table in ("gpu_minutes", "gpu_hours")]
+        assert rolled
+        assert None not in rolled
+        asked.clear()
+        clock.now_us += HOUR_US
+        assert len(upkeep.once()) == 6
+    assert asked == ["snapshot_of"] * 3, "of roll_up, retention and merge, which have nothing to do now"
+
+
+def _noted(function: Callable[..., object], name: str, asked: list[str]) -> Callable[..., object]:
+    def noted(*arguments: object) -> object:
+        asked.append(name)
+        return function(*arguments)
+
+    return noted
 
 
 def test_a_store_without_a_lake_has_nothing_to_compact(tmp_path: Path) -> None:

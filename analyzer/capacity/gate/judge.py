@@ -181,7 +181,7 @@ def _grown(request: Request, asked: Asked | None, policy: Policy, supply: Supply
 
 def _waits(work: Work) -> int | None:
     waits = work.of(lambda each: each.state == "starved")
-    return nearest(waits * 1000, work.milliseconds) if work.milliseconds > 0 else None
+    return nearest(waits * 1000, work.measured_milliseconds) if work.measured_milliseconds > 0 else None
 
 
 _VERBS = {"starved": "waits", "held_idle": "idle", "communicating": "waits", "lost_work": "lost"}
@@ -189,7 +189,7 @@ _VERBS = {"starved": "waits", "held_idle": "idle", "communicating": "waits", "lo
 
 def _loss(work: Work) -> Loss | None:
     """Return the largest state of what is avoidable."""
-    if work.milliseconds <= 0:
+    if work.measured_milliseconds <= 0:
         return None
     lost: dict[str, int] = {}
     for each in work.booked:
@@ -198,7 +198,7 @@ def _loss(work: Work) -> Loss | None:
     if not lost:
         return None
     state, most = max(lost.items(), key=lambda item: (item[1], item[0]))
-    return Loss(nearest(most * 1000, work.milliseconds), _VERBS.get(state, "wasted"))
+    return Loss(nearest(most * 1000, work.measured_milliseconds), _VERBS.get(state, "wasted"))
 
 
 def _missing(look: Looking) -> tuple[str, ...]:

@@ -56,9 +56,9 @@ def _short_of(name: str, look: "Looking") -> str | None:
     The same useful time in less time altogether: what is saved is taken from what is lost.
     """
     work, fix = look.work, look.fix
-    if fix is None or work.milliseconds <= 0 or name not in ("useful", "waiting"):
+    if fix is None or work.measured_milliseconds <= 0 or name not in ("useful", "waiting"):
         return None
-    speed, whole = fix.advice.speedup_permille.p50, work.milliseconds
+    speed, whole = fix.advice.speedup_permille.p50, work.measured_milliseconds
     rule = look.policy.rule("useful" if name == "useful" else "waiting")
     if name == "useful":
         after = nearest(work.of(lambda each: each.klass == "useful") * speed, whole)

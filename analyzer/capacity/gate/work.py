@@ -31,6 +31,11 @@ class Work:
         """GPU time of what is booked."""
         return sum(each.milliseconds for each in self.booked)
 
+    @property
+    def measured_milliseconds(self) -> int:
+        """GPU time of it that was measured: what shares are of."""
+        return self.of(lambda each: each.state != "unobserved")
+
     def of(self, which: Callable[[Booked], bool]) -> int:
         """Return the GPU milliseconds of the bookings that are meant."""
         return sum(each.milliseconds for each in self.booked if which(each))
@@ -87,7 +92,7 @@ def _work(request: Request, profile: CapacityProfile, runs: tuple[Represented, .
         )
     booked = tuple(each for run in runs for each in run.booked)
     whole = sum(each.milliseconds for each in booked)
-    measured = whole - sum(each.milliseconds for each in booked if each.state == "unobserved")
+    measured = sum(each.milliseconds for each in booked if each.state != "unobserved")
     return Work(runs, booked, (measured, whole), is_known, is_own, _judged(request, profile, runs, is_own))
 
 

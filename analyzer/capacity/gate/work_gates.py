@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GIBI = 2**30  # as GPUs are named: 80 GB of an H100-80GB are 80 GiB
 FULL_PERCENT = 100
+NO_TIME = "the profile has no GPU time"
 
 
 def idle(rule: "Rule", look: "Looking") -> "Gate":
@@ -31,21 +32,29 @@ def waiting(rule: "Rule", look: "Looking") -> "Gate":
 
 def useful(rule: "Rule", look: "Looking") -> "Gate":
     """Judge how much of the time was useful, as the ledger books it: a loop that only keeps a GPU busy is not."""
-    part, whole = look.work.of(lambda each: each.klass == "useful"), look.work.milliseconds
     bar = f"{rule.number('percent')}{NO_BREAK}% or more"
-    if whole <= 0:
-        return gate(rule, "useful", "N/E", "no GPU time", bar, "the profile has no GPU time")
-    value = written(part, whole, rule.permille)
-    return gate(rule, "useful", passed(at_least(part, whole, rule.permille)), value, bar)
+    return _share(rule, look, "useful", lambda each: each.klass == "useful", at_least, bar)
 
 
 def _most(rule: "Rule", look: "Looking", label: str, which: "Callable[[Booked], bool]") -> "Gate":
-    part, whole = look.work.of(which), look.work.milliseconds
-    bar = f"{rule.number('percent')}{NO_BREAK}% or less"
+    return _share(rule, look, label, which, at_most, f"{rule.number('percent')}{NO_BREAK}% or less")
+
+
+def _share(
+    rule: "Rule",
+    look: "Looking",
+    label: str,
+    which: "Callable[[Booked], bool]",
+    is_kept: "Callable[[int, int, int], bool]",
+    bar: str,
+) -> "Gate":
+    """Judge a share of the time that was measured; how much that is has a gate of its own."""
+    part, whole = look.work.of(which), look.work.measured_milliseconds
     if whole <= 0:
-        return gate(rule, label, "N/E", "no GPU time", bar, "the profile has no GPU time")
-    value = written(part, whole, rule.permille)
-    return gate(rule, label, passed(at_most(part, whole, rule.permille)), value, bar)
+        is_dark = look.work.milliseconds > 0
+        told = ("nothing measured", "nothing of it was measured") if is_dark else ("no GPU time", NO_TIME)
+        return gate(rule, label, "N/E", told[0], bar, told[1])
+    return gate(rule, label, passed(is_kept(part, whole, rule.permille)), written(part, whole, rule.permille), bar)
 
 
 def memory(rule: "Rule", look: "Looking") -> "Gate":

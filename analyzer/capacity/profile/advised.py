@@ -13,6 +13,7 @@ from analyzer.placement.recommendation import WEEK_SECONDS
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
+    from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
 
 SPREAD = ("p20", "p50", "p80")
@@ -86,7 +87,7 @@ def _worked_out(session: "Session", settings: "Settings", work: Work) -> list[Op
             if one.saves_over_seconds != WEEK_SECONDS:  # too short a time to say anything of a week
                 money = None
             if week is not None:
-                found.append(_open((one.id, one.title, one.kind), names, week, money, part, _line(one.artefact)))
+                found.append(_open((one.id, one.title, one.kind), names, week, money, part, _line(one)))
     return [one for one in found if one.frees.p50 > 0]
 
 
@@ -117,9 +118,11 @@ def _open(
     return OpenAdvice(*what, names, frees, speed, micros, paste)
 
 
-def _line(artefact: str) -> str | None:
-    """Return the first line of an artefact that does something."""
-    lines = (line.strip() for line in artefact.splitlines())
+def _line(advice: "Recommendation") -> str | None:
+    """Return the first of its lines that does something; none where that may end somebody's work."""
+    if advice.ends_work:
+        return None
+    lines = (line.strip() for line in advice.artefact.splitlines())
     return next((line for line in lines if line and (not line.startswith("#") or line.startswith("#SBATCH"))), None)
 
 

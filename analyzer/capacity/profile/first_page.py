@@ -80,8 +80,11 @@ def plain_answer(profile: CapacityProfile, said: "tuple[Line, ...]") -> str:
     shares = {line.klass: line.percent for line in said if line.level in ("class", "only")}
     useful, avoidable = shares.get("useful", "0.0"), shares.get("avoidable")
     answer = f"{useful}{NO_BREAK}% of this GPU time was useful"
+    if not profile.measured_ratio:
+        return "Nothing of this GPU time was measured: what of it was useful or avoidable is not known."
     if avoidable is None:
-        return f"{answer}; nothing avoidable was found."
+        whole = profile.measured_ratio == 1
+        return f"{answer}; nothing avoidable was found{'' if whole else ' in what of it was measured'}."
     worst = max(
         (line for line in said if line.klass == "avoidable" and line.level in ("row", "only")),
         key=lambda line: line.share,

@@ -47,14 +47,14 @@ def patch(placed: Placed, spec: Mapping[str, Yaml], annotations: Mapping[str, st
     if spec:
         pods["spec"] = spec
     if placed.kind in ROLLING:
-        said = f"# save as patch.yaml, then: {command(placed, 'patch', '--patch-file patch.yaml')}"
-        return text(said, as_yaml({"spec": {"template": pods}}))
-    if placed.kind == "Job":
         said = (
-            f"# the template of {owner(placed)} cannot change: delete the Job, merge this into its manifest, apply it"
+            f"# save as patch.yaml, then (its pods start anew): {command(placed, 'patch', '--patch-file patch.yaml')}"
         )
         return text(said, as_yaml({"spec": {"template": pods}}))
-    said = f"# in the pod template of {owner(placed)}, wherever its manifest keeps it; then delete it and apply it anew"
+    if placed.kind == "Job":
+        said = f"# the template of {owner(placed)} cannot change: merge this into its manifest before its next start"
+        return text(said, as_yaml({"spec": {"template": pods}}))
+    said = f"# in the pod template of {owner(placed)}, wherever its manifest keeps it, before its next start"
     return text(said, as_yaml(pods))
 
 
@@ -64,12 +64,13 @@ def resources(placed: Placed, requests: Mapping[str, str], limits: Mapping[str, 
     if placed.kind in ROLLING:
         asked = [f"--{what}={','.join(f'{key}={value}' for key, value in of.items())}" for what, of in given.items()]
         return text(
-            "# of every container of its template; where it has several, add -c and the name of the one with the GPUs",
+            "# of every container of its template; where it has several, add -c and the name of the one with the GPUs;",
+            "# its pods start anew",
             command(placed, "set resources", *asked),
         )
     return text(
-        f"# in the manifest of {owner(placed)}, in its container with GPUs (the store does not know its name);",
-        "# then delete it and apply it anew",
+        f"# in the manifest of {owner(placed)}, in its container with GPUs (the store does not know its name),",
+        "# before its next start",
         as_yaml({"resources": given}),
     )
 

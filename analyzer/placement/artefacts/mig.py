@@ -64,8 +64,13 @@ def layout(of: Profile, gpus: Sequence[str]) -> Artefact:
     return Artefact(
         "mig",
         "\n".join(
-            line
-            for gpu in gpus
-            for line in (f"nvidia-smi -i {word(gpu)} -mig 1", f"nvidia-smi mig -i {word(gpu)} -cgi {slices} -C")
+            (
+                "# once nothing runs on it: what is there and not saved would be lost",
+                *(
+                    line
+                    for gpu in gpus
+                    for line in (f"nvidia-smi -i {word(gpu)} -mig 1", f"nvidia-smi mig -i {word(gpu)} -cgi {slices} -C")
+                ),
+            )
         ),
     )

@@ -7,13 +7,11 @@ from analyzer.notices.fragmentation import Wait
 from analyzer.notices.notice import Notice
 from analyzer.notices.wording import counted, hours, some
 from analyzer.placement.artefact import Artefact
-from analyzer.placement.artefacts import slurm
-from analyzer.placement.artefacts.owner import native, scheduler
-from analyzer.placement.artefacts.quoting import remark, word
+from analyzer.placement.artefacts import kubernetes, slurm
+from analyzer.placement.artefacts.owner import for_scheduler
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.idle import whole
-from analyzer.placement.kinds.to_hosts import to_nodes
 from analyzer.placement.move import Move
 from analyzer.placement.places import Host, Placed
 from analyzer.placement.proposal import Proposal, Saved, restart
@@ -151,14 +149,9 @@ def _saved(wait: Wait, plan: _Plan, site: Site) -> Saved:
 
 
 def _lines(one: Placed, host: Host) -> tuple[Artefact, ...]:
-    if scheduler(one.run_id) != "slurm":
-        return to_nodes(one, [host.node])
-    job = word(native(one.run_id))
-    return (
-        slurm.commands(
-            f"# {remark(one.called)}, once it has saved: it begins anew on {remark(host.node)}",
-            f"scontrol requeuehold {job}",
-            f"scontrol update jobid={job} reqnodelist={word(host.node)}",
-            f"scontrol release {job}",
-        ),
+    """Return what sends a run there when it begins anew; that it ends before it is done is its owner's to say."""
+    return for_scheduler(
+        one,
+        lambda: slurm.options(f"nodelist={host.node}", note=f"of {one.called}, for when it begins anew"),
+        lambda: kubernetes.patch(one, kubernetes.on_nodes([host.node])),
     )

@@ -18,6 +18,7 @@ from analyzer.placement.proposal import Proposal, restart
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Site
 
+EMPTY = "# once nothing runs on the host"
 # Notices whose remedy ends what runs there, and what is done once the host is empty.
 REMEDIES = {
     "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it comes again, a new board",
@@ -149,7 +150,7 @@ def drain_sick(notice: Notice, site: Site) -> Proposal | None:
         to=f"{node} drained, the GPU seen to, and back in service",
         why="what it still does may fail; what a failure throws away is booked as work lost when it comes",
         saves=NOTHING,
-        artefacts=(*_drain([node], _run_ids(site, node), told), shell(remedy.format(gpu=word(gpu)))),
+        artefacts=(*_drain([node], _run_ids(site, node), told), shell(f"{EMPTY}\n{remedy.format(gpu=word(gpu))}")),
         losers=_holders(site, [node]),
         winners="the next run on it, which keeps its work",
         move=Move(Place((node,), (host.rack,), host.gpus, host.sku), None),

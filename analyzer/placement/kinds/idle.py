@@ -29,12 +29,12 @@ UNSAVED = "what it has in memory and has not saved"
 def release(finding: Finding, site: Site) -> Proposal:
     """Ask for GPUs back of runs that idle by the clock now; of others a limit from the next start on."""
     runs = site.placed(finding.run_ids)
-    still = _idling(runs)
+    still = idling(runs)
     of = still or runs
     gpus = distinct(of)
     lines = _ending(still) if still else _limits(runs)
     if still:
-        title = f"ask its owner to release {counted(gpus, 'GPU')}, idle for {_idle_words(still)}"
+        title = f"ask its owner to release {counted(gpus, 'GPU')}, idle for {idle_words(still)}"
         to, cost = "free, if its owner agrees", UNSAVED
     else:
         title = "end runs once they fall quiet"
@@ -64,13 +64,13 @@ def release(finding: Finding, site: Site) -> Proposal:
 
 def end_hung(finding: Finding, site: Site) -> Proposal | None:
     """Ask to end a run in which no rank moves, by the clock and until now; None where none of them hangs still."""
-    still = _idling(site.placed(finding.run_ids))
+    still = idling(site.placed(finding.run_ids))
     if not still:
         return None
     gpus = distinct(still)
     return Proposal(
         kind="release",
-        title=f"ask its owner to end what hangs for {_idle_words(still)}",
+        title=f"ask its owner to end what hangs for {idle_words(still)}",
         from_=f"{counted(gpus, 'GPU')} held by {finding.subject}, in which no rank moves",
         to="begun anew from its last checkpoint, or free",
         why="ranks wait for each other and none works",
@@ -85,12 +85,12 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
     )
 
 
-def _idling(runs: Sequence[Placed]) -> list[Placed]:
+def idling(runs: Sequence[Placed]) -> list[Placed]:
     """Return those that still run and on whose GPUs nothing runs now: of which that is not known are left alone."""
     return [one for one in runs if one.is_open and (one.idle_seconds or 0) >= IDLING_SECONDS]
 
 
-def _idle_words(runs: Sequence[Placed]) -> str:
+def idle_words(runs: Sequence[Placed]) -> str:
     """Return for how long the one that idles least does, by the clock."""
     least = hours(1000 * min(one.idle_seconds or 0 for one in runs))
     return least if len(runs) == 1 else f"{least} or more"

@@ -65,6 +65,9 @@ def _smaller(site: Site, placed: Placed, least: int, memory: int) -> Host | None
     )
 
 
+TRIAL = "a trial of an hour, whose work is lost"
+
+
 def _trial(
     site: Site, runs: list[Placed], to: Place, called: str, cap: int, memory: int, slice_: mig.Profile | None = None
 ) -> Proposal:
@@ -120,7 +123,7 @@ def _lines(placed: Placed, to: Place, slice_: mig.Profile | None) -> tuple[Artef
             lambda: slurm.options(
                 f"time={slurm.duration(TRIAL_SECONDS)}",
                 f"gpus={placed.gpus}",
-                note=f"the trial; {then}--gres=gpu:{slice_.name}:1 (or what gres.conf calls it)",
+                note=f"{TRIAL}; {then}--gres=gpu:{slice_.name}:1 (or what gres.conf calls it)",
             ),
             lambda: kubernetes.resources(placed, *[kubernetes.one_slice(slice_.name)] * 2),
         )
@@ -130,7 +133,7 @@ def _lines(placed: Placed, to: Place, slice_: mig.Profile | None) -> tuple[Artef
         lambda: slurm.options(
             f"time={slurm.duration(TRIAL_SECONDS)}",
             f"gpus={placed.gpus}",
-            note=f"the trial, where it is; {then}--nodelist or the partition of {to.sku} (such as {to.nodes[0]})",
+            note=f"{TRIAL}, where it is; {then}--nodelist or the partition of {to.sku} (such as {to.nodes[0]})",
         ),
         lambda: kubernetes.patch(placed, kubernetes.on_nodes(to.nodes)),
     )

@@ -8,11 +8,11 @@ from analyzer.notices.wording import counted, some
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.artefacts import kubernetes, slurm
 from analyzer.placement.artefacts.owner import for_scheduler, native, scheduler
-from analyzer.placement.artefacts.quoting import words
+from analyzer.placement.artefacts.quoting import remark
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.kinds import checks
 from analyzer.placement.kinds.amounts import NOTHING
-from analyzer.placement.kinds.idle import whole
+from analyzer.placement.kinds.idle import idle_words, idling, whole
 from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.kinds.to_hosts import Reason, moved_to
 from analyzer.placement.move import Move
@@ -23,6 +23,7 @@ from analyzer.placement.site import Site
 
 # A batch may wait for a tenth of what the promise leaves; ours, as are its bounds in microseconds.
 SLACK_PART, DELAY_LEAST, DELAY_MOST = 10, 100, 50_000
+ASKED = "# once its owner agrees: a replica that ends loses the requests that it answers"
 
 
 def batch(finding: Finding, site: Site) -> Proposal | None:
@@ -124,24 +125,25 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
             _promise(runs[0], site, is_late=False),
         ),
         latency=latency(site, runs, said.slo_seconds, told if said.slo_seconds else f"{told}; no promise is declared"),
-        cost_to_move="requests that the others answer just then",
+        cost_to_move="requests that a replica is answering when it ends",
+        ends_work=any(one.is_open for one in runs),
     )
 
 
 def _scaled(runs: Sequence[Placed], needed: int, surplus: int) -> tuple[Artefact, ...]:
+    """Return what leaves so many replicas; of jobs of Slurm by the clock: those end that answer nothing until now."""
     first = runs[0]
     if scheduler(first.run_id) == "kubernetes":
         if surplus > 0 and len(runs) == 1:
-            return (kubernetes.text(kubernetes.scale(first, needed)),)
+            return (kubernetes.text(ASKED, kubernetes.scale(first, needed)),)
         said = kubernetes.command(first, "autoscale", f"--min=1 --max={needed} --cpu-percent=60")
         note = "# by the load of its processors; by its requests, where an adapter tells the cluster of them"
-        return (kubernetes.text(note, said),)
-    still = [one for one in runs if one.is_open and scheduler(one.run_id) == "slurm"]
-    quiet = sorted(still, key=lambda one: (one.productive_ms, one.run_id))[: max(0, surplus)]
+        return (kubernetes.text(ASKED, note, said),)
+    still = [one for one in idling(runs) if scheduler(one.run_id) == "slurm"]
+    quiet = sorted(still, key=lambda one: (-(one.idle_seconds or 0), one.run_id))[: max(0, surplus)]
     if quiet:
-        names = words(native(one.run_id) for one in quiet)
-        least = f"# end {counted(len(quiet), 'replica')} once it answers nothing: those that worked least were {names}"
-        return (slurm.commands(least),)
+        idle = ", ".join(f"{remark(native(one.run_id))} idles for {idle_words([one])}" for one in quiet)
+        return (slurm.commands(f"{ASKED}: {idle}", slurm.cancel(quiet)),)
     return (slurm.commands(f"# start no more than {counted(needed, 'replica')} of it at once"),)
 
 

@@ -15,9 +15,11 @@ from analyzer.placement.kinds.idle import release, whole
 from analyzer.placement.kinds.latencies import latency
 from analyzer.placement.move import Move
 from analyzer.placement.places import Placed, distinct
-from analyzer.placement.proposal import Proposal, restart
+from analyzer.placement.proposal import Proposal
 from analyzer.placement.saving import ASSUMED
 from analyzer.placement.site import Site
+
+ANEW = "each session starts anew, without what it has in memory and has not saved"
 
 
 def share_slices(finding: Finding, site: Site) -> Proposal | None:
@@ -63,12 +65,12 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Pr
         constraints=(
             checks.slice_memory(runs, slice_.name, slice_.memory_bytes),
             Constraint("kind of GPU", True, f"{site.sku_of(runs[0])} has up to {slice_.count} slices {slice_.name}"),
-            Constraint("nothing runs on the GPU", None, "each session is saved and ended before its GPU is cut"),
+            Constraint("nothing runs on the GPU", None, "a GPU is cut once its sessions have ended"),
         ),
         latency=latency(site, runs, None, "a slice computes slower than a GPU; by how much, only a load test says"),
-        cost_to_move="each session starts anew",
-        moving_gpu_ms=restart(gpus)[1],
+        cost_to_move=ANEW,
         actor="platform",
+        ends_work=True,
     )
 
 
@@ -114,8 +116,9 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
             ),
         ),
         latency=latency(site, runs, None, "sharers wait for one another; by how much, only a load test says"),
-        cost_to_move="each session starts anew",
+        cost_to_move=ANEW,
         actor="platform",
+        ends_work=True,
     )
 
 

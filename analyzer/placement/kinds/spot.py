@@ -116,7 +116,8 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
             Constraint("room on spot", None, "what the provider has is not known here"),
             checks.UNTOLD,
         ),
-        cost_to_move="none: from its next start on, from a checkpoint",
+        cost_to_move="what it computes after a checkpoint, each time a host is taken back",
+        ends_work=True,
     )
 
 

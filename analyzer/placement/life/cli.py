@@ -11,6 +11,7 @@ from analyzer.casebook.judgement import reason_of
 from analyzer.casebook.kept import Said
 from analyzer.placement.life.say import decide
 from analyzer.placement.life.word import Decision, Word, moment_of
+from analyzer.report.recommendation_answer import offered
 from analyzer.report.words import moment
 
 if TYPE_CHECKING:
@@ -66,10 +67,9 @@ def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -
     applied_at = moment_of(applied, settings.timezone, said.recorded_at) if applied else None
 
     def tell(reader: "Reader", period: "Period") -> Word:
-        found = reader.findings(period)
-        seen = (reader.advice(found, period), found, period)
+        offer = offered(reader, options.id, period)
         realised = reader.wanting.realised(reader.session)
-        return decide(reader.session, seen, lambda _: True, options.id, word, said, applied_at, realised)
+        return decide(reader.session, offer, lambda _: True, options.id, word, said, applied_at, realised)
 
     known = on_store(path_of, settings, options.since, tell).recommendation_id
     return known, _moment(applied_at, settings.timezone)

@@ -10,14 +10,12 @@ from analyzer.placement.life.predict import predicted
 from analyzer.placement.life.word import Decision, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from analyzer.casebook.kept import Said
-    from analyzer.findings import Finding
-    from analyzer.period import Period
     from analyzer.placement.life.prediction import Prediction
-    from analyzer.placement.recommendation import Recommendation
     from analyzer.placement.saving import Share
+    from analyzer.report.recommendation_answer import Offer
     from collector.store.session import Session
 
 
@@ -30,7 +28,7 @@ class _InBook:
 
 def decide(
     session: "Session",
-    seen: "tuple[Sequence[Recommendation], Sequence[Finding], Period]",
+    offer: "Offer",
     sees: "Callable[[Prediction], bool]",
     recommendation_id: str,
     decision: Decision,
@@ -40,20 +38,20 @@ def decide(
 ) -> Word:
     """Keep one decision, with what the recommendation predicted when it was made.
 
-    `seen` are what is recommended in a period, to whom decides, against which findings; one that is recommended no more
-    is taken from the book, where `sees` says that it may be. What is not in the book yet is written down with it, and
-    with the version of the shares: `realised` are those that took the place of assumed ones.
+    `offer` is the reading that offers it to whom decides; one that is recommended no more is taken from the book, where
+    `sees` says that it may be. What is not in the book yet is written down with it, and with the version of the shares:
+    `realised` are those that took the place of assumed ones.
 
     Raises:
         ConfigError: a rejection has no reason.
         LedgerError: there is no such recommendation.
     """
     because = reason_of(said.because) if decision == "rejected" or said.because else None
-    prediction = _of_period(session, seen, recommendation_id, said.recorded_at, realised or {})
+    prediction = _of_offer(session, offer, recommendation_id, said.recorded_at, realised or {})
     if prediction is None:
         book = {one.recommendation_id: one for one in predictions(session) if sees(one)}
         absent = (
-            f"{seen[2].label} has no recommendation {recommendation_id!r}, and the book knows none: "
+            f"{offer.period.label} has no recommendation {recommendation_id!r}, and the book knows none: "
             "gpuledger recommend lists them; --since names another period"
         )
         prediction = book[by_id([_InBook(one) for one in book], recommendation_id, absent).id]
@@ -72,20 +70,19 @@ def decide(
     return word
 
 
-def _of_period(
+def _of_offer(
     session: "Session",
-    seen: "tuple[Sequence[Recommendation], Sequence[Finding], Period]",
+    offer: "Offer",
     typed: str,
     now_us: int,
     realised: "Mapping[str, Share]",
 ) -> "Prediction | None":
     """Return what is predicted of the recommendation that is meant, written down; None where the period has none."""
-    advice, found, period = seen
-    begin = [one for one in advice if one.id.startswith(typed)]
+    begin = [one for one in offer.advice if one.id.startswith(typed)]
     if not begin:
         return None
     one = by_id(begin, typed, f"{typed!r} is too short an id: type one more letter")
-    (prediction,) = predicted(session, [one], found, period, now_us, realised)
+    (prediction,) = predicted(session, [one], offer.findings, offer.period, now_us, realised)
     add_predictions(session, [prediction])
     kept = {each.id: each for each in predictions(session)}
     return kept[prediction.id]

@@ -19,7 +19,7 @@ def gate(of: Decided, name: str) -> Gate:
 
 def of_shares(**permille: int) -> CapacityProfile:
     """Return a profile of 1,000 GPU-hours of which these states have so many; the rest is unexplained."""
-    klasses = {"productive": "useful", "unexplained": "unknown"}
+    klasses = {"productive": "useful", "unexplained": "unknown", "unobserved": "unknown"}
     rest = 1000 - sum(permille.values())
     booked = tuple(
         Booked(klasses.get(state, "avoidable"), state, None, hours * HOUR_MS, None)
@@ -64,6 +64,10 @@ CASES = [
     ("useful", of_shares(productive=500), "PASS", "50.0 %"),
     ("useful", of_shares(productive=499), "FAIL", "49.9 %"),
     ("useful", profile(milliseconds=0, booked=()), "N/E", "no GPU time"),
+    ("idle", of_shares(held_idle=50, unobserved=500), "FAIL", "10.0 %"),
+    ("waiting", of_shares(starved=100, unobserved=400), "FAIL", "16.7 %"),
+    ("useful", of_shares(productive=400, unobserved=400), "PASS", "66.7 %"),
+    *((name, of_shares(unobserved=1000), "N/E", "nothing measured") for name in ("idle", "waiting", "useful")),
     ("waiting", of_shares(starved=150), "PASS", "15.0 %"),
     ("waiting", of_shares(starved=151), "FAIL", "15.1 %"),
     ("memory", profile(memory=(Memory(H100, 40 * GIBI + 1, 80 * GIBI),)), "PASS", "40 of 80 GiB"),

@@ -14,6 +14,7 @@ from analyzer.placement.life.realised import all_realised
 from analyzer.placement.life.say import decide
 from analyzer.placement.life.word import Word
 from analyzer.reading import Reader
+from analyzer.report.recommendation_answer import Offer
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import beside
@@ -87,11 +88,11 @@ def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
         reader = Reader(session, Settings())
         found = reader.findings(WEEK)
         advice = reader.advice(found, WEEK)
-        seen = (advice, found, WEEK)
+        seen = Offer(advice, found, WEEK)
         first, second = advice[0], advice[1]
         decide(session, seen, lambda _: True, first.id[:-1], "accepted", Said("", "cli:ada", NOW - 1))
         decide(session, seen, lambda _: True, second.id, "rejected", SAID)
-        decide(session, ([], [], WEEK), lambda _: True, second.id, "rejected", SAID)  # the book still has it
+        decide(session, Offer([], [], WEEK), lambda _: True, second.id, "rejected", SAID)  # the book still has it
         said = words(session)[0]
         assert (said.recommendation_id, said.word, said.because) == (first.id, "accepted", None)
         stages = {one.id: one.stage for one in book(session)}
@@ -102,7 +103,7 @@ def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
         with pytest.raises(LedgerError, match="gpuledger recommend lists them"):
             decide(session, seen, lambda _: True, "r-zzzzz", "accepted", SAID)
         with pytest.raises(LedgerError, match="gpuledger recommend lists them"):
-            decide(session, ([], [], WEEK), lambda _: False, second.id, "accepted", SAID)
+            decide(session, Offer([], [], WEEK), lambda _: False, second.id, "accepted", SAID)
         assert len(predictions(session)) == 2
 
 
@@ -139,7 +140,7 @@ def test_what_is_lost_since_is_told_where_nothing_can_be_proven() -> None:
         reader = Reader(session, Settings())
         found = reader.findings(WEEK)
         advice = [one for one in reader.advice(found, WEEK) if one.kind == "release"]
-        decide(session, (advice, found, WEEK), lambda _: True, advice[0].id, "accepted", SAID, WEEK.end)
+        decide(session, Offer(advice, found, WEEK), lambda _: True, advice[0].id, "accepted", SAID, WEEK.end)
         (came,) = all_realised(session, book(session))
     assert came.outcome.standing in ("not_yet", "not_provable")
     assert came.lost_since is not None
