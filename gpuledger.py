@@ -19,7 +19,8 @@ from collector.errors import ConfigError as CollectorConfigError
 USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last two are 128 + the signal
 
 # What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
-_EXTRA_OF = {"numpy": "demo", "mcp": "assistant"}
+_EXTRA_OF = {"numpy": "demo", "mcp": "assistant", "psycopg": "fleet"}
+_SERVERS_PYTHON = (3, 11)  # the agent and what reads a host run on 3.10 too
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
 
 def _call(command: Command, arguments: list[str]) -> int:
     log_without_carets()
+    if sentence := too_old(command, sys.version_info[:2]):
+        return _fail(sentence, USAGE)
     try:
         return command.load()(arguments)
     except (AgentConfigError, CollectorConfigError, AnalyzerConfigError) as error:
@@ -176,6 +179,13 @@ def _call(command: Command, arguments: list[str]) -> int:
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def too_old(command: Command, python: tuple[int, int]) -> str | None:
+    """Say what Python a command needs, where this one is older."""
+    if python >= _SERVERS_PYTHON or command.target.startswith("agent."):
+        return None
+    return f"gpuledger {command.name} needs Python 3.11 or newer, and this is {'.'.join(map(str, python))}"
 
 
 def _missing(command: Command, error: ModuleNotFoundError) -> str:
