@@ -1,5 +1,6 @@
 # make wheel && docker build --target agent  -t gpuledger-agent:0.1.0  .
 # make wheel && docker build --target server -t gpuledger-server:0.1.0 .
+# The server of one site; of several collectors --build-arg ROLE=fleet; with the assistant and the planners ROLE=full.
 # Any base with Python 3.11 or newer, venv and pip will do: --build-arg BASE=...
 ARG BASE=docker.io/library/python:3.12-slim-bookworm
 
@@ -13,7 +14,8 @@ RUN python3 -m venv --without-pip /opt/gpuledger \
     && find /opt/gpuledger -type d -name tests -prune -exec rm -r {} +
 
 FROM ${BASE} AS server-build
-COPY requirements-server.lock /build/requirements.lock
+ARG ROLE=server
+COPY requirements-${ROLE}.lock /build/requirements.lock
 COPY dist/gpuledger-*-py3-none-any.whl /build/
 RUN python3 -m venv --without-pip /opt/gpuledger \
     && python3 -m pip --python /opt/gpuledger/bin/python install --no-cache-dir --no-deps --require-hashes -r /build/requirements.lock \

@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Up to 3.11.7 a thread that looks for carets for a traceback, while another parses, ends in a SystemError (gh-106905).
 export PYTHONNODEBUGRANGES := 1
 
-BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep)
+BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs)
 .PHONY: help demo test types tests soak services wheel lock docs site grafana picture clean $(BENCHES)
 
 help:
@@ -87,15 +87,16 @@ wheel: $(MADE)
 	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
 
 # The roles' locks are parts of the whole one, for hosts and images.
-COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
+COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 lock: $(MADE)
-	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS)
-	$(COMPILE) --extra fleet --constraint requirements.lock --output-file requirements-server.lock
-	$(COMPILE) --constraint requirements.lock --output-file requirements-agent.lock
-	$(COMPILE) --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
+	$(COMPILE) --python-version 3.11 --extra dev --output-file requirements.lock $(ARGS)
+	for role in server fleet full; do \
+	  $(COMPILE) --python-version 3.11 --extra $$role --constraint requirements.lock --output-file requirements-$$role.lock || exit; done
+	$(COMPILE) --python-version 3.10 --constraint requirements.lock --output-file requirements-agent.lock
+	$(COMPILE) --python-version 3.10 --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
 	for tool in site:mkdocs==1.6.1 uv:uv==0.13.9; do \
-	  echo $${tool#*:} | $(subst pyproject.toml,-,$(COMPILE)) --output-file requirements-$${tool%%:*}.lock; done
+	  echo $${tool#*:} | $(subst pyproject.toml,-,$(COMPILE)) --python-version 3.11 --output-file requirements-$${tool%%:*}.lock; done
 
 clean:
 	rm -rf .venv .venv-site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,7 +20,8 @@ USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last 
 OTHERS = 0o077  # the rights of everybody else
 
 # What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
-_EXTRA_OF = {"numpy": "demo", "mcp": "assistant"}
+_EXTRA_OF = {"numpy": "demo", "mcp": "assistant", "psycopg": "fleet"}
+_SERVERS_PYTHON = (3, 11)  # the agent and what reads a host run on 3.10 too
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,8 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
 
 def _call(command: Command, arguments: list[str]) -> int:
     log_without_carets()
+    if sentence := too_old(command, sys.version_info[:2]):
+        return _fail(sentence, USAGE)
     mask = _umask(command)
     try:
         return command.load()(arguments)
@@ -192,6 +195,13 @@ def _umask(command: Command) -> int:
     if command.target.startswith("agent."):
         os.umask(mask)
     return mask
+
+
+def too_old(command: Command, python: tuple[int, int]) -> str | None:
+    """Say what Python a command needs, where this one is older."""
+    if python >= _SERVERS_PYTHON or command.target.startswith("agent."):
+        return None
+    return f"gpuledger {command.name} needs Python 3.11 or newer, and this is {'.'.join(map(str, python))}"
 
 
 def _missing(command: Command, error: ModuleNotFoundError) -> str:

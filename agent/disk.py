@@ -1,4 +1,4 @@
-"""Block devices and network mounts of the host, from procfs."""
+"""Block devices and network mounts of the host."""
 
 import re
 import time
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.clock import MICROSECONDS
+from agent.counters import disks
 from agent.errors import SourceError
 from agent.mounts import Mount, MountCounters, cifs_counters, lustre_counters, network_mounts, nfs_counters
 from agent.mounts.cifs import share_name
@@ -16,7 +17,6 @@ from agent.mounts.table import uncounted_mounts
 from agent.procfs import differences, share, text, understanding
 from agent.source import Reading, Row
 
-SECTOR_BYTES = 512  # of /proc/diskstats, whatever the device's own sector is
 MILLISECONDS = 1000
 DEVICES_MAX = 64
 MOUNTS_MAX = 64
@@ -31,7 +31,6 @@ _WHOLE = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")
 class BlockCounters:
     """What one disk has done since boot."""
 
-    number: str  # major:minor, as a cgroup's io.stat calls it
     reads: int
     read_bytes: int
     read_milliseconds: int
@@ -40,21 +39,31 @@ class BlockCounters:
     busy_milliseconds: int
 
 
-def block_counters(diskstats: str) -> dict[str, BlockCounters]:
-    """Return the counters of every whole disk of /proc/diskstats by its kernel name.
+def block_counters(proc: Path) -> dict[str, BlockCounters] | None:
+    """Return the counters of every whole disk by its kernel name, or None where procfs tells of no disks.
 
-    Source: Documentation/admin-guide/iostats.rst.
+    Raises:
+        SourceError: it tells of them in a form that is not known.
     """
-    found: dict[str, BlockCounters] = {}
-    for line in diskstats.splitlines():
-        fields = line.split()
-        if len(fields) >= 14 and _WHOLE.fullmatch(fields[2]):
-            reads, _, read, read_ms, writes, _, written, _, _, busy_ms = (int(field) for field in fields[3:13])
-            number = f"{fields[0]}:{fields[1]}"
-            found[fields[2]] = BlockCounters(
-                number, reads, read * SECTOR_BYTES, read_ms, writes, written * SECTOR_BYTES, busy_ms
-            )
-    return found
+    told = disks(proc)
+    if told is None:
+        return None
+    return {
+        name: BlockCounters(
+            one.read_count, one.read_bytes, one.read_time, one.write_count, one.write_bytes, one.busy_time
+        )
+        for name, one in told.items()
+        if _WHOLE.fullmatch(name)
+    }
+
+
+def disk_numbers(sys: Path) -> set[str]:
+    """Return every whole disk's major:minor, by which a cgroup's io.stat calls it."""
+    try:
+        names = [place.name for place in (sys / "class/block").iterdir() if _WHOLE.fullmatch(place.name)]
+    except OSError:
+        return set()
+    return {told.strip() for name in names if (told := text(sys / "class/block" / name / "dev"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +119,11 @@ class DiskSource:
         return {"disk_samples": rows}
 
     def _counters(self) -> _DiskCounters:
-        diskstats, mountinfo = text(self._proc / "diskstats"), text(self._proc / "self" / "mountinfo")
-        if diskstats is None and mountinfo is None:
+        blocks, mountinfo = block_counters(self._proc), text(self._proc / "self" / "mountinfo")
+        if blocks is None and mountinfo is None:
             raise SourceError(f"{self._proc} names no disks and no mounts; mount procfs there or name its place")
         mounts = network_mounts(mountinfo or "")
-        return _DiskCounters(self._monotonic(), block_counters(diskstats or ""), mounts, self._counted(mounts))
+        return _DiskCounters(self._monotonic(), blocks or {}, mounts, self._counted(mounts))
 
     def _counted(self, mounts: Sequence[Mount]) -> dict[str, MountCounters]:
         kinds = {mount.kind for mount in mounts}

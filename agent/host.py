@@ -1,4 +1,4 @@
-"""The host's processors, memory and pressure, from procfs."""
+"""The host's processors, memory and pressure."""
 
 import re
 import time
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.clock import MICROSECONDS
-from agent.errors import SourceError
+from agent.counters import memory, processor_ticks
 from agent.procfs import difference, share, text, understanding
 from agent.source import Reading
 
-BYTES_PER_KIB = 1024
 PRESSURES = ("cpu", "io", "memory")
 
 _SOME = re.compile(r"^some .*\btotal=(\d+)$", re.MULTILINE)
@@ -27,31 +26,21 @@ class CpuTicks:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes of host memory. Used is what cannot be had without swapping."""
-
-    used_bytes: int
-    available_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class _HostCounters:
     read_at: float  # monotonic seconds
     ticks: CpuTicks
     stalled: dict[str, int | None]
 
 
-def cpu_ticks(stat: str) -> CpuTicks | None:
-    """Return the ticks of the first line of /proc/stat, or None where the text is not one.
+def cpu_ticks(proc: Path) -> CpuTicks:
+    """Return the ticks of all cores; guest time is already within user and nice (proc_stat(5)).
 
-    Source: proc_stat(5). Guest time (fields 9 and 10) is already within user and nice.
+    Raises:
+        SourceError: procfs does not tell them.
     """
-    fields = stat.partition("\n")[0].split()
-    if len(fields) < 5 or fields[0] != "cpu":
-        return None
-    ticks = [int(field) for field in fields[1:9]]
-    idle, iowait = ticks[3], ticks[4] if len(ticks) > 4 else 0
-    return CpuTicks(sum(ticks) - idle - iowait, idle, iowait)
+    ticks = processor_ticks(proc)
+    idle, iowait = ticks.pop("idle"), ticks.pop("iowait")
+    return CpuTicks(sum(spent for what, spent in ticks.items() if not what.startswith("guest")), idle, iowait)
 
 
 def cpu_ratios(before: CpuTicks, now: CpuTicks) -> tuple[float | None, float | None]:
@@ -65,15 +54,6 @@ def cpu_ratios(before: CpuTicks, now: CpuTicks) -> tuple[float | None, float | N
     iowait = difference(before.iowait, now.iowait)
     whole = busy + idle + (iowait or 0)
     return share(busy, whole), share(iowait, whole)
-
-
-def memory(meminfo: str) -> Memory | None:
-    """Return what /proc/meminfo says, or None before Linux 3.14, which does not tell what is available."""
-    kib = dict(re.findall(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", meminfo, re.MULTILINE))
-    if len(kib) < 2:
-        return None
-    total, available = (int(kib[name]) * BYTES_PER_KIB for name in ("MemTotal", "MemAvailable"))
-    return Memory(total - available, available)
 
 
 def stalled_microseconds(pressure: str | None) -> int | None:
@@ -105,7 +85,7 @@ class HostSource:
         """Return the host's row; the ratios come with the second reading.
 
         Raises:
-            SourceError: /proc/stat cannot be read.
+            SourceError: procfs does not tell the processors' time.
         """
         with understanding(self._proc):
             now = self._counters()
@@ -116,15 +96,13 @@ class HostSource:
             for what in PRESSURES:
                 stalled = difference(last.stalled[what], now.stalled[what])
                 row[f"pressure_{what}_some_ratio"] = share(stalled, elapsed)
-        found = memory(text(self._proc / "meminfo") or "")
-        row["memory_used_bytes"] = found.used_bytes if found else None
-        row["memory_available_bytes"] = found.available_bytes if found else None
+        total, available = memory(self._proc) or (None, None)
+        row["memory_used_bytes"] = difference(available, total)  # what cannot be had without swapping
+        row["memory_available_bytes"] = available
         self._last = now
         return {"host_samples": [row]}
 
     def _counters(self) -> _HostCounters:
-        ticks = cpu_ticks(text(self._proc / "stat") or "")
-        if ticks is None:
-            raise SourceError(f"{self._proc / 'stat'} has no processor times; mount procfs there or name its place")
+        ticks = cpu_ticks(self._proc)
         stalled = {what: stalled_microseconds(text(self._proc / "pressure" / what)) for what in PRESSURES}
         return _HostCounters(self._monotonic(), ticks, stalled)

@@ -38,13 +38,18 @@ def without_carets(caught: Caught) -> str:
     if error is None:
         return "NoneType: None"
     told = TracebackException(type(error), error, trace, compact=True)
+    if sys.version_info >= (3, 11):  # older ones have none
+        _leave_out_carets(told)
+    return "".join(told.format()).removesuffix("\n")
+
+
+def _leave_out_carets(told: TracebackException) -> None:
     pending: list[TracebackException | None] = [told]
     while pending:
         if (each := pending.pop()) is not None:
             for frame in each.stack:
                 frame.colno = frame.end_colno = None
             pending += [each.__cause__, each.__context__, *(each.exceptions or ())]
-    return "".join(told.format()).removesuffix("\n")
 
 
 def tell_of_failure(_: logging.Handler, record: logging.LogRecord) -> None:

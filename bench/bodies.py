@@ -9,17 +9,16 @@ import json
 import struct
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
-import zstandard
 
 from agent.wire.arrow import message
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
-from agent.wire.envelope import ZSTD_LEVEL
+from agent.wire.frame import packed
 from agent.wire.tables import TABLES
 from bench.telemetry import GPUS, NODE, UUID, Rows, Values
 from collector.decoding.arrow_messages import arrow_schema
@@ -89,9 +88,6 @@ class Window:
 
     parts: tuple[_Part, ...]
     seconds: int
-    _compressor: zstandard.ZstdCompressor = field(
-        default_factory=lambda: zstandard.ZstdCompressor(ZSTD_LEVEL, write_checksum=True, write_content_size=True)
-    )
 
     @property
     def rows(self) -> dict[str, int]:
@@ -113,7 +109,7 @@ class Window:
         text += b" " * (-(len(text) + 4) % 8)
         shift = ends_at - self.seconds * SECOND
         pieces = [piece for part in self.parts for piece in part.told_by(who, shift)]
-        return self._compressor.compress(b"".join((struct.pack("<I", len(text)), text, *pieces)))
+        return packed(b"".join((struct.pack("<I", len(text)), text, *pieces)))
 
 
 def window(tables: Mapping[str, Rows], first_beat: int, beats: int) -> Window:

@@ -120,3 +120,16 @@ def test_the_first_word_of_commands_names_them(capsys: pytest.CaptureFixture[str
     assert "export focus" in said
     assert "export csv" in said
     assert "did you mean" not in said
+
+
+def test_a_gpu_hosts_python_runs_the_agents_commands_and_names_what_the_others_need() -> None:
+    """Ubuntu 22.04 has 3.10: what an older Python cannot do is one sentence, not a traceback out of the server."""
+    told = {name: gpuledger.too_old(command, (3, 10)) for name, command in gpuledger.COMMANDS.items()}
+    assert {name for name, sentence in told.items() if sentence is None} == {
+        "agent",
+        "run",
+        "top agent",
+        "doctor agent",
+    }
+    assert told["serve"] == "gpuledger serve needs Python 3.11 or newer, and this is 3.10"
+    assert all(gpuledger.too_old(command, (3, 11)) is None for command in gpuledger.COMMANDS.values())

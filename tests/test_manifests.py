@@ -179,9 +179,12 @@ def test_the_dockerfile_takes_what_is_there() -> None:
     stages = re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)
     copied = re.findall(r"^COPY (?:--from=(\S+) )?(.*) \S+$", text, re.MULTILINE)
     assert [stage for stage, _ in copied if stage and stage not in stages] == []
-    files = [name for stage, names in copied if not stage for name in names.split() if not name.startswith("dist/")]
-    assert [name for name in files if not (ROOT / name).exists()] == []
-    assert set(files) == {"requirements-kubernetes.lock", "requirements-server.lock"}
+    files = {name for stage, names in copied if not stage for name in names.split() if not name.startswith("dist/")}
+    assert files == {"requirements-kubernetes.lock", "requirements-${ROLE}.lock"}
+    roles = set(re.findall(r"ROLE=(\w+)", text))
+    assert roles == {"server", "fleet", "full"}
+    assert "ARG ROLE=server\n" in text
+    assert [role for role in roles if not (ROOT / f"requirements-{role}.lock").exists()] == []
     assert stages[-2:] == ["agent", "server"]
     assert text.count("--require-hashes") == 2
 

@@ -3,7 +3,7 @@
 import email.utils
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 300.0
@@ -47,7 +47,7 @@ def retry_after(header: str | None, now: datetime | None = None) -> float | None
     if header.strip().isdecimal():
         return float(header.strip())
     until = http_date(header)
-    return None if until is None else max(0.0, (until - (now or datetime.now(UTC))).total_seconds())
+    return None if until is None else max(0.0, (until - (now or datetime.now(timezone.utc))).total_seconds())
 
 
 def http_date(header: str | None) -> datetime | None:
@@ -56,4 +56,4 @@ def http_date(header: str | None) -> datetime | None:
         moment = email.utils.parsedate_to_datetime(header or "")
     except (ValueError, TypeError, OverflowError, IndexError):  # what the parser raises depends on what is wrong
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

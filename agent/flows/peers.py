@@ -40,7 +40,7 @@ class Names:
 
     def name(self, address: bytes) -> str | None:
         """Return the node at a packed address, or None."""
-        bits, number = 8 * len(address), int.from_bytes(address)
+        bits, number = 8 * len(address), int.from_bytes(address, "big")
         for length in self._lengths:
             if length[0] == bits and (node := self._networks[length].get(number >> (bits - length[1]))) is not None:
                 return node

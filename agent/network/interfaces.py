@@ -1,8 +1,9 @@
-"""Network interfaces, from /proc/net/dev and /sys/class/net."""
+"""Network interfaces, from procfs and /sys/class/net."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent import counters
 from agent.network.links import BITS, LinkCounters
 from agent.procfs import number
 
@@ -13,22 +14,16 @@ BITS_PER_MEGABIT = 10**6
 _VIRTUAL = ("lo", "veth", "docker", "br-", "virbr", "cni", "cali", "flannel", "ifb", "dummy", "tun", "tap", "kube-")
 
 
-def interface_counters(net_dev: str) -> dict[str, LinkCounters]:
-    """Return the counters of every interface of /proc/net/dev, of no known kind.
-
-    Source: proc_pid_net(5): eight numbers each way, of which bytes, packets, errors and drops come first.
+def interface_counters(proc: Path) -> dict[str, LinkCounters]:
+    """Return the counters of every interface, of no known kind.
 
     Raises:
-        ValueError: a number is none.
+        SourceError: procfs does not tell them.
     """
-    found: dict[str, LinkCounters] = {}
-    for line in net_dev.splitlines():
-        name, colon, rest = line.rpartition(":")
-        fields = rest.split()
-        if colon and len(fields) >= 16:
-            errors = sum(int(fields[index]) for index in (2, 3, 10, 11))
-            found[name.strip()] = LinkCounters(None, int(fields[0]), int(fields[8]), errors)
-    return found
+    return {
+        name: LinkCounters(None, one.bytes_recv, one.bytes_sent, one.errin + one.dropin + one.errout + one.dropout)
+        for name, one in counters.interfaces(proc).items()
+    }
 
 
 def hardware(names: Sequence[str], sys: Path) -> list[str]:
@@ -40,9 +35,9 @@ def hardware(names: Sequence[str], sys: Path) -> list[str]:
     return physical or [name for name in names if not name.startswith(_VIRTUAL)]
 
 
-def interfaces(net_dev: str, sys: Path) -> dict[str, LinkCounters]:
+def interfaces(proc: Path, sys: Path) -> dict[str, LinkCounters]:
     """Return the interfaces of the hardware, without those of IP over InfiniBand: their port counts that already."""
-    found = interface_counters(net_dev)
+    found = interface_counters(proc)
     links: dict[str, LinkCounters] = {}
     for name in hardware(list(found), sys):
         place, told = sys / "class/net" / name, found[name]

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from agent.errors import SourceError
 from agent.network.interfaces import interfaces
 from agent.network.links import LinkCounters, link_row
 from agent.network.ports import ports
-from agent.procfs import text, understanding
 from agent.source import Reading
 
 DEVICES_MAX = 64
@@ -33,11 +31,7 @@ class NetworkSource:
         Raises:
             SourceError: /proc/net/dev cannot be read.
         """
-        net_dev = text(self._proc / "net" / "dev")
-        if net_dev is None:
-            raise SourceError(f"{self._proc / 'net/dev'} cannot be read; mount procfs there or name its place")
-        with understanding(self._proc):
-            now = ports(self._sys) | interfaces(net_dev, self._sys)
+        now = ports(self._sys) | interfaces(self._proc, self._sys)
         kept = list(now)[:DEVICES_MAX]
         self.devices_left_out = len(now) - len(kept)
         rows = [link_row(name, self._last.get(name), now[name]) for name in kept]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution
-from agent.disk import block_counters
+from agent.disk import disk_numbers
 from agent.gpu_process import GpuProcess, Holding
 from agent.processes.claims import Claim, Claims
 from agent.processes.holders import Holders
@@ -19,7 +19,7 @@ from agent.processes.spending import Changes, changes, spent
 from agent.processes.submissions import Submissions
 from agent.processes.table import ProcessTable, read_table
 from agent.processes.tree import RunOnGpu, Tree, home_gpus, trees
-from agent.procfs import text, understanding
+from agent.procfs import understanding
 from agent.remembered import Remembered
 from agent.source import Reading
 
@@ -156,7 +156,7 @@ class ProcessSource:
         owned = {claim.attribution.run_id: claim.run_directories for claim in claims.values() if claim.run_directories}
         if not owned:
             return {}
-        disks = {disk.number for disk in block_counters(text(self._proc / "diskstats") or "").values()}
+        disks = disk_numbers(self._sys)
         return {run_id: run_counters(self._sys, directories, disks) for run_id, directories in owned.items()}
 
     def _run_rows(self, claims: dict[int, Claim], now: _Pass, elapsed_seconds: float) -> list[Row]:

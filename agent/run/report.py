@@ -97,6 +97,8 @@ def _made(recording: Path, options: list[str], stdout: int) -> bool:
 
 
 def _asked(words: list[str], stdout: int) -> bool:
+    if sys.version_info < (3, 11):  # reports are the server's, which needs it
+        return False
     # -P: a folder named agent or collector where the user works must not be taken for ours.
     line = [sys.executable, "-P", "-m", "gpuledger", *words]
     try:

@@ -50,7 +50,7 @@ def listener_of(body: bytes) -> Listener:
         if kind == INET_DIAG_CGROUP_ID and end - start >= _CGROUP.size:
             (cgroup,) = _CGROUP.unpack_from(body, start)
     packed = address[:4] if family == socket.AF_INET else address
-    return Listener(ipaddress.ip_address(packed), int.from_bytes(port), uid, cgroup)
+    return Listener(ipaddress.ip_address(packed), int.from_bytes(port, "big"), uid, cgroup)
 
 
 def behind(host: str, port: int, among: list[Listener]) -> Listener | None:

@@ -7,10 +7,15 @@ reaches to the end), and only then it is parsed.
 
 import json
 import re
-import tomllib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # the same code for older Pythons, by its author
+    import tomli as tomllib
 
 BYTES_MOST = 4 * 2**20
 VALUES_MOST = 300_000
@@ -21,18 +26,27 @@ TOML_VALUES_MOST = 50_000
 TOML_LINES_MOST = 100_000
 KEY_PARTS_MOST = 8  # that dots join
 
-_JSON_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_TOML_STRINGS = re.compile(
+
+def _compiled(expression: str, flags: re.RegexFlag = re.DOTALL) -> re.Pattern[str]:
+    """Compile an expression whose repeats give nothing back (`++`, `*+`); Python 3.10 has none such, and takes others.
+
+    Where those of a string end, all of the expression does: others find the same, and remember more meanwhile (two
+    million escapes in one string: 331 MB).
+    """
+    return re.compile(expression if sys.version_info >= (3, 11) else re.sub(r"([+*])\+", r"\1", expression), flags)
+
+
+_JSON_STRINGS = _compiled(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)')
+_TOML_STRINGS = _compiled(
     r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5}|\\?\Z)'
     r"|'''(?:[^']++|'(?!''))*+(?:'{3,5}|\Z)"
     r'|"(?:[^"\\\n]++|\\[^\n])*+(?:"|\\?(?=\n|\Z))'
     r"|'[^'\n]*+(?:'|(?=\n|\Z))"
-    r"|#[^\n]*+",
-    re.DOTALL,
+    r"|#[^\n]*+"
 )
 _BRACKETS = re.compile(r"[\[{]+|[\]}]+")
 _NUMBER = re.compile(rf"(?<![\w.+-])[+-]?[0-9][\w.:+-]{{{DIGITS_MOST}}}", re.ASCII)
-_LONG_KEY = re.compile(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{KEY_PARTS_MOST}}}", re.ASCII)
+_LONG_KEY = _compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{KEY_PARTS_MOST}}}", re.ASCII)
 
 
 class TooMuchError(ValueError):

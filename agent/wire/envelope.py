@@ -15,12 +15,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import zstandard
-
 from agent.errors import EnvelopeError
 from agent.wire.arrow import ColumnValues, columns_of, message
 from agent.wire.bounded import json_said
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION, Table
+from agent.wire.frame import Beginning, declared_bytes, packed, unpacked
 from agent.wire.tables import TABLES
 
 CONTENT_TYPE = "application/vnd.gpuledger.batch"
@@ -29,7 +28,6 @@ MAX_BYTES = 64 * 2**20  # of a batch unpacked, for readers that have no setting 
 MAX_HEADER_BYTES = 64 * 2**10
 MAX_TABLES = 64
 MAX_NAME = 255
-ZSTD_LEVEL = 3
 
 _LENGTH = struct.Struct("<I")
 _ALIGNMENT = 8
@@ -94,8 +92,7 @@ def seal(header: Header, messages: Sequence[bytes]) -> bytes:
     _header(fields)  # what we would not open, we do not send
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
     text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNMENT)
-    compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True, write_content_size=True)
-    return compressor.compress(b"".join((_LENGTH.pack(len(text)), text, *messages)))
+    return packed(b"".join((_LENGTH.pack(len(text)), text, *messages)))
 
 
 def open_envelope(body: bytes, max_bytes: int = MAX_BYTES) -> tuple[Header, dict[str, memoryview]]:
@@ -107,7 +104,7 @@ def open_envelope(body: bytes, max_bytes: int = MAX_BYTES) -> tuple[Header, dict
     Raises:
         EnvelopeError: it is no batch, it is damaged, or it would unpack to more than `max_bytes`.
     """
-    content = memoryview(_unpack(body, max_bytes))
+    content = memoryview(unpacked(body, max_bytes))
     length = _header_length(content)
     start = _LENGTH.size + length
     header = _header_in(content[_LENGTH.size : start], length)
@@ -127,42 +124,9 @@ def header_of(body: bytes) -> Header:
         EnvelopeError: it is no batch, or damaged so far.
     """
     declared_bytes(body)
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(body) as content:
-            length = _header_length(memoryview(content.read(_LENGTH.size)))
-            return _header_in(memoryview(content.read(length)), length)
-    except zstandard.ZstdError as error:
-        raise EnvelopeError(f"the batch is damaged: {error}") from error
-
-
-def declared_bytes(body: bytes) -> int:
-    """Return the size that a batch says it unpacks to.
-
-    Raises:
-        EnvelopeError: it is no zstd frame, or one without a declared size or checksum.
-    """
-    try:
-        frame = zstandard.get_frame_parameters(body)
-    except zstandard.ZstdError as error:
-        raise EnvelopeError("the batch is not a zstd frame") from error
-    if frame.content_size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
-        raise EnvelopeError("the batch does not declare its size")
-    if not frame.has_checksum:
-        raise EnvelopeError("the batch carries no checksum")
-    return int(frame.content_size)
-
-
-def _unpack(body: bytes, max_bytes: int) -> bytes:
-    declared = declared_bytes(body)
-    if declared > max_bytes:
-        raise EnvelopeError(f"the batch unpacks to {declared} bytes, and {max_bytes} are allowed")
-    try:
-        content = zstandard.ZstdDecompressor().decompress(body, max_output_size=max_bytes, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise EnvelopeError(f"the batch is damaged: {error}") from error
-    if len(content) != declared:
-        raise EnvelopeError(f"the batch unpacks to {len(content)} bytes and declares {declared}")
-    return content
+    content = Beginning(body)
+    length = _header_length(memoryview(content.read(_LENGTH.size)))
+    return _header_in(memoryview(content.read(length)), length)
 
 
 def _header_length(content: memoryview) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import zstandard
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.envelope import encode
@@ -15,6 +14,7 @@ from agent.wire.tables import TABLES
 from bench.fuzz.rows import true_rows
 from bench.fuzz.rubbish import JSON, bytes_of, eights, value
 from collector.decoding.arrow_messages import arrow_schema
+from tests.frames import framed, unframed
 
 BOMB_BYTES = 80 * 2**20
 LAYERS = ("frame bytes", "frame", "header", "flatbuffer", "buffers", "values", "content", "none")
@@ -83,9 +83,9 @@ class Bodies:
         content, dice = self._content(*self._whole()), self._dice
         kind = dice.randrange(8)
         if kind == 0:
-            return zstandard.ZstdCompressor(write_checksum=False, write_content_size=True).compress(content)
+            return framed(content, checksum=False)
         if kind == 1:
-            return zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(content)
+            return framed(content, size=False)
         if kind == 2:
             return _packed(content) + _packed(content)
         if kind == 3:
@@ -178,11 +178,11 @@ def _displace(row: dict[str, Any], now: int, dice: random.Random) -> None:
 
 
 def _packed(content: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=1, write_checksum=True, write_content_size=True).compress(content)
+    return framed(content, level=1)
 
 
 def _messages(body: bytes) -> dict[str, tuple[int, bytes]]:
-    content = zstandard.ZstdDecompressor().decompress(body)
+    content = unframed(body)
     (length,) = struct.unpack_from("<I", content)
     at, found = 4 + length, {}
     for name, rows, size in json.loads(content[4 : 4 + length])["tables"]:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent.wire.bounded import TooDeepError, TooMuchError, bounded_json, json_said, toml_said
 
 ROOT = Path(__file__).parents[2]
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 DOTS = "a" + ".a" * 100_000 + " = 1"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -10,7 +10,6 @@ from typing import Any
 import nanoarrow as na
 import pyarrow as pa
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from agent.wire.arrow import Masked
 from agent.wire.contract import SCHEMA_VERSION, Column
 from agent.wire.envelope import Header, TablePart, encode, encode_columns, open_envelope, seal
 from agent.wire.tables import TABLES
+from tests.frames import framed, unframed
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 STREAM = "5f4ee1c8-1de9-4f6d-9d0c-5a8f2ad1f2d3"
@@ -55,8 +55,7 @@ def decode(body: bytes, max_bytes: int = 2**24) -> tuple[Header, dict[str, list[
 def packed(header: object, *messages: bytes, checksum: bool = True, size: bool = True) -> bytes:
     """Build a body by hand, right or wrong."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=size)
-    return compressor.compress(struct.pack("<I", len(text)) + text + b"".join(messages))
+    return framed(struct.pack("<I", len(text)) + text + b"".join(messages), checksum=checksum, size=size)
 
 
 GOOD = {
@@ -180,7 +179,7 @@ def test_rows_name_the_column_that_is_unknown() -> None:
         (packed(GOOD)[:-3], "damaged"),
         (packed(GOOD) + b"more", "damaged"),
         (packed(GOOD) * 2, "damaged"),
-        (zstandard.ZstdCompressor(write_checksum=True).compress(b"abc"), "too short"),
+        (framed(b"abc"), "too short"),
         (packed(b"{"), "not JSON"),
         (packed(b"[" * 60_000), "not JSON"),
         (packed(b"\xff\xfe{}"), "not JSON"),
@@ -200,7 +199,7 @@ def test_rows_name_the_column_that_is_unknown() -> None:
         (packed(GOOD | {"tables": [["progress", 1, 8]]}), "do not add up"),
         (packed(GOOD, b"surplus!"), "do not add up"),
         (packed(b" " * 70_000), "declares a header"),
-        (zstandard.ZstdCompressor(write_checksum=True).compress(b"\xff\xff\xff\xff{}"), "declares a header"),
+        (framed(b"\xff\xff\xff\xff{}"), "declares a header"),
     ],
 )
 def test_a_body_that_is_no_batch_says_why(body: bytes, sentence: str) -> None:
@@ -211,7 +210,7 @@ def test_a_body_that_is_no_batch_says_why(body: bytes, sentence: str) -> None:
 
 def test_the_declared_size_is_checked_before_unpacking() -> None:
     """A frame of 3 kB can declare and hold 100 MB: it is refused by what it declares."""
-    bomb = zstandard.ZstdCompressor(write_checksum=True).compress(bytes(100 * 2**20))
+    bomb = framed(bytes(100 * 2**20))
     assert len(bomb) < 20_000
     with pytest.raises(EnvelopeError, match="unpacks to 104857600 bytes, and 1048576 are allowed"):
         open_envelope(bomb, 2**20)
@@ -257,7 +256,7 @@ def message_of(batch: Any) -> bytes:
 
 def test_messages_are_aligned() -> None:
     """Arrow readers want their buffers at multiples of 8, or they copy each of them."""
-    content = zstandard.decompress(encode(agent="n14", stream=STREAM, sequence=7, sent_at=99, tables=ROWS))
+    content = unframed(encode(agent="n14", stream=STREAM, sequence=7, sent_at=99, tables=ROWS))
     (length,) = struct.unpack_from("<I", content)
     assert (4 + length) % 8 == 0
     assert content[4 + length :][:4] == b"\xff\xff\xff\xff", "the continuation marker of an Arrow message"

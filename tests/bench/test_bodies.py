@@ -5,7 +5,6 @@ from functools import cache
 
 import cramjam
 import numpy as np
-import zstandard
 
 from agent.wire.envelope import encode_columns
 from agent.wire.tables import TABLES
@@ -15,6 +14,7 @@ from bench.tsdb_bodies import json_lines, remote_write, series
 from collector.decoding.batch import decode
 from collector.prometheus.messages import V1
 from collector.prometheus.request import sent
+from tests.frames import unframed
 
 NOW = 1_795_219_200_000_000  # microseconds UTC
 FILLED = 51  # columns of gpu_samples that an agent fills on an H100
@@ -88,4 +88,4 @@ def test_remote_write_and_json_lines_tell_the_same_values() -> None:
 
 
 def _unpacked(body: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompress(body)
+    return unframed(body)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
-import zstandard
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
@@ -18,18 +17,19 @@ from collector.errors import BatchError
 from collector.landing import Landing
 from collector.store.database import Store
 from tests.collector.batches import NOW, STREAM, body, gpu_rows, host_rows
+from tests.frames import framed, unframed
 
 FLUSH_EVERY = 400
 
 
 def packed(content: bytes) -> bytes:
     """Return a frame as the envelope wants it, around anything."""
-    return zstandard.ZstdCompressor(write_checksum=True, write_content_size=True).compress(content)
+    return framed(content)
 
 
 def unpacked(frame: bytes) -> bytes:
     """Return what a frame holds."""
-    return zstandard.ZstdDecompressor().decompress(frame)
+    return unframed(frame)
 
 
 def sealed(messages: dict[str, bytes], rows: int = 2, **header: Any) -> bytes:

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
-import zstandard
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.envelope import CONTENT_TYPE
@@ -26,6 +25,7 @@ from collector.errors import BatchError
 from tests.collector.batches import NOW, body, gpu_rows, host_rows
 from tests.collector.hostile import compressed_message, message, mutant, numbered, packed, sealed, unpacked
 from tests.collector.serving import Running, running
+from tests.frames import framed
 
 MUTANTS_OVER_HTTP = 300
 DAY = 86_400_000_000
@@ -36,8 +36,8 @@ OWNERSHIP = {"node": "n1", "owned_from": NOW, "owned_until": NOW - 1}
 Golden = Callable[[str, str], None]
 
 
-def _frame(**parameters: Any) -> bytes:
-    return zstandard.ZstdCompressor(**parameters).compress(unpacked(body()))
+def _frame(**parameters: bool) -> bytes:
+    return framed(unpacked(body()), **parameters)
 
 
 def _shrunk(frame: bytes) -> bytes:
@@ -54,8 +54,8 @@ CASES: dict[str, bytes] = {
     "nothing": b"",
     "text": b"node,started_at\nn1,0\n",
     "random bytes": random.Random(1).randbytes(500),
-    "no size declared": _frame(write_content_size=False, write_checksum=True),
-    "no checksum": _frame(write_content_size=True, write_checksum=False),
+    "no size declared": _frame(size=False),
+    "no checksum": _frame(checksum=False),
     "cut off": body()[:-20],
     "one bit wrong": bytes([*body()[:-1], body()[-1] ^ 1]),
     "two frames": body() + body(),

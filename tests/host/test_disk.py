@@ -1,5 +1,6 @@
 import contextlib
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.disk import DEVICES_MAX, DiskSource, block_counters
+from agent.disk import DEVICES_MAX, BlockCounters, DiskSource, block_counters, disk_numbers
 from agent.errors import SourceError
 from agent.mounts import Mount, MountCounters, cifs_counters, lustre_counters, mount_kind, network_mounts, nfs_counters
 from agent.mounts.lustre import lustre_places, target_counters
 from agent.mounts.table import uncounted_mounts
 
 CAPTURED = Path(__file__).parent / "data/captured"
-PARSERS = [block_counters, cifs_counters, network_mounts, nfs_counters, target_counters, uncounted_mounts]
+PARSERS = [cifs_counters, network_mounts, nfs_counters, target_counters, uncounted_mounts]
 
 amounts = st.tuples(st.integers(0, 2**63), st.integers(0, 2**63))
 
@@ -22,19 +23,43 @@ LINE = "{major} {minor} {name} 100 0 800 40 10 0 80 4 0 44 44"
 
 
 @pytest.mark.parametrize("name", ["nvme0n1", "nvme11n2", "sda", "sdab", "vda", "xvdb"])
-def test_whole_disks_are_told(name: str) -> None:
+def test_whole_disks_are_told(name: str, tmp_path: Path) -> None:
     """These are the disks that GPU hosts have, in the cloud and on the floor."""
-    found = block_counters(LINE.format(major=8, minor=0, name=name))
-    assert found[name].read_bytes == 800 * 512
-    assert found[name].number == "8:0"
+    (tmp_path / "diskstats").write_text(LINE.format(major=8, minor=0, name=name))
+    assert block_counters(tmp_path) == {name: BlockCounters(100, 800 * 512, 40, 10, 80 * 512, 44)}
+    place = tmp_path / "class/block" / name
+    place.mkdir(parents=True)
+    (place / "dev").write_text("8:0\n")
+    assert disk_numbers(tmp_path) == {"8:0"}
 
 
 @pytest.mark.parametrize(
     "name", ["nvme0n1p1", "nvme0c0n1", "sda1", "vda15", "loop0", "ram0", "dm-0", "md127", "zram0", "sr0"]
 )
-def test_what_shows_a_disk_again_is_not_told(name: str) -> None:
+def test_what_shows_a_disk_again_is_not_told(name: str, tmp_path: Path) -> None:
     """A byte read through LVM from a partition would be counted three times."""
-    assert block_counters(LINE.format(major=8, minor=0, name=name)) == {}
+    (tmp_path / "diskstats").write_text(LINE.format(major=8, minor=0, name=name))
+    assert block_counters(tmp_path) == {}
+    place = tmp_path / "class/block" / name
+    place.mkdir(parents=True)
+    (place / "dev").write_text("8:0\n")
+    assert disk_numbers(tmp_path) == set()
+
+
+def test_a_place_that_tells_of_no_disks_tells_of_none(tmp_path: Path) -> None:
+    """psutil would look into the /sys of where the agent runs: those are then not the disks of the host it is shown."""
+    assert block_counters(tmp_path) is None
+    assert disk_numbers(tmp_path) == set()
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_disks_or_a_source_error(diskstats: str) -> None:
+    """No daemon dies of a new kernel."""
+    with tempfile.TemporaryDirectory() as place, contextlib.suppress(SourceError):
+        (Path(place) / "diskstats").write_text(diskstats, "utf-8")
+        found = block_counters(Path(place))
+        assert found is not None
+        assert all(isinstance(disk.read_bytes, int) for disk in found.values())
 
 
 def test_a_file_system_mounted_twice_is_told_once() -> None:

@@ -1,3 +1,4 @@
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -5,15 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.counters import memory
 from agent.errors import SourceError
-from agent.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, memory, stalled_microseconds
+from agent.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, stalled_microseconds
 from agent.procfs import boot_id, difference, share
 
 
-def test_the_first_line_of_stat_is_all_cores() -> None:
+def test_the_first_line_of_stat_is_all_cores(tmp_path: Path) -> None:
     """Steal and interrupts are busy, guest time is already within user: counting it again would pass 1."""
-    assert cpu_ticks("cpu  100 20 30 1000 50 1 2 3 99 0\ncpu0 1 2 3 4 5\n") == CpuTicks(156, 1000, 50)
-    assert cpu_ticks("intr 5\n") is None
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 20 30 1000 50 1 2 3 99 0\ncpu0 1 2 3 4 5\n")
+    assert cpu_ticks(tmp_path) == CpuTicks(156, 1000, 50)
+    stat.write_text("intr 5\n")
+    with pytest.raises(SourceError, match="not known"):
+        cpu_ticks(tmp_path)
+
+
+@given(st.lists(st.integers(0, 2**53 // 100), min_size=10, max_size=10))
+def test_ticks_are_those_that_the_kernel_wrote(ticks: list[int]) -> None:
+    """psutil tells seconds: what it divided comes back whole, so that no interval has a fraction of a tick."""
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "stat").write_text(f"cpu  {' '.join(map(str, ticks))}\n")
+        user, nice, system, idle, iowait, irq, softirq, steal, *_ = ticks
+        assert cpu_ticks(Path(place)) == CpuTicks(user + nice + system + irq + softirq + steal, idle, iowait)
 
 
 def test_iowait_that_goes_back_is_unknown_and_spoils_nothing_else() -> None:
@@ -26,12 +41,17 @@ def test_a_restarted_counter_says_nothing() -> None:
     assert cpu_ratios(CpuTicks(100, 100, 50), CpuTicks(5, 10, 0)) == (None, None)
 
 
-def test_memory_is_used_where_it_cannot_be_had() -> None:
+def test_memory_is_used_where_it_cannot_be_had(host: Any) -> None:
     """Page cache is not use: it can be had without swapping."""
-    found = memory("MemTotal:       1000 kB\nMemFree:   10 kB\nMemAvailable:    900 kB\n")
-    assert found is not None
-    assert (found.used_bytes, found.available_bytes) == (102_400, 921_600)
-    assert memory("MemTotal:       1000 kB\n") is None
+    kib = {"MemTotal": 1000, "MemFree": 10, "MemAvailable": 900, "Buffers": 1, "Cached": 800, "Shmem": 1, "Active": 1}
+    meminfo = host.proc / "meminfo"
+    meminfo.write_text("".join(f"{name}:  {value} kB\n" for name, value in {**kib, "Inactive": 1}.items()))
+    row = HostSource(host.proc).read()["host_samples"][0]
+    assert (row["memory_used_bytes"], row["memory_available_bytes"]) == (102_400, 921_600)
+    meminfo.write_text("MemTotal:       1000 kB\n")
+    assert memory(host.proc) is None
+    row = HostSource(host.proc).read()["host_samples"][0]
+    assert (row["memory_used_bytes"], row["memory_available_bytes"]) == (None, None)
 
 
 def test_pressure_is_read_from_its_total() -> None:
