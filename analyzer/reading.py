@@ -26,7 +26,8 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
 from analyzer.planning.answering import for_plans
 from analyzer.pricing.answering import PRICES
-from analyzer.pricing.charging.reading import read_held
+from analyzer.pricing.charging.edited import edited
+from analyzer.pricing.charging.reading import has_closed_charges, read_held
 from analyzer.pricing.charging.sums import Charged, charges
 from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
@@ -159,12 +160,14 @@ class Reader:
             charged=self._charged(period),
             grouped=None if by in (None, "team") else groups(self.session, period, by),
             repriced=repriced(self.session, period, self.settings),
+            edited=edited(self.session, period, self.settings),
         )
         return told.named(self.settings.cluster)
 
     def _charged(self, period: Period) -> tuple[Charged, ...]:
         rates = self.settings.price_book().charges
-        return charges(read_held(self.session, period), rates) if rates else ()
+        is_charged = bool(rates) or has_closed_charges(self.session, period)
+        return charges(read_held(self.session, period), rates) if is_charged else ()
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""

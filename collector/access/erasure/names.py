@@ -16,6 +16,7 @@ COLUMNS = frozenset(
     column.name for table in TABLES.values() for column in table.columns if column.sensitivity != "none"
 ) | {"caused_by", "subject", "counts", "verdict", "because", "who", "model_first", "model_last"}
 _FREE_TEXT = ("quarantine", "content")  # rows that were refused: evidence and no data, so that they simply go
+ERASED = "erased-"  # how a pseudonym begins that nobody chose
 _SHORTEST, _LONGEST = 2, 200
 
 
