@@ -27,8 +27,8 @@ from analyzer.placement.wanting import Wanting
 from analyzer.planning.answering import for_plans
 from analyzer.pricing.answering import PRICES
 from analyzer.pricing.charging.edited import edited
-from analyzer.pricing.charging.reading import has_closed_charges, read_held
-from analyzer.pricing.charging.sums import Charged, charges
+from analyzer.pricing.charging.reading import charged
+from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
@@ -165,9 +165,7 @@ class Reader:
         return told.named(self.settings.cluster)
 
     def _charged(self, period: Period) -> tuple[Charged, ...]:
-        rates = self.settings.price_book().charges
-        is_charged = bool(rates) or has_closed_charges(self.session, period)
-        return charges(read_held(self.session, period), rates) if is_charged else ()
+        return charged(self.session, period, self.settings.price_book().charges)
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""

@@ -108,7 +108,7 @@ def test_every_reader_of_the_month_says_the_closed_figures(edited: tuple[Fleet, 
         budgets = read_month(session, Calendar("UTC"), now, "2025-11")
         spent = {line.team: line.spent_micros for line in budgets.lines if line.held}
         assert spent == {"nlp": 12_133_333, "vision": 371_429}
-        asked = {"start": BEGINS, "end": DECEMBER}
+        asked: dict[str, object] = {"start": BEGINS, "end": DECEMBER}
         source = ledger_source(("l.hour >= $start", "l.hour < $end"), ("team",))
         assert dict(session.rows(f"SELECT l.team, sum(l.cost_micros)::BIGINT {source} GROUP BY 1", asked)) == {
             "nlp": 12_133_333,

@@ -34,7 +34,7 @@ _DUE = """
 CREATE OR REPLACE TEMP TABLE terms_due AS
 SELECT h.hour, c.hour IS NULL AS is_new FROM ledger_hours h LEFT JOIN closed_hours c ON c.hour = h.hour
 LEFT JOIN (SELECT hour, count(*) AS rows FROM adjustments GROUP BY hour) a ON a.hour = h.hour
-WHERE h.status = 'final' AND (c.hour IS NULL OR $everything OR coalesce(a.rows, 0) <> c.adjustments)
+WHERE CASE WHEN c.hour IS NULL THEN h.status = 'final' ELSE ($everything OR coalesce(a.rows, 0) <> c.adjustments) END
 """
 _CHARGED = """
 SELECT d.hour, d.is_new FROM terms_due d LEFT JOIN closed_hours c ON c.hour = d.hour

@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING
 
 from analyzer.booked import booked
 from analyzer.period import local
-from analyzer.pricing.charging.sums import Held
+from analyzer.pricing.charging.sums import Charged, Held, charges
 from analyzer.states import words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from analyzer.period import Period
+    from analyzer.pricing.charging.rows import Charge
     from collector.store.session import Session
 
 _AVOIDABLE = words_of("avoidable")
@@ -60,13 +63,13 @@ def read_corrections(session: "Session", period: "Period") -> dict[str, list[Hel
     return found
 
 
-def has_closed_charges(session: "Session", period: "Period") -> bool:
-    """Return whether any closed hour of a period was charged by a rate, be it gone from the price file."""
-    (found,) = session.row(
+def charged(session: "Session", period: "Period", rates: "Sequence[Charge]") -> tuple[Charged, ...]:
+    """Return what teams are charged; nothing where no rate holds, and none held in a closed hour, gone since or not."""
+    (was_charged,) = session.row(
         "SELECT EXISTS (FROM closed_charges WHERE hour >= $start AND hour < $end)",
         {"start": period.start, "end": period.end},
     )
-    return bool(found)
+    return charges(read_held(session, period), rates) if rates or was_charged else ()
 
 
 def _span(period: "Period") -> dict[str, object]:
