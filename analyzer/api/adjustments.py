@@ -13,15 +13,16 @@ from analyzer.booked import booked
 from analyzer.report.which_run import find_run
 from analyzer.states import booking
 
-_KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason")
-_KINDS = (int, int, str, str, str, str, str)
+_KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")
+_KINDS = (int, int, str, str, str, str, str, str)
 _BOOKED = booked("adjustments")
 _ROWS = """
 WITH moved AS (
-    SELECT a.recorded_at, a.hour, a.gpu_uuid, a.run_id, a.state, a.cause, a.reason, a.node, a.team, a.rules_version,
+    SELECT a.recorded_at, a.hour, a.gpu_uuid, a.run_id, a.state, a.cause, a.reason, a.team, a.node, a.rules_version,
         a.price_version, sum(a.milliseconds)::BIGINT AS ms, sum(a.cost_micros)::BIGINT AS cost
     FROM {booked} a
     WHERE a.hour >= $start AND a.hour < $end AND {where} GROUP BY ALL
+    HAVING sum(a.milliseconds) <> 0 OR sum(a.cost_micros) <> 0  -- of another cost centre of the same team
 )
 SELECT * FROM moved WHERE {after} ORDER BY {order} LIMIT {limit}
 """
@@ -132,7 +133,7 @@ def _order() -> str:
 
 
 def _item(row: tuple[Any, ...]) -> Adjustment:
-    recorded, hour, gpu, run_id, state, cause, reason, node, team, rules, prices, milliseconds, cost = row
+    recorded, hour, gpu, run_id, state, cause, reason, team, node, rules, prices, milliseconds, cost = row
     words = booking(state, cause)
     return Adjustment(
         recorded_at=recorded,

@@ -28,6 +28,7 @@ from collector.backup.restoring import restore
 from collector.config import CollectorConfig
 from collector.registry import open_registry
 from collector.store.database import Store
+from tests.focus.checker import complaints, rows_of, total
 from tests.ledger.fleet import DAY, HOUR, Fleet
 from tests.ledger.several import Site, in_folder, same
 from tests.pricing.final_month import BEGINS, DECEMBER, FINAL, Rules, files, fleet, report, sums
@@ -88,6 +89,20 @@ def test_a_renamed_team_is_charged_by_its_old_name_and_rate(edited: tuple[Fleet,
     moved = {(one.bearer, one.milliseconds, one.charged_micros) for one in december.corrections}
     assert moved == {("nlp", -16_800_000, -14_000_000), ("language", 16_800_000, 42_000_000)}
     assert {one.corrects for one in december.corrections} == {"2025-11"}
+
+
+def test_the_bill_of_the_month_that_books_it_is_what_focus_says(edited: tuple[Fleet, Settings, Path]) -> None:
+    """Each move is two adjustments, of the team that bore it and of the one that does: together they cost nothing."""
+    site, now, folder = edited
+    files(site.store, now, folder, "2025-12")
+    rows = rows_of(folder / "focus.csv")
+    assert complaints(rows, "1.2") == []
+    moved = [row for row in rows if row["ChargeCategory"] == "Adjustment"]
+    assert {(row["SubAccountId"], row["ChargeClass"]) for row in moved} == {
+        ("nlp", "Correction"),
+        ("language", "Correction"),
+    }
+    assert total(rows, "EffectiveCost", adjustments=True) == 0
 
 
 def test_a_month_that_is_not_final_follows_edits(edited: tuple[Fleet, Settings, Path]) -> None:
