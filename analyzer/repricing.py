@@ -43,7 +43,7 @@ def reprice(session: "Session", book: "PriceBook", versions: "Versions", judgeab
 
     Without a price file nothing is: nobody says then that another price holds.
     """
-    if not book.version:
+    if not book.version or not judgeable_us:
         return 0
     session.execute(_DUE, {"prices": versions.prices, "judgeable": judgeable_us})
     hours = [hour for (hour,) in session.rows("SELECT hour FROM reprice_due ORDER BY hour")]

@@ -89,11 +89,14 @@ def close_runs(session: "Session") -> None:
 
     What was edited since is then a correction, as a price would be.
     """
-    session.execute(_RUNS.format(hours=_FINAL, join="JOIN"))
+    if _has_final(session):
+        session.execute(_RUNS.format(hours=_FINAL, join="JOIN"))
 
 
 def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
     """Close the hours that are final, and correct closed ones; return how many adjustments that made."""
+    if not _has_final(session):
+        return 0
     with session.transaction():
         before = session.rows("SELECT terms_version, runs_digest FROM terms_applied")
         now = (terms.version, _runs_digest(session))
@@ -110,6 +113,10 @@ def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
             now = (terms.version, _runs_digest(session))
             session.load("terms_applied", ("terms_version", "runs_digest"), [now])
     return made
+
+
+def _has_final(session: "Session") -> bool:
+    return bool(session.row("SELECT EXISTS (FROM ledger_hours WHERE status = 'final')")[0])
 
 
 def _runs_digest(session: "Session") -> str:
