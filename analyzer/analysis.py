@@ -5,7 +5,7 @@ before, never on how a pass was cut or on when its input arrived.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer import fabric
@@ -16,9 +16,11 @@ from analyzer.chunks import cut
 from analyzer.closing import close_hours, settle_hours
 from analyzer.config import Settings
 from analyzer.judging import judge_chunk
-from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, know_fleet, oldest_mark
+from analyzer.pending import MARGIN_US, Chunk, Versions, complete, find_due, first_judgeable, know_fleet, oldest_mark
 from analyzer.pricing.book import PriceBook
-from analyzer.publishing import Published, publish_chunk, rates_of_chunk
+from analyzer.pricing.charging.closing import Terms, close_runs, close_terms
+from analyzer.publishing import Published, publish_chunk, rates_of
+from analyzer.repricing import reprice
 from analyzer.run_facts import write_runs
 from analyzer.serving.policy import PolicyBook
 from analyzer.serving.services import Service, find_services
@@ -117,17 +119,20 @@ def _analyze(
 ) -> Analysis:
     policies = settings.policy_book()
     rules = Rules(settings, limits or Thresholds(), settings.price_book(), policies, bucket_ms, now_us)
+    teams = settings.team_book()
     take_up(store)  # where another analyzer has booked into the lake, go on from what it booked
     with store.session() as session:
         with session.transaction():  # of one catalogue too, which each statement by itself would ask anew
             up_to_batches = know_fleet(session, rules.limits)
-            facts = write_runs(session, settings.team_book(), settings.model_book())
-            services = find_services(session, policies)
             close_hours(session, settings.calendar, now_us, provisional=False)
+            close_runs(session)
+            facts = write_runs(session, teams, settings.model_book())
+            services = find_services(session, policies)
             find_due(session, rules.versions, rules.limits)
             find_due_amounts(session, oldest_mark(session))
         done = _book_all(session, facts, services, rules, progress)
         made_at = now_us if made_at_us is None else made_at_us
+        repriced = reprice(session, rules.book, rules.versions, first_judgeable(session), now_us)
         book_amounts(session, made_at)
         with session.transaction():
             close_hours(session, settings.calendar, now_us, provisional=True)
@@ -137,8 +142,10 @@ def _analyze(
             session.execute("DELETE FROM analysis")
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
             keep_rule_versions(session, rules.versions.rules, rules.limits)
+        terms = Terms(rules.book.charges, settings.terms_version(teams, rules.book), *astuple(rules.versions))
+        moved = close_terms(session, terms, now_us)
         keep_findings(session, rules.versions)
-    return done
+    return replace(done, adjustments=done.adjustments + repriced + moved)
 
 
 def _book_all(
@@ -228,7 +235,7 @@ def _book_chunk(
         run_sql(
             session, "booking.sql", bucket_ms=rules.bucket_ms, gap_ms=limits.gap_ms, losable=sorted(LOSABLE), **span
         )
-        rates_of_chunk(session, rules.book)
+        rates_of(session, rules.book)
         run_sql(session, "cost.sql")
         return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
 

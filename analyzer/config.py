@@ -101,6 +101,11 @@ class Settings:
         """Read the teams file; without one, nobody is mapped."""
         return TeamBook() if self.teams is None else TeamBook.read(self.teams)
 
+    def terms_version(self, teams: TeamBook | None = None, prices: PriceBook | None = None) -> str:
+        """Return the digest of what closes with a final month: who is whose, and what is charged to whom."""
+        book = self.price_book() if prices is None else prices
+        return f"{(self.team_book() if teams is None else teams).version} {book.charges_version}"
+
     def model_book(self) -> ModelBook:
         """Read the models file; without one, labels and servers alone name models."""
         return ModelBook() if self.models is None else ModelBook.read(self.models)

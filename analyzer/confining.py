@@ -7,6 +7,7 @@ but those runs. What may not be seen is thereby not summed either.
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from analyzer.booked import COLUMNS, booked
 from collector.store.literal import literal
 
 if TYPE_CHECKING:
@@ -52,7 +53,32 @@ def confine(session: "Session", part: "Part") -> None:
             column = _RUN_COLUMNS.get(table) or ("run_id" if has_run else None)
             where = f"{column} IN ({own})" if column else "false"
             views.append(f"CREATE OR REPLACE TEMP VIEW {_quoted(table)} AS SELECT * FROM {place} WHERE {where}")
-    session.execute("; ".join(views))
+    session.execute("; ".join([*views, *_of_closed({name: place for name, (place, _) in tables.items()}, part)]))
+
+
+def _of_closed(places: "dict[str, str]", part: "Part") -> "Iterator[str]":
+    """Yield the views of what closes with a month: of a closed hour is seen what was this part's then.
+
+    Charges are by team: of other parts no hour counts as closed, and they are told as the rates are now.
+    """
+    ledger = {name: place for name, place in places.items() if name in ("ledger", "adjustments", "closed_runs", "runs")}
+    for table in ("ledger", "adjustments"):
+        chosen = f"SELECT r.* EXCLUDE (owner, {', '.join(COLUMNS)}) FROM {booked(table, ledger)} r"
+        yield f"CREATE OR REPLACE TEMP VIEW {table} AS {chosen} WHERE {part.condition}"
+    then = f"SELECT c.*, o.owner FROM {places['closed_runs']} c LEFT JOIN {places['runs']} o ON o.run_id = c.run_id"
+    for table in ("runs", "closed_runs"):
+        seen = f"SELECT r.run_id FROM {places['runs']} r WHERE {part.condition}"
+        closed = f"SELECT r.run_id FROM ({then}) r WHERE {part.condition}"
+        yield (
+            f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT * FROM {places[table]} "
+            f"WHERE run_id IN ({seen} UNION {closed})"
+        )
+    for table in ("closed_hours", "closed_charges", "charge_corrections"):
+        where = "true" if table == "closed_hours" else part.condition
+        yield (
+            f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT r.* FROM {places[table]} r "
+            f"WHERE {where if part.is_of_teams else 'false'}"
+        )
 
 
 def _tables(session: "Session") -> dict[str, tuple[str, bool]]:

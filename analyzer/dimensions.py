@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from analyzer.booked import booked
 from analyzer.states import BOOKINGS
 
 Dimension = Literal[
@@ -12,12 +13,12 @@ Dimension = Literal[
 
 # Each dimension: where its value stands, and the type that it has in a cursor.
 COLUMNS: dict[str, tuple[str, type]] = {
-    "team": ("r.team", str),
-    "user": ("r.owner", str),
-    "project": ("r.project", str),
-    "model": ("r.model", str),
-    "stage": ("r.stage", str),
-    "queue": ("r.queue", str),
+    "team": ("l.team", str),
+    "user": ("l.owner", str),
+    "project": ("l.project", str),
+    "model": ("l.model", str),
+    "stage": ("l.stage", str),
+    "queue": ("l.queue", str),
     "node_group": ("h.node_group", str),
     "held": ("l.run_id IS NOT NULL", bool),
     "run": ("l.run_id", str),
@@ -31,10 +32,10 @@ COLUMNS: dict[str, tuple[str, type]] = {
     "day": ("d.day", int),
     "hour": ("l.hour", int),
 }
+OF_RUNS = frozenset({"team", "user", "project", "model", "stage", "queue"})  # read with the runs of the ledger's rows
 PEOPLE = frozenset({"user"})  # names of people: shown to owners and admins alone
 _CLASSES = ", ".join(f"('{each.state}', nullif('{each.cause or ''}', ''), '{each.klass}')" for each in BOOKINGS)
 _JOINS = {
-    "r": "LEFT JOIN runs r ON r.run_id = l.run_id",
     "h": (
         "LEFT JOIN (SELECT node, arg_max(node_group, (started_at, batch)) AS node_group FROM inventory "
         "WHERE gpu_uuid IS NULL GROUP BY node) h ON h.node = l.node"
@@ -49,7 +50,11 @@ _JOINS = {
 
 
 def ledger_source(conditions: Sequence[str], dimensions: Sequence[str] = (), joins: Collection[str] = ()) -> str:
-    """Return FROM ... WHERE ... of the ledger `l` with what these dimensions need, and these joins besides."""
+    """Return FROM ... WHERE ... of the ledger `l` with what these dimensions need, and these joins besides.
+
+    The join "r" is of its runs: their columns are then the ledger's.
+    """
     needed = {*joins, *(COLUMNS[name][0][0] for name in dimensions)}
     text = " ".join(text for letter, text in _JOINS.items() if letter in needed)
-    return f"FROM ledger l {text} WHERE {' AND '.join(conditions)}"
+    table = booked("ledger") if "r" in needed or not OF_RUNS.isdisjoint(dimensions) else "ledger"
+    return f"FROM {table} l {text} WHERE {' AND '.join(conditions)}"

@@ -57,12 +57,17 @@ class Part:
         return "".join(f" --{name} {quote(plain(value))}" for name, value in self.given.items())
 
     @property
+    def is_of_teams(self) -> bool:
+        """Whether nothing but teams narrows it."""
+        return set(self.given) <= {"team"}
+
+    @property
     def condition(self) -> str:
-        """Return what chooses them of `runs r`; the texts stand in it, for a view takes no parameters."""
+        """Return what chooses them of `r`, which has the columns of runs: a view takes no parameters."""
         seen = [f"r.team IN ({', '.join(map(literal, self.teams))})" if self.teams else "false"] * (
             self.teams is not None
         )
-        asked = [f"{COLUMNS[name][0]} = {literal(value)}" for name, value in self.given.items()]
+        asked = [f"{COLUMNS[name][0].replace('l.', 'r.')} = {literal(value)}" for name, value in self.given.items()]
         return " AND ".join([*seen, *asked]) or "true"
 
 

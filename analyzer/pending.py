@@ -150,7 +150,7 @@ def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None
     )
     _touch_before_quiet(session, limits)
     run_sql(session, "due.sql", rules=versions.rules, prices=versions.prices)
-    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [_first_judgeable(session)])
+    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_judgeable(session)])
     session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
     run_sql(session, "holds.sql", from_us=_first_due_us(session))
     run_sql(session, "due_later.sql")
@@ -200,7 +200,7 @@ def _first_due_us(session: "Session") -> int:
     return int(first_ms) * 1000
 
 
-def _first_judgeable(session: "Session") -> int:
+def first_judgeable(session: "Session") -> int:
     """Return the microsecond from which hours have all their samples, those that reach in from before included."""
     kept = kept_from(session, ("gpu_samples", *_OF_HOSTS))
     return kept + MARGIN_US if kept else 0

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
+KINDS = """
+SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
+FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) ORDER BY ALL
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,11 @@ class Published:
     adjustments: int
 
 
-def rates_of_chunk(session: "Session", book: "PriceBook") -> None:
-    """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null."""
-    kinds = session.rows(
-        """
-        SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
-        FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) ORDER BY ALL
-        """
-    )
+def rates_of(session: "Session", book: "PriceBook", kinds: str = KINDS) -> None:
+    """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null.
+
+    `kinds` is the query that names them; without a word, those of a chunk.
+    """
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE rates (
@@ -42,7 +43,7 @@ def rates_of_chunk(session: "Session", book: "PriceBook") -> None:
     )
     rows = [
         (sku, option, group, region, hour, price.micros_per_gpu_hour, price.version)
-        for sku, option, group, region, hour in kinds
+        for sku, option, group, region, hour in session.rows(kinds)
         if (price := book.price(sku, option, hour, group, region))
     ]
     columns = ("sku", "purchase_option", "node_group", "region", "hour", "micros", "price_version")

@@ -26,8 +26,9 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
 from analyzer.planning.answering import for_plans
 from analyzer.pricing.answering import PRICES
-from analyzer.pricing.charging.reading import read_held
-from analyzer.pricing.charging.sums import Charged, charges
+from analyzer.pricing.charging.edited import edited
+from analyzer.pricing.charging.reading import charged
+from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import repriced
 from analyzer.report.as_json import as_json
 from analyzer.report.compare import checked_kind, compare_at, compare_runs
@@ -159,12 +160,12 @@ class Reader:
             charged=self._charged(period),
             grouped=None if by in (None, "team") else groups(self.session, period, by),
             repriced=repriced(self.session, period, self.settings),
+            edited=edited(self.session, period, self.settings),
         )
         return told.named(self.settings.cluster)
 
     def _charged(self, period: Period) -> tuple[Charged, ...]:
-        rates = self.settings.price_book().charges
-        return charges(read_held(self.session, period), rates) if rates else ()
+        return charged(self.session, period, self.settings.price_book().charges)
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""

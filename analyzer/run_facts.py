@@ -8,9 +8,13 @@ from analyzer.stages.words import DEFAULT, RunNames, Stage, said
 from analyzer.statements import run as run_sql
 from analyzer.teams import RunIdentity, TeamBook, labels_of
 from analyzer.windows import RunFacts
+from collector.access.erasure.names import ERASED
 
 if TYPE_CHECKING:
     from collector.store.session import Session
+
+# Of a run of a person whose name was erased nobody can tell any more which rule fits it: it stays whose it was.
+_ERASED = "SELECT run_id, team, cost_centre FROM runs WHERE owner LIKE ?"
 
 
 def write_runs(session: "Session", teams: TeamBook, models: ModelBook) -> dict[str, RunFacts]:
@@ -20,18 +24,23 @@ def write_runs(session: "Session", teams: TeamBook, models: ModelBook) -> dict[s
     """
     run_sql(session, "runs.sql")
     facts: dict[str, RunFacts] = {}
+    erased = {run_id: tuple(whose) for run_id, *whose in session.rows(_ERASED, [f"{ERASED}%"])}
     rows = []
     for row in session.rows("SELECT * FROM run_summary ORDER BY run_id"):
         run_id, rid, name, account, owner, project, queue, labels, started_us, serves, served, gpus, nodes, racks = row
         identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
-        team = teams.team_of(identity)
         found = said(RunNames(name, queue, labels, serves))
         word = found.word if found else DEFAULT
         facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks)
-        whose = (team.name, team.cost_centre) if team else (None, None)
+        whose = erased.get(run_id) or _whose(teams, identity)
         rows.append((rid, word, *whose, models.model_of(identity, served), *_words(found)))
     _store(session, rows)
     return facts
+
+
+def _whose(teams: TeamBook, identity: RunIdentity) -> tuple[str | None, str | None]:
+    team = teams.team_of(identity)
+    return (team.name, team.cost_centre) if team else (None, None)
 
 
 def _words(found: Stage | None) -> tuple[str | None, str | None, str | None]:

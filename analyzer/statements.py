@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyzer.booked import with_booked
+
 if TYPE_CHECKING:
     from collector.store.session import Session
 
@@ -14,8 +16,11 @@ _PARAMETER = re.compile(r"\$([a-z_]+)")
 
 @cache
 def statements(file: str) -> tuple[str, ...]:
-    """Return the statements of one file of analyzer/sql, without comment lines and semicolons."""
-    text = (DIRECTORY / file).read_text()
+    """Return the statements of one file of analyzer/sql, without comment lines and semicolons.
+
+    {booked ledger} in them is the ledger with whose its rows are (booked.py).
+    """
+    text = with_booked((DIRECTORY / file).read_text())
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return tuple(part.strip().rstrip(";") for part in "\n".join(lines).split(";\n") if part.strip())
 

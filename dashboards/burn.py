@@ -9,6 +9,7 @@ from analyzer.budgets.month import Line, MonthReport, month_report
 from analyzer.budgets.spent import spending
 from analyzer.budgets.text import between, expected_column, first_sentence, spent_column
 from analyzer.period import Period, day_starts, local
+from analyzer.pricing.charging.edited import edited, edited_words
 from analyzer.report.drawing import BOTTOM, HEIGHT, RIGHT, TICKS, TOP, WIDTH, Label, scale_end, tick_words
 from analyzer.report.words import MICROS, UNKNOWN, amount, day, money_decimals, plain, symbol
 from dashboards.read_pages import Sheet
@@ -100,14 +101,14 @@ def budget_rows(reading: "Reading", report: MonthReport) -> Budgets:
     if reading.scope.teams is not None:
         own = [line for line in report.lines if line.team in reading.scope.teams and line.held]
         rows = tuple(_row(line, _own(line.spent_micros), _expected(line)) for line in own)
-        return Budgets(report.period.label, "", rows, (), _notes(report))
+        return Budgets(report.period.label, "", rows, (), _notes(reading, report))
     lines = [*report.lines]
     spent = spent_column([line.spent_micros for line in lines], report.fleet.spent_micros)
     ends = expected_column(lines, report.fleet)
     rows = tuple(_row(line, spent[place], ends[place]) for place, line in enumerate(lines))
     total = _row(report.fleet, spent[-1], ends[-1], "total")
     projects = tuple(_row(line, _own(line.spent_micros), _expected(line)) for line in report.projects)
-    return Budgets(report.period.label, first_sentence(report), (*rows, total), projects, _notes(report))
+    return Budgets(report.period.label, first_sentence(report), (*rows, total), projects, _notes(reading, report))
 
 
 def budget_sheet(reading: "Reading", week: str | None) -> Sheet:
@@ -184,8 +185,10 @@ def _bullet(line: Line) -> Bullet:
     return Bullet(at(line.spent_micros) or 0.0, at(expected), at(low), at(high), BUDGET_AT if allowed else None)
 
 
-def _notes(report: MonthReport) -> tuple[str, ...]:
-    found, zone = [], report.period.timezone
+def _notes(reading: "Reading", report: MonthReport) -> tuple[str, ...]:
+    zone = report.period.timezone
+    later = edited_words(edited(reading.session, report.period, reading.whole.settings))
+    found = [f"{one[0].upper()}{one[1:]}." for one in later]
     if report.known_since > report.period.start:
         begins = day(local(report.known_since, zone))
         found.append(f"The ledger begins {begins}: the days of this month before are not in it.")

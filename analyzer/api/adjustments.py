@@ -9,17 +9,20 @@ from starlette.responses import Response
 from analyzer.api.asking import READS, Paged, Spanned, Texts
 from analyzer.api.desk import Desk, Reading
 from analyzer.api.model import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
+from analyzer.booked import booked
 from analyzer.report.which_run import find_run
 from analyzer.states import booking
 
-_KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason")
-_KINDS = (int, int, str, str, str, str, str)
+_KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")
+_KINDS = (int, int, str, str, str, str, str, str)
+_BOOKED = booked("adjustments")
 _ROWS = """
 WITH moved AS (
-    SELECT a.recorded_at, a.hour, a.gpu_uuid, a.run_id, a.state, a.cause, a.reason, a.node, r.team, a.rules_version,
+    SELECT a.recorded_at, a.hour, a.gpu_uuid, a.run_id, a.state, a.cause, a.reason, a.team, a.node, a.rules_version,
         a.price_version, sum(a.milliseconds)::BIGINT AS ms, sum(a.cost_micros)::BIGINT AS cost
-    FROM adjustments a LEFT JOIN runs r ON r.run_id = a.run_id
+    FROM {booked} a
     WHERE a.hour >= $start AND a.hour < $end AND {where} GROUP BY ALL
+    HAVING sum(a.milliseconds) <> 0 OR sum(a.cost_micros) <> 0  -- of another cost centre of the same team
 )
 SELECT * FROM moved WHERE {after} ORDER BY {order} LIMIT {limit}
 """
@@ -90,12 +93,12 @@ def adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPage
     values |= {"start": period.start, "end": period.end}
     after, found = _after(place.key if place else None)
     rows = reading.session.rows(
-        _ROWS.format(where=where, after=after, order=_order(), limit=asked.limit + 1), values | found
+        _ROWS.format(booked=_BOOKED, where=where, after=after, order=_order(), limit=asked.limit + 1), values | found
     )
     shown = rows[: asked.limit]
     milliseconds, cost = reading.session.row(
-        "SELECT coalesce(sum(a.milliseconds), 0)::BIGINT, sum(a.cost_micros)::BIGINT FROM adjustments a "
-        f"LEFT JOIN runs r ON r.run_id = a.run_id WHERE a.hour >= $start AND a.hour < $end AND {where}",
+        "SELECT coalesce(sum(a.milliseconds), 0)::BIGINT, sum(a.cost_micros)::BIGINT FROM "
+        f"{_BOOKED} a WHERE a.hour >= $start AND a.hour < $end AND {where}",
         values,
     )
     return AdjustmentPage(
@@ -110,7 +113,7 @@ def adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPage
 def _conditions(reading: Reading, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
     conditions, values = ["a.recorded_at >= $recorded_since"], dict[str, object](recorded_since=asked.recorded_since)
     if asked.team:
-        conditions.append("list_contains($team, r.team)")
+        conditions.append("list_contains($team, a.team)")
         values["team"] = list(asked.team)
     if asked.run:
         conditions.append("list_contains($run, a.run_id)")
@@ -130,7 +133,7 @@ def _order() -> str:
 
 
 def _item(row: tuple[Any, ...]) -> Adjustment:
-    recorded, hour, gpu, run_id, state, cause, reason, node, team, rules, prices, milliseconds, cost = row
+    recorded, hour, gpu, run_id, state, cause, reason, team, node, rules, prices, milliseconds, cost = row
     words = booking(state, cause)
     return Adjustment(
         recorded_at=recorded,

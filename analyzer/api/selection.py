@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from analyzer.api.asking import Selected
-from analyzer.dimensions import COLUMNS, ledger_source
+from analyzer.dimensions import COLUMNS, OF_RUNS, ledger_source
 from analyzer.period import Calendar, Period, day_starts
 from analyzer.report.which_run import find_run
 
@@ -47,7 +47,7 @@ def selection(session: "Session", asked: Selected, period: Period) -> Selection:
             column = COLUMNS[name][0]
             conditions.append(f"list_contains(${name}, {column})")
             values[name] = list(accepted)
-            joins.add(column[0])
+            joins.add("r" if name in OF_RUNS else column[0])
     if asked.status:
         conditions.append("list_contains($status, s.status)")
         values["status"] = list(asked.status)

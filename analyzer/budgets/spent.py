@@ -6,20 +6,21 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from analyzer.booked import booked
 from analyzer.period import HOUR, day_starts, local, midnight
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 # By hour and run first: a fleet has a hundred rows of the ledger where that has one.
-_BY_DAY = """
+_BY_DAY = f"""
 WITH by_hour AS (
     SELECT hour, run_id, coalesce(sum(cost_micros), 0)::BIGINT AS micros,
         coalesce(sum(milliseconds) FILTER (WHERE cost_micros IS NULL), 0)::BIGINT AS unpriced
     FROM ledger WHERE hour >= $start AND hour < $end GROUP BY ALL
 )
-SELECT d.day, r.team, r.project, h.run_id IS NOT NULL, sum(h.micros)::BIGINT, sum(h.unpriced)::BIGINT
-FROM by_hour h LEFT JOIN runs r ON r.run_id = h.run_id ASOF JOIN (SELECT unnest($days) AS day) d ON h.hour >= d.day
+SELECT d.day, h.team, h.project, h.run_id IS NOT NULL, sum(h.micros)::BIGINT, sum(h.unpriced)::BIGINT
+FROM {booked("by_hour")} h ASOF JOIN (SELECT unnest($days) AS day) d ON h.hour >= d.day
 GROUP BY ALL
 """
 

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from analyzer.booked import booked
 from analyzer.period import HOUR, Period, local, midnight
 from analyzer.report.coverage import STATUSES
 from collector.store.session import Session
@@ -79,7 +80,7 @@ class Place:
 
 
 _OF_RUN = ("name", "team", "cost_centre", "project", "queue", "stage", "model")
-_RUN = ", ".join(f"any_value(r.{name})" for name in _OF_RUN)
+_RUN = ", ".join(f"l.{name}" for name in _OF_RUN)
 # A price holds for whole hours: it is what a GPU cost that was owned for the whole of one. Of a GPU that was not, it is
 # what its neighbours cost, else what its own cost makes of it.
 _CHARGES = """
@@ -96,13 +97,12 @@ WITH owned AS (
 SELECT l.node, l.sku, l.purchase_option, CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
     l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run},
     sum(d.millijoules * l.milliseconds // nullif(u.ms, 0))
-FROM ledger l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
+FROM {booked} l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
     AND u.sku IS NOT DISTINCT FROM l.sku AND u.purchase_option IS NOT DISTINCT FROM l.purchase_option
-LEFT JOIN runs r ON r.run_id = l.run_id
 LEFT JOIN drawn d ON d.hour = l.hour AND d.gpu_uuid = l.gpu_uuid
 WHERE l.hour >= $start AND l.hour < $end
-GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause
-ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause
+GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause, {run}
+ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause, {run}
 """
 # What was booked for each GPU and hour, in whole millijoules, so that no order of a sum changes them.
 _DRAWN = """
@@ -112,11 +112,11 @@ _DRAWN = """
 _NOTHING_DRAWN = "SELECT NULL::BIGINT AS hour, NULL::VARCHAR AS gpu_uuid, NULL::HUGEINT AS millijoules WHERE false"
 _ADJUSTED = f"""
 SELECT a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, sum(a.milliseconds), sum(a.cost_micros),
-    {_RUN}, a.recorded_at, a.reason
-FROM adjustments a LEFT JOIN runs r ON r.run_id = a.run_id
-WHERE a.recorded_at >= $start AND a.recorded_at < $end
-GROUP BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, a.reason
-ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS LAST, a.state, a.cause, a.reason
+    {_RUN.replace("l.", "a.")}, a.recorded_at, a.reason
+FROM {booked("adjustments")} a WHERE a.recorded_at >= $start AND a.recorded_at < $end
+GROUP BY ALL
+ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS LAST, a.state, a.cause, a.reason,
+    {_RUN.replace("l.", "a.")}
 """
 
 
@@ -126,7 +126,7 @@ def charges(session: Session, start: int, end: int, *, energy: bool = False) -> 
     `energy` asks for what the GPUs drew as well, divided by time over what a GPU's hour was booked to.
     """
     drawn = _DRAWN if energy else _NOTHING_DRAWN
-    rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn), {"start": start, "end": end})
+    rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn, booked=booked("ledger")), {"start": start, "end": end})
     return [Charge(start, end, *row) for row in rows]
 
 

@@ -16,6 +16,7 @@ from analyzer.focus.issuer import Issuer
 from analyzer.focus.rows import hours_of
 from analyzer.focus.spreadsheet import export_csv
 from analyzer.period import Calendar, Period
+from analyzer.pricing.charging.edited import edited, edited_words
 from analyzer.pricing.money import dollars
 from analyzer.report.coverage import ledger_end
 from collector.config import load
@@ -45,7 +46,8 @@ def focus(argv: list[str]) -> int:
         issuer = Issuer(options.version, provider, account, settings.currency, period.timezone)
         asked = Asked(issuer, period, options.by == "hour", options.format, options.leave_out_unpriced, options.energy)
         done = export_focus(session, asked, options.out)
-    print("\n".join(_said(done, asked, options.out)), file=sys.stderr)
+        later = edited_words(edited(session, period, settings))
+    print("\n".join([*_said(done, asked, options.out), *later]), file=sys.stderr)
     return OK
 
 
@@ -57,7 +59,8 @@ def csv(argv: list[str]) -> int:
     with Store.open(path, read_only=True) as store, believing(store) as session:
         period = _period(session, settings, options)
         count = export_csv(session, period, settings.currency, options.out)
-    print(f"{options.out}: {count:,} rows of {period.label}", file=sys.stderr)
+        later = edited_words(edited(session, period, settings))
+    print("\n".join([f"{options.out}: {count:,} rows of {period.label}", *later]), file=sys.stderr)
     return OK
 
 

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from analyzer.booked import booked
 from analyzer.errors import LedgerError
 from analyzer.focus.charges import days, least_settled, statuses
 from analyzer.focus.columns import Column
@@ -36,12 +37,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("status", "text", True, "provisional, open, closed or final: the day's least settled hour's"),
     Column("model", "text", True, "the model that the run is of"),
 )
-_ROWS = """
-SELECT l.run_id, r.name, r.team, r.cost_centre, r.project, r.stage, r.model, l.sku, l.purchase_option, l.state, l.cause,
+_ROWS = f"""
+SELECT l.run_id, l.name, l.team, l.cost_centre, l.project, l.stage, l.model, l.sku, l.purchase_option, l.state, l.cause,
     sum(l.milliseconds), sum(l.cost_micros), l.cost_micros IS NULL AS unpriced
-FROM ledger l LEFT JOIN runs r ON r.run_id = l.run_id WHERE l.hour >= $start AND l.hour < $end
+FROM {booked("ledger")} l WHERE l.hour >= $start AND l.hour < $end
 GROUP BY ALL
-ORDER BY r.team NULLS LAST, l.run_id NULLS LAST, l.sku, l.purchase_option, l.state, l.cause, unpriced
+ORDER BY l.team NULLS LAST, l.run_id NULLS LAST, l.sku, l.purchase_option, l.state, l.cause, unpriced
 """
 
 

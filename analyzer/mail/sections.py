@@ -5,6 +5,7 @@ from datetime import date
 from analyzer.mail.content import Extras, Month, Section, Table
 from analyzer.mail.corrected import moved_words
 from analyzer.period import local
+from analyzer.pricing.charging.edited import edited_words
 from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
@@ -200,7 +201,8 @@ def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> li
         days = (report.period.last_day - oldest_price).days
         age = f", its oldest price of {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
     matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not yet matched with an invoice")
-    stale = [f"{one[0].upper()}{one[1:]}." for one in repriced_words(report.repriced)]
+    told = [*repriced_words(report.repriced), *edited_words(report.edited)]
+    stale = [f"{one[0].upper()}{one[1:]}." for one in told]
     return [f"Prices: book {books}{age}; {matched}.", *stale, *words]
 
 

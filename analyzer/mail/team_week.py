@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from analyzer.booked import booked
 from analyzer.period import Period
 from analyzer.report.by_team import TeamRow, teams
 from analyzer.report.by_what import Judged, by_what_of_teams
@@ -51,7 +52,7 @@ def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
 def _unpriced(session: Session, period: Period) -> dict[str, tuple[Unpriced, ...]]:
     """Return by team the time without a price: money of the rest must not pass for all of it."""
     rows = session.rows(
-        "SELECT team, ledger.sku, sum(milliseconds) FROM ledger JOIN runs ON runs.run_id = ledger.run_id "
+        f"SELECT team, sku, sum(milliseconds) FROM {booked('ledger')} "
         "WHERE hour >= ? AND hour < ? AND cost_micros IS NULL AND team IS NOT NULL GROUP BY ALL ORDER BY 3 DESC, 2",
         [period.start, period.end],
     )
@@ -64,8 +65,8 @@ def _unpriced(session: Session, period: Period) -> dict[str, tuple[Unpriced, ...
 def _corrections(session: Session, period: Period) -> dict[str, tuple[Entry, ...]]:
     """Return by team what was moved in its own time after hours of the period had closed."""
     rows = session.rows(
-        "SELECT team, state, cause, sum(milliseconds), sum(cost_micros) FROM adjustments "
-        "JOIN runs ON runs.run_id = adjustments.run_id WHERE hour >= ? AND hour < ? AND team IS NOT NULL GROUP BY ALL",
+        f"SELECT team, state, cause, sum(milliseconds), sum(cost_micros) FROM {booked('adjustments')} "
+        "WHERE hour >= ? AND hour < ? AND team IS NOT NULL GROUP BY ALL",
         [period.start, period.end],
     )
     found: dict[str, list[Counted]] = {}

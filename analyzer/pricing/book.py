@@ -103,6 +103,11 @@ class PriceBook:
         rows: tuple[Charge | Tariff, ...] = (*self.charges, *self.beside.rows)
         return _digest(self.currency, (_line(row) for row in rows)) if rows else ""
 
+    @property
+    def charges_version(self) -> str:
+        """A digest of the charges alone."""
+        return _digest(self.currency, map(_line, self.charges))
+
     def row(
         self,
         sku: str | None,

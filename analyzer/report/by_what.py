@@ -7,23 +7,24 @@ period was (`run_doings`). Time that nobody held, was not measured, or was on a 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from analyzer.booked import booked
 from analyzer.period import Period
 from analyzer.report.readings import known_sum, within
 from collector.store.session import Session
 
 _JUDGED = """
 WITH held AS (
-    SELECT run_id, sku, sum(milliseconds)::HUGEINT AS ms FROM ledger
-    WHERE {where} AND run_id IS NOT NULL AND state NOT IN ('unobserved', 'broken') GROUP BY run_id, sku
+    SELECT run_id, team, sku, sum(milliseconds)::HUGEINT AS ms FROM {ledger} l
+    WHERE {where} AND run_id IS NOT NULL AND state NOT IN ('unobserved', 'broken') GROUP BY run_id, team, sku
 ), told AS (
     SELECT run_id, sum(measured_ms)::HUGEINT AS all_ms, sum(sm_ms)::HUGEINT AS sm_ms,
         sum(measured_ms) FILTER (sm_ms IS NOT NULL)::HUGEINT AS known_ms FROM run_doings WHERE {where} GROUP BY run_id
 ), judged AS (
-    SELECT run_id, sku, ms, ms * known_ms // nullif(all_ms, 0) AS known, ms * sm_ms // nullif(all_ms, 0) AS sm
+    SELECT team, sku, ms, ms * known_ms // nullif(all_ms, 0) AS known, ms * sm_ms // nullif(all_ms, 0) AS sm
     FROM held LEFT JOIN told USING (run_id)
 )
-SELECT team, j.sku, sum(ms)::BIGINT, sum(sm)::BIGINT, sum(known - sm)::BIGINT
-FROM judged j LEFT JOIN runs USING (run_id) GROUP BY ALL ORDER BY ALL
+SELECT team, sku, sum(ms)::BIGINT, sum(sm)::BIGINT, sum(known - sm)::BIGINT
+FROM judged GROUP BY ALL ORDER BY ALL
 """
 
 
@@ -57,7 +58,10 @@ def by_what_of_teams(session: Session, period: Period) -> dict[str, tuple[Judged
 
 def _rows(session: Session, period: Period) -> list[tuple[str | None, Judged]]:
     where, values = within(period)
-    return [(team, Judged(*row)) for team, *row in session.rows(_JUDGED.format(where=where), [*values, *values])]
+    return [
+        (team, Judged(*row))
+        for team, *row in session.rows(_JUDGED.format(ledger=booked("ledger"), where=where), [*values, *values])
+    ]
 
 
 def _by_kind(every: Iterable[Judged]) -> tuple[Judged, ...]:

@@ -92,7 +92,7 @@ def groups(session: "Session", period: Period, by: By) -> Groups:
     held = "true" if by == "node-group" else "l.run_id IS NOT NULL"
     rows = session.rows(
         f"SELECT {COLUMNS[dimension][0]}, {held}, l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), "
-        f"min(r.name) {source} GROUP BY 1, 2, 3, 4, l.cost_micros IS NULL",
+        f"min(l.name) {source} GROUP BY 1, 2, 3, 4, l.cost_micros IS NULL",
         {"start": period.start, "end": period.end},
     )
     counted: dict[tuple[str | None, bool], list[Counted]] = {}

@@ -12,6 +12,7 @@ from analyzer.period import HOUR, Calendar, Period, micros
 from analyzer.placement.life.realised import Realised
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import WEEK_US
+from analyzer.pricing.charging.edited import Edited
 from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import Repriced
 from analyzer.reconcile.kept import InvoiceMatch, last_match
@@ -54,6 +55,7 @@ class WeekReport:
     charged: tuple[Charged, ...] = ()  # what teams are charged; empty where no [[charge]] says other than their cost
     grouped: Groups | None = None  # where the table of teams is to be one of models or the like
     repriced: Repriced | None = None  # hours that the present prices have not reached
+    edited: Edited | None = None  # what was edited after its hours had closed for finance
     by_what: tuple[Judged, ...] = ()  # by which signal the measured time was judged
     part: Part | None = None  # of which runs it is, where not of all; then nothing in it is what nobody held
     unheld: Unheld | None = None  # what nobody held, and how much of it was at work

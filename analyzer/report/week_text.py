@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from analyzer.period import local
+from analyzer.pricing.charging.edited import edited_words
 from analyzer.pricing.repriced import repriced_words
 from analyzer.reconcile.kept import match_words
 from analyzer.report.by_what_text import by_what_words
@@ -108,7 +109,7 @@ def prices_words(report: WeekReport) -> str:
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
     known = f"{bought or 'option unknown'}; book {versions}" if versions else "none known"
     invoice = [match_words(report.invoice)] if versions else []
-    stale = repriced_words(report.repriced)
+    stale = [*repriced_words(report.repriced), *edited_words(report.edited)]
     return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
 
 

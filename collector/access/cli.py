@@ -109,7 +109,6 @@ def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Regis
     erased = erase(config, registry, replacement, _actor())
     _say(f"{erased.row_count:,} rows changed, {erased.files:,} files removed; in place of the name stands")
     print(replacement.pseudonym, flush=True)
-    _say("if teams.toml maps the name to a team, map the pseudonym likewise, so that open weeks stay as they are")
     _say(
         "the name comes back with whoever still tells it: spools of agents, the scheduler, a backup; see docs/access.md"
     )

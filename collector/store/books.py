@@ -24,6 +24,10 @@ DATED: dict[str, str | None] = {
     "ledger": "hour",
     "ledger_hours": "hour",
     "adjustments": "hour",
+    "closed_hours": "hour",
+    "closed_runs": "hour",
+    "closed_charges": "hour",
+    "charge_corrections": "hour",
     "not_evaluated": "hour",
     "run_activity": "hour",
     "run_doings": "hour",
@@ -44,7 +48,7 @@ DATED: dict[str, str | None] = {
 _AMOUNTS = ("served", "latency", "progress", "energy", "activity", "traffic")
 AMOUNTS = dict.fromkeys((*(f"{table}_amounts" for table in _AMOUNTS), "amount_hours", "amount_corrections"), "hour")
 # Small tables that are made whole by each pass: replaced where they differ.
-WHOLE = ("finding_book",)
+WHOLE = ("finding_book", "terms_applied")
 # What people said, what was recommended, what the rules were and which invoices matched, by its key: rows are only ever
 # added, so that neither side loses what the other has.
 SAID = {

@@ -1,11 +1,15 @@
 """What was learned of closed hours stands beside the ledger, and can be read as what it is."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from dashboards.app import ServerConfig, create_server
 from tests.api.sites import Site, collector, settings
 from tests.dashboards.serving import served
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+from tests.pricing import final_month
+
+TEAMS = ("nlp", "language")
 
 
 def test_a_correction_is_dated_and_sums_to_no_time(tmp_path: Path) -> None:
@@ -34,3 +38,22 @@ def test_a_correction_is_dated_and_sums_to_no_time(tmp_path: Path) -> None:
         ledger = closed.json("/v1/ledger?since=2025-11-10&by=state&held=true")
         assert [row["state"] for row in ledger["items"]] == ["productive"]
         assert {hour["status"] for hour in closed.json("/v1/hours?since=2025-11-10")["items"]} == {"closed"}
+
+
+def test_a_final_month_keeps_its_teams_and_lists_what_moved_between_them(tmp_path: Path) -> None:
+    """Page by page both sides of each move come, and the ledger and the page say what the month was closed with."""
+    fleet, rules = final_month.fleet(), final_month.Rules(rate=3_000)
+    fleet.analyze(final_month.FINAL, rules.settings(tmp_path))
+    chosen = replace(rules, nlp=("language", None)).settings(tmp_path)
+    fleet.analyze(final_month.FINAL + HOUR, chosen)
+    app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
+    with served(app) as client:
+        final = Site(client, fleet, {}, app.state.access.registry)
+        page = final.json("/v1/adjustments?since=2025-11-30&until=2025-12-01")
+        moved = {team: sum(row["milliseconds"] for row in page["items"] if row["team"] == team) for team in TEAMS}
+        assert moved == {"nlp": -16_800_000, "language": 16_800_000}
+        assert final.items("/v1/adjustments?since=2025-11-30&until=2025-12-01&limit=1") == page["items"]
+        asked = "/v1/ledger?since=2025-11-30&until=2025-11-30&by=team&held=true"
+        assert {row["team"] for row in final.json(asked)["items"]} == {"nlp", "vision"}
+        told = "Teams changed after 2025-11 was final; it keeps its figures, corrections are booked in 2025-12."
+        assert told in final.get("/money?week=2025-11").text

@@ -16,6 +16,8 @@ NOW = MONDAY + DAY
 TOLD_OF_PASSES = {
     "analysis": "analysed_at",
     "adjustments": "recorded_at",
+    "closed_hours": "closed_at",
+    "charge_corrections": "recorded_at",
     "amount_hours": "booked_batch",
     "amount_corrections": "recorded_at",
 }

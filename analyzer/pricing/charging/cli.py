@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 from analyzer.pricing.asked import add_money, answer
+from analyzer.pricing.charging.edited import Edited, edited_words
 from analyzer.request import Format, Request
 
 
@@ -35,3 +36,5 @@ def _note(options: argparse.Namespace, request: Request) -> None:
         print(f"only {hours['known']:,} of {hours['expected']:,} hours of {label} are in the ledger", file=sys.stderr)
     if told["repriced"] is not None:
         print("prices changed after hours of it were booked; run gpuledger analyze", file=sys.stderr)
+    if told["edited"] is not None:
+        print("; ".join(edited_words(Edited(**told["edited"]))), file=sys.stderr)

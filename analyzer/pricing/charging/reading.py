@@ -2,28 +2,45 @@
 
 from typing import TYPE_CHECKING
 
+from analyzer.booked import booked
 from analyzer.period import local
-from analyzer.pricing.charging.sums import Held
+from analyzer.pricing.charging.sums import Charged, Held, charges
 from analyzer.states import words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from analyzer.period import Period
+    from analyzer.pricing.charging.rows import Charge
     from collector.store.session import Session
 
 _AVOIDABLE = words_of("avoidable")
 # Cost is null where any part of it has no price.
 _SUMS = """
-SELECT team, l.run_id IS NOT NULL AS held, l.sku, purchase_option, hour, sum(milliseconds)::BIGINT,
-    CASE WHEN count(cost_micros) = count(*) THEN sum(cost_micros)::HUGEINT END, cost_centre,
+SELECT team, l.run_id IS NOT NULL AS held, l.sku, purchase_option, hour, sum(milliseconds)::BIGINT AS ms,
+    CASE WHEN count(cost_micros) = count(*) THEN sum(cost_micros)::HUGEINT END AS cost, cost_centre,
     CASE WHEN count(cost_micros) = count(*) THEN coalesce(sum(cost_micros)
-        FILTER (list_contains($avoidable::VARCHAR[], state || '/' || coalesce(cause, ''))), 0)::HUGEINT END
+        FILTER (list_contains($avoidable::VARCHAR[], state || '/' || coalesce(cause, ''))), 0)::HUGEINT END AS avoidable
 """
+# In closed hours a row of closed_charges is what is charged, and where there is none, the cost is.
 _HELD = f"""
-{_SUMS} FROM ledger l LEFT JOIN runs ON runs.run_id = l.run_id WHERE hour >= $start AND hour < $end GROUP BY ALL
+WITH held AS ({_SUMS} FROM {booked("ledger")} l WHERE hour >= $start AND hour < $end GROUP BY ALL)
+SELECT h.*, c.hour IS NOT NULL, coalesce(q.charged_micros, h.cost) FROM held h
+LEFT JOIN (SELECT hour FROM closed_hours WHERE hour >= $start AND hour < $end) c ON c.hour = h.hour
+LEFT JOIN (FROM closed_charges WHERE hour >= $start AND hour < $end) q ON q.hour = h.hour AND h.held
+    AND q.team IS NOT DISTINCT FROM h.team AND q.cost_centre IS NOT DISTINCT FROM h.cost_centre
+    AND q.sku IS NOT DISTINCT FROM h.sku AND q.purchase_option IS NOT DISTINCT FROM h.purchase_option
 """
+# What an adjustment of a closed hour moved of a charge stands in charge_corrections.
 _CORRECTED = f"""
-{_SUMS} FROM adjustments l LEFT JOIN runs ON runs.run_id = l.run_id
-WHERE recorded_at >= $start AND recorded_at < $end GROUP BY ALL
+WITH held AS (
+    {_SUMS}, recorded_at FROM {booked("adjustments")} l WHERE recorded_at >= $start AND recorded_at < $end GROUP BY ALL
+)
+SELECT h.* EXCLUDE (recorded_at), c.hour IS NOT NULL, CASE WHEN h.cost IS NOT NULL THEN 0 END FROM held h
+LEFT JOIN closed_hours c ON c.hour = h.hour
+UNION ALL
+SELECT team, true, sku, purchase_option, hour, 0, 0, cost_centre, 0, true, sum(charged_micros)::HUGEINT
+FROM charge_corrections WHERE recorded_at >= $start AND recorded_at < $end GROUP BY ALL
 """
 
 
@@ -44,6 +61,15 @@ def read_corrections(session: "Session", period: "Period") -> dict[str, list[Hel
         one = Held(*row)
         found.setdefault(f"{local(one.hour, period.timezone):%Y-%m}", []).append(one)
     return found
+
+
+def charged(session: "Session", period: "Period", rates: "Sequence[Charge]") -> tuple[Charged, ...]:
+    """Return what teams are charged; nothing where no rate holds, and none held in a closed hour, gone since or not."""
+    (was_charged,) = session.row(
+        "SELECT EXISTS (FROM closed_charges WHERE hour >= $start AND hour < $end)",
+        {"start": period.start, "end": period.end},
+    )
+    return charges(read_held(session, period), rates) if rates or was_charged else ()
 
 
 def _span(period: "Period") -> dict[str, object]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
+from analyzer.pricing.charging.edited import Edited, closed_at, edited
 from analyzer.pricing.charging.reading import read_corrections, read_held
 from analyzer.pricing.charging.sums import Charged, charges
 from analyzer.pricing.repriced import Repriced, repriced
@@ -27,6 +28,8 @@ class ChargesReport:
     lines: tuple[Charged, ...]
     corrections: tuple[Charged, ...] = ()
     repriced: Repriced | None = None
+    edited: Edited | None = None
+    closed_at: int | None = None  # when its teams and rates closed; None while any hour of it may follow edits
 
 
 def charges_report(reader: "Reader", period: "Period", by: "By") -> ChargesReport:
@@ -48,6 +51,8 @@ def charges_report(reader: "Reader", period: "Period", by: "By") -> ChargesRepor
         len(rates),
         known,
         charges(read_held(session, period), rates, by),
-        tuple(line for month in sorted(months) for line in charges(months[month], rates, by, month)),
+        tuple(line for month in sorted(months) for line in charges(months[month], rates, by, month) if line.moves),
         repriced(session, period, reader.settings),
+        edited(session, period, reader.settings),
+        closed_at(session, period),
     )

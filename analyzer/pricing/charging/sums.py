@@ -25,6 +25,8 @@ class Held:
     cost_micros: int | None
     cost_centre: str | None = None
     avoidable_micros: int | None = 0  # of its cost
+    is_closed: bool = False  # whether its charge is `closed_micros`, whatever the rates say now
+    closed_micros: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class Charged:
     avoidable_micros: int | None = 0  # of the cost
     team: str | None = None
     corrects: str | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether any amount is other than 0, or not known: corrections that took one another back move nothing."""
+        return any(amount != 0 for amount in (self.milliseconds, self.cost_micros, self.charged_micros))
 
     @property
     def difference_micros(self) -> int | None:
@@ -84,6 +91,8 @@ def charged_micros(held: Held, rates: Sequence[Charge]) -> int | None:
     """Return what this GPU time is charged, to the nearest millionth; None where no rate and no price is known."""
     if not held.held:
         return 0
+    if held.is_closed:
+        return held.closed_micros
     rate = rate_of(rates, held.team, held.sku, held.purchase_option, held.hour)
     if rate is None:
         return held.cost_micros

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from analyzer.period import local
+from analyzer.pricing.charging.edited import edited_words
 from analyzer.pricing.charging.report import ChargesReport
 from analyzer.pricing.charging.sums import Charged
 from analyzer.pricing.repriced import repriced_words
@@ -18,7 +20,7 @@ def charge_text(report: ChargesReport, paper: Paper) -> str:
     title = key_of(report.by).replace("_", " ").upper()
     head = f"{title:<{NAME}}" + "".join(f"{name:>{CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
     total = _total(report.lines)
-    found = [f"charges {report.period.label}   {_rates_told(report.rates)}", "", head]
+    found = [f"charges {report.period.label}   {_rates_told(report)}", "", head]
     found += [_line(name_of(one), one, report.currency) for one in report.lines]
     found += [_line("total", total, report.currency), ""]
     for said in (*_sums_told(total, report.currency), *_notes(report)):
@@ -26,7 +28,10 @@ def charge_text(report: ChargesReport, paper: Paper) -> str:
     return paper.page([*found, *_corrections(report, paper)])
 
 
-def _rates_told(rates: int) -> str:
+def _rates_told(report: ChargesReport) -> str:
+    rates = report.rates
+    if report.closed_at is not None:
+        return f"final: teams and charge rates as of {local(report.closed_at, report.period.timezone):%Y-%m-%d}"
     if not rates:
         return "no charge rate: a team is charged what its GPUs cost"
     return (
@@ -51,7 +56,7 @@ def _sums_told(total: Charged, currency: str) -> list[str]:
 def _notes(report: ChargesReport) -> list[str]:
     known = report.hours
     lacking = f"only {known.known:,} of {known.expected:,} hours of {report.period.label} are in the ledger"
-    return [*([] if known.complete else [lacking]), *repriced_words(report.repriced)]
+    return [*([] if known.complete else [lacking]), *repriced_words(report.repriced), *edited_words(report.edited)]
 
 
 def _corrections(report: ChargesReport, paper: Paper) -> list[str]:
@@ -73,6 +78,8 @@ def charge_data(report: ChargesReport) -> dict[str, object]:
         "by": key_of(report.by),
         "hours": {"known": report.hours.known, "expected": report.hours.expected, "status": report.hours.status},
         "repriced": None if report.repriced is None else asdict(report.repriced),
+        "closed_at": report.closed_at,
+        "edited": None if report.edited is None else asdict(report.edited),
         "charges": [_data(one, report.by) for one in report.lines],
         "corrections": [_data(one, report.by) | {"corrects": one.corrects} for one in report.corrections],
     }

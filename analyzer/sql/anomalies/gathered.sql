@@ -8,9 +8,9 @@ WITH by_run AS (
             ELSE list_contains($wholly::VARCHAR[], state) END)::BIGINT AS avoidable
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY ALL
 )
-SELECT b.hour, r.team, coalesce(r.name, r.run_id) AS name,
+SELECT b.hour, b.team, coalesce(b.name, CASE WHEN r.run_id IS NOT NULL THEN b.run_id END) AS name,
     coalesce(sum(b.held), 0)::BIGINT AS held, coalesce(sum(b.avoidable), 0)::BIGINT AS avoidable
-FROM by_run b LEFT JOIN runs r ON r.run_id = b.run_id GROUP BY ALL;
+FROM {booked by_run} b LEFT JOIN runs r ON r.run_id = b.run_id GROUP BY ALL;
 
 -- The same by team alone.
 SELECT team, hour, sum(held)::BIGINT, sum(avoidable)::BIGINT FROM anomaly_hours GROUP BY ALL ORDER BY ALL;

@@ -5,9 +5,9 @@ WITH by_run AS (
         coalesce(sum(cost_micros), 0)::BIGINT AS cost, count(*) - count(cost_micros) AS unpriced
     FROM ledger WHERE hour >= $start AND hour < $end GROUP BY ALL
 )
-SELECT w.week, r.team, b.run_id IS NOT NULL AS held, sum(time)::BIGINT, sum(cost)::BIGINT, sum(unpriced) = 0,
+SELECT w.week, b.team, b.run_id IS NOT NULL AS held, sum(time)::BIGINT, sum(cost)::BIGINT, sum(unpriced) = 0,
     coalesce(sum(time) FILTER (list_contains($avoidable::VARCHAR[], booked)), 0)::BIGINT,
     coalesce(sum(cost) FILTER (list_contains($avoidable::VARCHAR[], booked)), 0)::BIGINT
-FROM by_run b LEFT JOIN runs r ON r.run_id = b.run_id
+FROM {booked by_run} b
 ASOF JOIN (SELECT unnest($starts) AS week) w ON b.hour >= w.week
 GROUP BY ALL;

@@ -4,7 +4,7 @@ WITH host AS (
     SELECT node, arg_max(node_group, (started_at, batch)) AS node_group FROM inventory WHERE node_group IS NOT NULL GROUP BY node
 ), held AS (
     SELECT l.hour, l.gpu_uuid, team, l.run_id IS NOT NULL AS is_held, sum(milliseconds)::BIGINT AS held_ms
-    FROM ledger l LEFT JOIN runs USING (run_id) WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
+    FROM {booked ledger} l WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
 ), parts AS (
     SELECT d.hour, d.node, d.gpu_uuid, team, coalesce(is_held, false) AS is_held, millijoules,
         CASE WHEN held_ms IS NULL THEN millijoules

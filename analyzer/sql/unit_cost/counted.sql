@@ -14,18 +14,16 @@ WITH said AS (
     UNION ALL
     SELECT run_id, hour, requests, tokens_out, NULL, NULL, NULL FROM served_amounts WHERE hour >= $start AND hour < $end
 ), counted AS (
-    SELECT coalesce(r.name, r.run_id) AS name, r.team, w.hour, sum(w.requests)::BIGINT AS requests,
+    SELECT coalesce(w.name, w.run_id) AS name, w.team, w.hour, sum(w.requests)::BIGINT AS requests,
         sum(w.tokens_out)::BIGINT AS tokens_out, sum(w.tokens)::BIGINT AS tokens, sum(w.samples)::BIGINT AS samples,
         sum(w.steps)::BIGINT AS steps
-    FROM worked w JOIN runs r ON r.run_id = w.run_id GROUP BY ALL
+    FROM {booked worked} w JOIN runs r ON r.run_id = w.run_id GROUP BY ALL
 ), speaking AS (
-    SELECT DISTINCT r.run_id, coalesce(r.name, r.run_id) AS name, r.team, c.serves
-    FROM runs r JOIN (SELECT name, team, bool_or(coalesce(requests, tokens_out) IS NOT NULL) AS serves FROM counted GROUP BY ALL) c
-        ON c.name = coalesce(r.name, r.run_id) AND c.team IS NOT DISTINCT FROM r.team
+    SELECT name, team, bool_or(coalesce(requests, tokens_out) IS NOT NULL) AS serves FROM counted GROUP BY ALL
 ), cost AS (
     SELECT s.name, s.team, l.hour, sum(l.milliseconds)::BIGINT AS milliseconds,
         CASE WHEN count(*) = count(l.cost_micros) THEN sum(l.cost_micros)::BIGINT END AS micros
-    FROM ledger l JOIN speaking s ON s.run_id = l.run_id
+    FROM {booked ledger} l JOIN speaking s ON s.name = coalesce(l.name, l.run_id) AND s.team IS NOT DISTINCT FROM l.team
     JOIN amount_hours a ON a.hour = l.hour AND CASE WHEN s.serves THEN a.served ELSE a.progress END IS NOT NULL
     WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
 )

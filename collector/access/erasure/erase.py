@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from collector.access.erasure.lake_bytes import purge, tidy_catalogue
-from collector.access.erasure.names import Place, Replacement, places
+from collector.access.erasure.names import ERASED, Place, Replacement, places
 from collector.backup.layout import Layout
 from collector.errors import StoreError
 from collector.opening import open_store
@@ -51,7 +51,7 @@ class Erased:
 
 def pseudonym() -> str:
     """Return a new pseudonym, from which nothing leads back."""
-    return f"erased-{secrets.token_hex(5)}"
+    return f"{ERASED}{secrets.token_hex(5)}"
 
 
 def proof(name: str) -> str:

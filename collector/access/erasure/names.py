@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 # who said what of a finding.
 COLUMNS = frozenset(
     column.name for table in TABLES.values() for column in table.columns if column.sensitivity != "none"
-) | {"caused_by", "subject", "counts", "verdict", "because", "who", "model_first", "model_last"}
+) | {"caused_by", "subject", "counts", "verdict", "because", "who", "model_first", "model_last", "moved_project"}
 _FREE_TEXT = ("quarantine", "content")  # rows that were refused: evidence and no data, so that they simply go
+ERASED = "erased-"  # how a pseudonym begins that nobody chose
 _SHORTEST, _LONGEST = 2, 200
 
 

@@ -1,0 +1,120 @@
+"""A month that is final, one that is open, and files of prices, teams and services that somebody edits."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from analyzer.config import Settings
+from analyzer.focus.export import Asked, export_focus
+from analyzer.focus.issuer import Issuer
+from analyzer.focus.spreadsheet import export_csv
+from analyzer.pricing.charging.file import charge_csv
+from analyzer.pricing.charging.report import ChargesReport, charges_report
+from analyzer.pricing.charging.text import charge_data
+from analyzer.reading import Reader
+from analyzer.request import By
+from collector.store.database import Store
+from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+
+DECEMBER = MONDAY + 21 * DAY  # 2025-12-01 00:00 UTC
+BEGINS, ENDS = DECEMBER - 3 * HOUR, DECEMBER + 2 * HOUR
+FINAL = DECEMBER + 9 * DAY  # November is final, December is not
+TRAIN, SERVE, OTHER = "slurm/alpha/1", "slurm/alpha/2", "slurm/alpha/3"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the operator's files say: prices and rates in thousandths of a dollar, None is no row."""
+
+    price: int = 2_600
+    rate: int | None = None
+    rate_of: str = "nlp"
+    nlp: tuple[str, str | None] = ("nlp", "4711")
+    vision: str | None = "vision"
+    reserve: int | None = None
+
+    def settings(self, folder: Path) -> Settings:
+        """Write the files and return the settings that name them."""
+        folder.mkdir(exist_ok=True)
+        said = f'sku = "H100-80GB"\npurchase_option = "any"\nusd_per_gpu_hour = {self.price / 1000}\n'
+        dated = 'from = 2020-01-01\nas_of = 2025-01-01\nsource = "test"\n'
+        prices = f"[[price]]\n{said}{dated}"
+        if self.rate is not None:
+            prices += f'[[charge]]\nteam = "{self.rate_of}"\nusd_per_gpu_hour = {self.rate / 1000}\n{dated}'
+        (folder / "prices.toml").write_text(prices)
+        centre = "" if self.nlp[1] is None else f'cost_centre = "{self.nlp[1]}"\n'
+        teams = f'[[rule]]\nteam = "{self.nlp[0]}"\n{centre}account = "nlp"\nfrom = 2020-01-01\n'
+        if self.vision is not None:
+            teams += f'[[rule]]\nteam = "{self.vision}"\nuser = "alice"\nfrom = 2020-01-01\n'
+        (folder / "teams.toml").write_text(teams)
+        settings = Settings(prices=folder / "prices.toml", teams=folder / "teams.toml")
+        if self.reserve is None:
+            return settings
+        dated = 'from = 2020-01-01\nsource = "test"\n'
+        services = f'[[service]]\nname = "ranker-*"\nminimum_replicas = {self.reserve}\nbusy_ratio = 0.6\n{dated}'
+        (folder / "services.toml").write_text(services)
+        return Settings(prices=settings.prices, teams=settings.teams, services=folder / "services.toml")
+
+
+def fleet(store: Store | None = None) -> Fleet:
+    """Three GPUs around the end of November: a job that ends, a service that goes on, work of a third in December."""
+    made = Fleet(store)
+    gpus = ("g1", "g2", "g3")
+    with made.together():
+        made.own("n1", gpus, purchase_option="reserved")
+        for gpu in ("g1", "g3"):
+            made.sample("n1", gpu, BEGINS, ENDS, every=HOUR // 4, utilization_ratio=0.6, sm_active_ratio=0.4)
+        idle = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+        made.sample("n1", "g2", BEGINS, ENDS, every=HOUR // 4, memory_used_bytes=60_000_000_000, **idle)
+        made.hold(TRAIN, "n1", ["g1"], BEGINS, DECEMBER - HOUR, account="nlp", user="alice", name="train-bob")
+        made.hold(SERVE, "n1", ["g2"], BEGINS + HOUR // 3, account="nlp", user="carol", name="ranker-serve")
+        made.hold(OTHER, "n1", ["g3"], DECEMBER - HOUR // 7, ENDS, account="x", user="alice", name="eval", project="p")
+    return made
+
+
+@dataclass(frozen=True)
+class Files:
+    """What finance is given of a month."""
+
+    charges: str
+    centres: str
+    rows: str
+    spreadsheet: str
+    focus: str
+
+
+def report(store: Store, settings: Settings, month: str, by: By = "team") -> ChargesReport:
+    """Return what is charged for a month."""
+    with store.session() as session:
+        reader = Reader(session, settings)
+        return charges_report(reader, reader.period(month), by)
+
+
+def files(store: Store, settings: Settings, folder: Path, month: str = "2025-11") -> Files:
+    """Return the files of a month."""
+    found = report(store, settings, month)
+    with store.session() as session:
+        period = Reader(session, settings).period(month)
+        export_csv(session, period, "USD", folder / "ledger.csv")
+        asked = Asked(Issuer("1.2", "alpha", "alpha", "USD", "UTC"), period)
+        export_focus(session, asked, folder / "focus.csv")
+    return Files(
+        charge_csv(found),
+        charge_csv(report(store, settings, month, "cost-centre")),
+        str(charge_data(found)["charges"]),
+        (folder / "ledger.csv").read_text(),
+        (folder / "focus.csv").read_text(),
+    )
+
+
+Sums = dict[tuple[str | None, str | None, bool], tuple[int, int, int]]
+
+
+def sums(found: ChargesReport, *corrections: ChargesReport) -> Sums:
+    """Return time, cost and charge of November by bearer: its lines, and what others correct of it."""
+    lines = [*found.lines, *(one for month in corrections for one in month.corrections if one.corrects == "2025-11")]
+    told: Sums = {}
+    for one in lines:
+        key = one.bearer, one.team, one.held
+        time, cost, charged = told.get(key, (0, 0, 0))
+        told[key] = (time + one.milliseconds, cost + (one.cost_micros or 0), charged + (one.charged_micros or 0))
+    return {key: amounts for key, amounts in told.items() if any(amounts)}
