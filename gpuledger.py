@@ -1,7 +1,15 @@
 """The command `gpuledger`: a table of subcommands, each imported when it is called."""
 
+# ruff: noqa: E402
 import os
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+
+from agent import child
+
+child.keep_apart()
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
