@@ -26,8 +26,9 @@ from collector.errors import ConfigError as CollectorConfigError
 
 USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last two are 128 + the signal
 
-# What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
-_EXTRA_OF = {"numpy": "demo", "mcp": "assistant"}
+# What an agent's installation lacks, by the lock that brings it. No hint installs us by name: an index gives that to
+# whoever asks first.
+_LOCK_OF = {"numpy": "requirements.lock", "mcp": "requirements.lock", "grpc": "requirements-kubernetes.lock"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +188,12 @@ def _call(command: Command, arguments: list[str]) -> int:
 
 
 def _missing(command: Command, error: ModuleNotFoundError) -> str:
-    """Name the extra that brings the module; one of our own missing is our mistake and is raised again."""
+    """Name what brings the module; one of our own missing is our mistake and is raised again."""
     module = (error.name or "").partition(".")[0]
     if module in ("", "agent", "analyzer", "collector", "dashboards"):
         raise error
-    extra = _EXTRA_OF.get(module, "server")
-    return f"gpuledger {command.name} needs {module}, which is not here: pip install 'gpuledger[{extra}]'"
+    lock = _LOCK_OF.get(module, "requirements-server.lock")
+    return f"gpuledger {command.name} needs {module}, which is not here: pip install --require-hashes -r {lock}"
 
 
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:
