@@ -4,7 +4,9 @@
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+_ROOMS = os.path.join(_HERE, "rooms")  # noqa: PTH118  where we are installed; a checkout has them beside this file
+sys.path.insert(0, _ROOMS if os.path.isdir(_ROOMS) else _HERE)  # noqa: PTH112
 
 from agent import child
 
@@ -129,6 +131,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "lake aside", "collector.soundness.cli:aside", "put damaged files back from a backup, or go on without"
         ),
+        Command("probe", "collector.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -1,8 +1,9 @@
 """Ask the server of these settings, on this machine, whether it is ready: the health check of a container.
 
-python -m collector.probe [SETTINGS.toml] ends with 0 where it is, else with 1 and the sentences of /readyz.
+It ends with 0 where it is, else with 1 and the sentences of /readyz: gpuledger probe [SETTINGS.toml].
 """
 
+import argparse
 import json
 import os
 import ssl
@@ -60,9 +61,11 @@ def _near(host: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Ask, and say on stderr what is wrong."""
+    """Ask the server of these settings, on this host, whether it is ready; on stderr what is wrong, and exit code 1."""
+    parser = argparse.ArgumentParser(prog="gpuledger probe", description=main.__doc__)
+    parser.add_argument("settings", nargs="?", type=Path, metavar="SETTINGS.toml")
     try:
-        wrong = trouble(load(Path(argv[0]) if argv else None, os.environ))
+        wrong = trouble(load(parser.parse_args(argv).settings, os.environ))
     except CollectorError as error:
         wrong = str(error)
     if wrong is not None:
