@@ -45,6 +45,6 @@ EXPOSE 8470
 # What waits is written and sealed before the end: docker stop --time 90.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=6s --start-period=60s --retries=3 \
-    CMD ["/opt/gpuledger/bin/python", "-m", "collector.probe", "/etc/gpuledger/gpuledger.toml"]
+    CMD ["/opt/gpuledger/bin/gpuledger", "probe", "/etc/gpuledger/gpuledger.toml"]
 ENTRYPOINT ["/opt/gpuledger/bin/gpuledger"]
 CMD ["serve", "--config", "/etc/gpuledger/gpuledger.toml"]

@@ -85,6 +85,7 @@ picture: $(MADE)
 # The one file that is installed everywhere; `make wheel` before `docker build`.
 wheel: $(MADE)
 	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
+	@cd dist && sha256sum gpuledger-*.whl > SHA256SUMS
 
 # The roles' locks are parts of the whole one, for hosts and images.
 COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --generate-hashes \

@@ -1,7 +1,17 @@
 """The command `gpuledger`: a table of subcommands, each imported when it is called."""
 
+# ruff: noqa: E402
 import os
 import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+_ROOMS = os.path.join(_HERE, "rooms")  # noqa: PTH118  where we are installed; a checkout has them beside this file
+sys.path.insert(0, _ROOMS if os.path.isdir(_ROOMS) else _HERE)  # noqa: PTH112
+
+from agent import child
+
+child.keep_apart()
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,8 +29,14 @@ from collector.errors import ConfigError as CollectorConfigError
 USAGE, WORLD, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141  # exit codes; the last two are 128 + the signal
 OTHERS = 0o077  # the rights of everybody else
 
-# What an agent's installation lacks, by the extra that brings it; the message then names the extra, not the module.
-_EXTRA_OF = {"numpy": "demo", "mcp": "assistant", "psycopg": "fleet"}
+# What an installation lacks, by the lock that brings it. No hint installs us by name: an index gives that to
+# whoever asks first.
+_LOCK_OF = {
+    "numpy": "requirements.lock",
+    "mcp": "requirements-full.lock",
+    "grpc": "requirements-kubernetes.lock",
+    "psycopg": "requirements-fleet.lock",
+}
 _SERVERS_PYTHON = (3, 11)  # the agent and what reads a host run on 3.10 too
 
 
@@ -122,6 +138,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "lake aside", "collector.soundness.cli:aside", "put damaged files back from a backup, or go on without"
         ),
+        Command("probe", "collector.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),
@@ -205,12 +222,12 @@ def too_old(command: Command, python: tuple[int, int]) -> str | None:
 
 
 def _missing(command: Command, error: ModuleNotFoundError) -> str:
-    """Name the extra that brings the module; one of our own missing is our mistake and is raised again."""
+    """Name what brings the module; one of our own missing is our mistake and is raised again."""
     module = (error.name or "").partition(".")[0]
     if module in ("", "agent", "analyzer", "collector", "dashboards"):
         raise error
-    extra = _EXTRA_OF.get(module, "server")
-    return f"gpuledger {command.name} needs {module}, which is not here: pip install 'gpuledger[{extra}]'"
+    lock = _LOCK_OF.get(module, "requirements-server.lock")
+    return f"gpuledger {command.name} needs {module}, which is not here: pip install --require-hashes -r {lock}"
 
 
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from agent.clock import SystemClock
-from agent.config import DEFAULT_FILE, AgentConfig, load, settings, settings_file
+from agent.config import DEFAULT_FILE, SECRETS, AgentConfig, load, settings, settings_file
 from agent.control.cli import WORDS, control
 from agent.daemon.lifetime import run_for_ever
 from agent.errors import AgentError, ConfigError
@@ -59,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     keys = parser.add_argument_group("settings", "each is a key of [agent] and a GPULEDGER_AGENT_… variable too")
     for name, (default, words) in settings().items():
         text = f"{words} ({default})" if default else words
-        keys.add_argument(f"--{name.replace('_', '-')}", metavar="…", help=text.replace("%", "%%"))
+        about = argparse.SUPPRESS if name in SECRETS else text.replace("%", "%%")
+        keys.add_argument(f"--{name.replace('_', '-')}", metavar="…", help=about)
     return parser
 
 

@@ -15,7 +15,12 @@ from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 TABLE = "agent"
 ENVIRONMENT = "GPULEDGER_AGENT_"
 DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
-SECRETS = ("token", "identity_key", "scrape_token", "scrape_password")  # never shown in an error
+SECRETS = (
+    "token",
+    "identity_key",
+    "scrape_token",
+    "scrape_password",
+)  # never in an error, never flags
 MIN_KEY = 16  # characters of the key of pseudonyms
 
 Reader = Callable[[Any], object]
@@ -230,6 +235,12 @@ def load(
     Raises:
         ConfigError: a key is unknown, a value is bad or the file cannot be read; one sentence names it.
     """
+    for name in SECRETS:
+        if (flags or {}).get(name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
+                f"{ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
+            )
     values = _from_file(file) if file else {}
     values |= {
         name.removeprefix(ENVIRONMENT).lower(): text

@@ -5,14 +5,14 @@ what it measures while the collector is away, and one that was refused goes on a
 """
 
 import contextlib
-import http.client
 import json
 import logging
 import os
+from http import HTTPStatus
 from pathlib import Path
 
 from agent.config import AgentConfig
-from agent.connection import connection
+from agent.connection import ask
 from agent.delivery.post import MAX_ANSWER_BYTES, TIMEOUT_SECONDS, Answer, Link
 from agent.errors import ConfigError
 from agent.wire.bounded import json_said
@@ -55,7 +55,7 @@ class JoiningLink(Link):
         """Send one batch; without a key ask for one first, and return the refusal where there is none to be had.
 
         Raises:
-            OSError, http.client.HTTPException: no answer came, or the key cannot be written.
+            OSError: no answer came, or the key cannot be written.
         """
         if not self._token and (refusal := self._enrol()) is not None:
             return refusal
@@ -65,12 +65,12 @@ class JoiningLink(Link):
         if not self._key_file.parent.is_dir():  # asked first: the token has so many uses and no more
             return self._cannot_keep("its folder does not exist")
         try:
-            answer, key = self._ask(_read(self._join))
+            answer, key = self._key(_read(self._join))
         except ConfigError as error:
             raise OSError(str(error)) from error
-        if answer.status != http.client.CREATED or not key:
+        if answer.status != HTTPStatus.CREATED or not key:
             # Never a status that judges the batch (400, 409, 413, 422): it waits until this is put right.
-            status = answer.status if answer.status >= 500 else http.client.FORBIDDEN
+            status = answer.status if answer.status >= 500 else HTTPStatus.FORBIDDEN
             return Answer(status, f"not enrolled: {answer.error}", "enrol")
         try:
             write_private(self._key_file, key)
@@ -82,22 +82,23 @@ class JoiningLink(Link):
         return None
 
     def _cannot_keep(self, why: str) -> Answer:
-        return Answer(http.client.FORBIDDEN, f"not enrolled: cannot write key_file {self._key_file}: {why}", "enrol")
+        return Answer(HTTPStatus.FORBIDDEN, f"not enrolled: cannot write key_file {self._key_file}: {why}", "enrol")
 
-    def _ask(self, token: str) -> tuple[Answer, str]:
+    def _key(self, token: str) -> tuple[Answer, str]:
         """Show the join token; return what was answered, and the key in it."""
-        asked = connection(self.host, self._port, TIMEOUT_SECONDS, self._tls)
-        try:
-            path = self._path.removesuffix("/v1/batches") + ENROL
-            body = json.dumps({"token": token, "node": self._node})
-            asked.request("POST", path, body, {"Content-Type": "application/json"})
-            response = asked.getresponse()
-            said = _fields(response.read(MAX_ANSWER_BYTES))
-        finally:
-            asked.close()
+        body = json.dumps({"token": token, "node": self._node}).encode()
+        reply = ask(
+            self.url + ENROL,
+            body,
+            {"Content-Type": "application/json"},
+            timeout_seconds=TIMEOUT_SECONDS,
+            most_bytes=MAX_ANSWER_BYTES,
+            authority=self._ca_file,
+        )
+        said = _fields(reply.body)
         key = said.get("key")
-        sentence = str(said.get("error") or response.reason)[:300]
-        return Answer(response.status, sentence), key if isinstance(key, str) and _is_shown(key) else ""
+        sentence = str(said.get("error") or reply.reason)[:300]
+        return Answer(reply.status, sentence), key if isinstance(key, str) and _is_shown(key) else ""
 
 
 def write_private(path: Path, text: str) -> None:

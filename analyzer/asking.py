@@ -1,24 +1,21 @@
 """Ask a running server: one request, one answer, and a sentence where there is none."""
 
-import http.client
 import json
 import os
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from http import HTTPStatus
 from typing import Any
 
+from agent.connection import BrokenAnswerError, ask, why
 from analyzer.errors import ConfigError, LedgerError, UnansweredError
-from analyzer.exchange import opener
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
 KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger access add --role read --name NAME makes one"
 ANSWER_BYTES = 64 * 2**20
-ANSWER_SECONDS = 60
+REFUSAL_BYTES = 4096
+ANSWER_SECONDS, WHOLE_SECONDS = 60, 600  # until something comes, and for all of it
 WRONG_USAGE = "usage"  # the `reason` of a refusal: the same words on a store would be refused as wrong usage
 _UNREADABLE = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -48,28 +45,30 @@ def answered(server: str, path: str, body: dict[str, object] | None = None, *, a
     url = f"{server.rstrip('/')}{path}"
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"--server {server} is no address like http://127.0.0.1:8470")
-    request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())  # noqa: S310 - checked
-    request.add_header("Content-Type", "application/json")
+    headers = {"Content-Type": "application/json"}
     if authorization is None and (token := os.environ.get(TOKEN)):
+        if not (token.isascii() and token.isprintable()):
+            raise ConfigError(f"{TOKEN} has characters that no key has")
         authorization = f"Bearer {token}"
     if authorization:
-        request.add_header("Authorization", authorization)
+        headers["Authorization"] = authorization
+    content = None if body is None else json.dumps(body).encode()
+    strange = f"{server} does not answer as gpuledger does: is it the port, and http or https?"
     try:
-        with opener(url).open(request, timeout=ANSWER_SECONDS) as answer:
-            said = answer.read(ANSWER_BYTES)
-            if answer.length:  # it broke off, or is more than we read: a part would be shown as the whole
-                raise http.client.IncompleteRead(said, answer.length)
-            return str(said.decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            words, reason = _said(error.read(4096).decode(errors="replace"))
-        hint = f"; {KEY_HINT}" if error.code == HTTPStatus.UNAUTHORIZED else ""
-        raise UnansweredError(f"{server} answers {error.code}: {words}{hint}", error.code, words, reason) from error
+        reply = ask(
+            url, content, headers, timeout_seconds=ANSWER_SECONDS, whole_seconds=WHOLE_SECONDS, most_bytes=ANSWER_BYTES
+        )
+        if reply.is_success and reply.is_whole:  # a part would be shown as the whole
+            return reply.body.decode()
+    except (BrokenAnswerError, ValueError) as error:
+        raise UnansweredError(strange) from error
     except OSError as error:
-        raise UnansweredError(f"{server} does not answer: {_why(error)}") from error
-    except (http.client.HTTPException, UnicodeDecodeError) as error:
-        words = f"{server} does not answer as gpuledger does: is it the port, and http or https?"
-        raise UnansweredError(words) from error
+        raise UnansweredError(f"{server} does not answer: {why(error)}") from error
+    if reply.is_success:
+        raise UnansweredError(strange)
+    words, reason = _said(reply.body[:REFUSAL_BYTES].decode(errors="replace"))
+    hint = f"; {KEY_HINT}" if reply.status == HTTPStatus.UNAUTHORIZED else ""
+    raise UnansweredError(f"{server} answers {reply.status}: {words}{hint}", reply.status, words, reason)
 
 
 def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
@@ -86,16 +85,6 @@ def asked_json(server: str, path: str, body: dict[str, object] | None = None) ->
     if not isinstance(said, dict):
         raise LedgerError(f"{server}{path} does not answer as gpuledger does")
     return said
-
-
-def _why(error: OSError) -> str:
-    """Return the system's own words, which an URLError carries inside; TLS speaks of versions where there is none."""
-    why = getattr(error, "reason", error)
-    if isinstance(why, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {why.verify_message}"
-    if isinstance(why, ssl.SSLError) and why.reason == "WRONG_VERSION_NUMBER":
-        return "it speaks no TLS there; is it http://?"
-    return str(getattr(why, "strerror", None) or why)
 
 
 @contextmanager

@@ -6,11 +6,12 @@ A process can be made before its question is known, and has its libraries loaded
 
 import json
 import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from time import monotonic
 from typing import IO, Any
+
+from agent import child
 
 GRACE_SECONDS = 2.0  # a solver looks at its clock between steps; after that it is killed
 
@@ -22,7 +23,7 @@ class SolverProcess:
         self._until = monotonic()
         self._answer: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the answer)
         self._process = subprocess.Popen(  # noqa: S603 (our own modules)
-            [sys.executable, "-m", module],
+            child.command(module),
             stdin=subprocess.PIPE,
             stdout=self._answer,
             stderr=subprocess.DEVNULL,

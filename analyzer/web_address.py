@@ -23,3 +23,17 @@ def web_address(setting: str, text: str, *, is_base: bool = True) -> str:
     if not is_whole or (is_base and parts.query):
         raise ConfigError(f"{setting} is {text!r}: no address like https://gpuledger.example")
     return text.rstrip("/") if is_base else text
+
+
+def proxy_address(setting: str, text: str, url: str) -> str:
+    """Return the address of a proxy through which an address of https is reached; nothing of what we say is read there.
+
+    Raises:
+        ConfigError: it is none, bears a password, or the address behind it is not of https.
+    """
+    proxy = web_address(setting, text)
+    if not proxy.startswith("http://") or "@" in proxy or urlsplit(proxy).path:
+        raise ConfigError(f"{setting} is {text!r}: no address like http://proxy.example:3128, without a password")
+    if not url.startswith("https://"):
+        raise ConfigError(f"{setting} is for addresses of https alone: it would read what else we say")
+    return proxy

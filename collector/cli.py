@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from collector.config import TABLE, CollectorConfig, load, settings
+from collector.config import SECRETS, TABLE, CollectorConfig, load, settings
 from collector.errors import ConfigError
 from collector.importing.files import column_names
 from collector.importing.importer import Imported, import_file
@@ -32,7 +32,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help=f"settings in TOML, table [{TABLE}]")
     for name, (default, about) in settings().items():
         flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, dest=name, metavar="VALUE", help=f"{about} {_default(default)}".rstrip())
+        text = argparse.SUPPRESS if name in SECRETS else f"{about} {_default(default)}".rstrip()
+        parser.add_argument(flag, dest=name, metavar="VALUE", help=text)
 
 
 def _default(default: str) -> str:

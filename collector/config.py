@@ -17,6 +17,8 @@ from collector.upkeep.layout import droppable
 TABLE = "collector"
 ENVIRONMENT = "GPULEDGER_COLLECTOR_"
 MIN_TOKEN = 16  # characters
+SECRETS = ("tokens", "s3_secret")  # never taken as flags
+_PASSWORD = re.compile(r"\bpassword\s*=|//[^/@]*:[^/@]*@")  # in the address of a catalogue
 # Keys that there once were, with what has taken their place.
 MOVED = {
     "public_url": "analyzer.site_url, where people reach the site; of several collectors of one lake, each one's own "
@@ -245,6 +247,7 @@ def load(
     Raises:
         ConfigError: a key is unknown, a value is bad or the file cannot be read; one sentence names it.
     """
+    _refuse_secrets(flags or {})
     values = _from_file(file) if file else {}
     prefixed = {
         name.removeprefix(ENVIRONMENT): text for name, text in environment.items() if name.startswith(ENVIRONMENT)
@@ -258,6 +261,20 @@ def load(
         if name not in known:
             raise ConfigError(f"collector.{name} is no setting{_nearest(name, known)}")
     return CollectorConfig(**{name: _value(known[name], value) for name, value in values.items()})
+
+
+def _refuse_secrets(flags: Mapping[str, str | None]) -> None:
+    for name in SECRETS:
+        if flags.get(name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
+                f"{ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
+            )
+    if _PASSWORD.search(flags.get("lake") or ""):
+        raise ConfigError(
+            f"--lake bears a password, which every user of this host could read (ps): put the address into "
+            f"{ENVIRONMENT}LAKE, or the password into the file that PGPASSFILE names"
+        )
 
 
 def settings() -> dict[str, tuple[str, str]]:

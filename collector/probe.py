@@ -1,17 +1,19 @@
 """Ask the server of these settings, on this machine, whether it is ready: the health check of a container.
 
-python -m collector.probe [SETTINGS.toml] ends with 0 where it is, else with 1 and the sentences of /readyz.
+It ends with 0 where it is, else with 1 and the sentences of /readyz: gpuledger probe [SETTINGS.toml].
 """
 
-import http.client
+import argparse
 import json
 import os
 import ssl
 import sys
+from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.connection import Reply, ask
 from collector.config import load
 from collector.errors import CollectorError
 
@@ -25,35 +27,26 @@ ANSWER_BYTES = 64 * 2**10
 def trouble(config: "CollectorConfig") -> str | None:
     """Return why the server is not ready; None where it is."""
     try:
-        status, body = _asked(config)
-    except (OSError, http.client.HTTPException) as error:
+        reply = _asked(config)
+    except OSError as error:
         return f"nothing answers at {config.listen}: {error}"
-    if status == http.client.OK:
+    if reply.status == HTTPStatus.OK:
         return None
     try:
-        checks = json.loads(body)["checks"]
+        checks = json.loads(reply.body)["checks"]
         return "; ".join(check["sentence"] for check in checks if not check["ok"])
     except (ValueError, KeyError, TypeError):
-        return f"/readyz answers {status}"
+        return f"/readyz answers {reply.status}"
 
 
-def _asked(config: "CollectorConfig") -> tuple[int, bytes]:
+def _asked(config: "CollectorConfig") -> Reply:
     host, port = config.address
-    if config.tls_certificate:
-        # It is ourselves: whose name the certificate bears is for others to check.
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        asked: http.client.HTTPConnection = http.client.HTTPSConnection(
-            _near(host), port, timeout=PATIENCE_SECONDS, context=context
-        )
-    else:
-        asked = http.client.HTTPConnection(_near(host), port, timeout=PATIENCE_SECONDS)
-    try:
-        asked.request("GET", "/readyz")
-        answer = asked.getresponse()
-        return answer.status, answer.read(ANSWER_BYTES)
-    finally:
-        asked.close()
+    near = _near(host)
+    url = f"{'https' if config.tls_certificate else 'http'}://{f'[{near}]' if ':' in near else near}:{port}/readyz"
+    # It is ourselves: whose name the certificate bears is for others to check.
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    return ask(url, timeout_seconds=PATIENCE_SECONDS, most_bytes=ANSWER_BYTES, tls=tls)
 
 
 def _near(host: str) -> str:
@@ -68,9 +61,11 @@ def _near(host: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Ask, and say on stderr what is wrong."""
+    """Ask the server of these settings, on this host, whether it is ready; on stderr what is wrong, and exit code 1."""
+    parser = argparse.ArgumentParser(prog="gpuledger probe", description=main.__doc__)
+    parser.add_argument("settings", nargs="?", type=Path, metavar="SETTINGS.toml")
     try:
-        wrong = trouble(load(Path(argv[0]) if argv else None, os.environ))
+        wrong = trouble(load(parser.parse_args(argv).settings, os.environ))
     except CollectorError as error:
         wrong = str(error)
     if wrong is not None:

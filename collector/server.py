@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from agent.connection import OLDEST
 from collector.access.certificate import check_certificate, renew_certificate
 from collector.access.opening import require_way_in
 from collector.app import create_app
@@ -20,7 +21,6 @@ from collector.log_bounds import bound_the_log
 from collector.notify import SupervisedServer
 from collector.opening import open_store
 from collector.tenancy.opening import tenant_of
-from collector.trust import OLDEST
 from collector.writer import Writer
 
 if TYPE_CHECKING:

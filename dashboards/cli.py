@@ -1,7 +1,6 @@
 """The server's commands: serve and demo."""
 
 import argparse
-import os
 import shutil
 import signal
 import sys
@@ -12,7 +11,7 @@ from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
-from analyzer.report.paper import paint
+from analyzer.report.paper import has_colour, paint
 from collector.access.opening import require_way_in
 from collector.cli import add_settings, config_of
 from collector.opening import open_store
@@ -82,7 +81,7 @@ def demo(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the temporary store goes either way
     try:
         with build_demo(config) as shown:
-            sys.stdout.write(shown.report if plain or "NO_COLOR" in os.environ else paint(shown.report))
+            sys.stdout.write(paint(shown.report) if has_colour() and not plain else shown.report)
             sys.stdout.flush()
             _tell(shown, options)
             if not options.once:

@@ -1,10 +1,8 @@
 """The demo: a fleet that does not exist, through the real pipeline, to the report and the page."""
 
 import json
-import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -16,6 +14,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from agent import child
 from analyzer.analysis import analyze
 from analyzer.believed import believing
 from analyzer.config import Settings
@@ -142,12 +141,12 @@ def _wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:
 
 def _simulate(url: str, config: DemoConfig, reached: Callable[[int, int], None]) -> None:
     """Send the simulated fleet from a process of its own, as agents would."""
-    words = [sys.executable, "-m", "agent.simulated", "--url", url, "--seed", str(config.seed), "--progress"]
+    words = child.command("agent.simulated", "--url", url, "--seed", str(config.seed), "--progress")
     words += ["--site", "small"] if config.small else ["--every", "60", "--last-day-every", "10"]
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
         subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-            words, stdout=subprocess.PIPE, stderr=errors, text=True, env=_environment()
+            words, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
         try:
@@ -161,10 +160,3 @@ def _simulate(url: str, config: DemoConfig, reached: Callable[[int, int], None])
             errors.seek(0)
             said = errors.read(ERROR_CHARACTERS).strip() or f"exit code {process.returncode}"
             raise StoreError(f"the simulated fleet could not be sent: {said}")
-
-
-def _environment() -> dict[str, str]:
-    """Return our environment, with the directory that holds our packages on the child's path."""
-    root = str(Path(__file__).parent.parent)
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{known}" if known else root}

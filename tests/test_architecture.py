@@ -12,12 +12,14 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("agent", "analyzer", "collector", "dashboards")
 OURS = (*PACKAGES, "gpuledger", "tests", "bench")
 
-# What each room may import of ours. The analyzer hands its whole door to the pages; agent.wire is the contract.
+# What each room may import of ours. The analyzer hands its whole door to the pages; agent.wire is the contract, and the
+# others are how all of us start a process and speak to others: the host's side needs them as well, and is the lowest.
+OF_ALL = ("agent.wire", "agent.child", "agent.connection")
 MAY_IMPORT = {
     "agent": ("agent",),
-    "collector": ("collector", "agent.wire"),
-    "analyzer": ("analyzer", "collector", "agent.wire"),
-    "dashboards": ("dashboards", "analyzer", "collector", "agent.wire"),
+    "collector": ("collector", *OF_ALL),
+    "analyzer": ("analyzer", "collector", *OF_ALL),
+    "dashboards": ("dashboards", "analyzer", "collector", *OF_ALL),
 }
 
 # The foreign thing, and the folders or files that are its only door.

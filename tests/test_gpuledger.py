@@ -54,7 +54,7 @@ FAILING = {
     [
         ("world", 3, "the spool /var/lib/gpuledger is full"),
         ("settings", 2, "did you mean listen?"),
-        ("extra", 2, "pip install 'gpuledger[server]'"),
+        ("extra", 2, "pip install --require-hashes -r requirements-server.lock"),
         ("interrupted", 130, ""),
         ("reprot", 2, "did you mean 'report'?"),
     ],

@@ -1,14 +1,20 @@
-"""What is installed: one wheel with everything in it, names that are ours alone, and little on a GPU host."""
+"""What is installed: one wheel with everything in it, one name that is ours alone, and little on a GPU host."""
 
+import json
+import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from tests.docs.commands import first_yaml
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("agent", "analyzer", "collector", "dashboards")
@@ -17,6 +23,19 @@ DATA_SUFFIXES = {".sql", ".csv", ".html", ".css", ".js", ".svg", ".txt", ".toml"
 AGENT_NEEDS = {"nanoarrow", "nvidia-ml-py", "prometheus-client", "psutil", "backports-zstd", "tomli"}
 LOCKS = [f"requirements-{role}.lock" for role in ("agent", "kubernetes", "server", "fleet", "full")]
 FLEETS_ALONE = {"duckdb-extension-httpfs", "duckdb-extension-postgres-scanner", "psycopg", "psycopg-binary"}
+# What an installed Python is told: load each command, and print the files of our modules; print the line of a child.
+LOADED = """
+import gpuledger, sys
+for command in gpuledger.COMMANDS.values():
+    command.load()
+ours = [module for name, module in sys.modules.items() if name.partition(".")[0] in sys.argv[1:]]
+print(*(module.__file__ for module in ours if module.__file__), sep="\\n")
+"""
+CHILD = """
+import gpuledger, sys
+from agent import child
+print(*child.command(sys.argv[1]), sep="\\n")
+"""
 
 
 @pytest.fixture(scope="session")
@@ -32,27 +51,98 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", [*PACKAGES, "gpuledger"])
 def test_no_other_distribution_owns_our_names(name: str) -> None:
-    """The names are plain words: two owners of one folder would overwrite each other."""
+    """The names are plain words: in a checkout two owners of one would be in each other's way."""
     assert set(packages_distributions().get(name, [])) <= {"gpuledger"}
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment in which the wheel is installed, beside what it needs."""
+    home = tmp_path_factory.mktemp("environment") / "env"
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", str(wheel)]
+    command = [sys.executable, "-m", "pip", "--python", str(python), *install]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    (own,) = (home / "lib").glob("python3*/site-packages")
+    assert {each.name.partition("-")[0] for each in own.iterdir()} == {"gpuledger"}
+    # A folder that a .pth names is searched, and its own .pth, that of this checkout, is not read.
+    (own / "needed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+def said(python: Path, folder: Path, *words: str, pythonpath: str = "") -> str:
+    """Return what a Python prints in a folder."""
+    environment = os.environ | {"PYTHONPATH": pythonpath}
+    ran = subprocess.run([python, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_an_editable_installation_is_the_checkout(tmp_path: Path) -> None:
+    """Who works on it edits what runs: nothing of ours is copied, and a user's own agent/ is no matter."""
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    (own,) = (tmp_path / "env" / "lib").glob("python3*/site-packages")
+    (own / "needed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]
+    command = [sys.executable, "-m", "pip", "--python", str(python), *install, "--editable", str(ROOT)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert not (own / "gpuledger").exists()
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "__init__.py").touch()
+    where = said(python, tmp_path, "-c", "import gpuledger; print(gpuledger.__file__)")
+    assert where == str(ROOT / "gpuledger.py")
+    script = str(python.with_name("gpuledger"))
+    assert said(python, tmp_path, script, "--version", pythonpath=".") == "gpuledger 0.1.0"
+
+
+def test_installed_beside_a_users_own_agent_both_work(installed: Path, tmp_path: Path) -> None:
+    """Training code that owns an agent/ broke once we were installed, and we in its folder."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "__init__.py").write_text("class Agent: ...\n")
+    (tmp_path / "train.py").write_text("from agent import Agent\nprint(Agent.__module__)\n")
+    (tmp_path / "jobs.yaml").write_text(first_yaml(ROOT / "docs" / "planning.md"))
+    assert said(installed, tmp_path, "train.py") == "agent"
+    script = str(installed.with_name("gpuledger"))
+    for words in (["-m", "gpuledger"], [script]):
+        assert said(installed, tmp_path, *words, "--version", pythonpath=".") == "gpuledger 0.1.0"
+    plan = said(installed, tmp_path, script, "plan", "jobs.yaml", "--json", pythonpath=".")
+    assert json.loads(plan)["report"]["is_optimal"]  # by a solver in a process of its own
+
+
+def test_installed_each_command_and_child_is_found(installed: Path, tmp_path: Path) -> None:
+    """By the wheel's own files, and by none of this checkout."""
+    files = said(installed, tmp_path, "-c", LOADED, *PACKAGES).splitlines()
+    assert len(files) > 100
+    assert [file for file in files if "/gpuledger/rooms/" not in file] == []
+    for module in ("gpuledger", "agent.simulated"):
+        line = said(installed, tmp_path, "-c", CHILD, module).splitlines()
+        assert said(installed, tmp_path, *line[1:], "--help").startswith("usage:")
 
 
 def test_the_wheel_holds_every_file_that_the_code_reads(wheel: Path) -> None:
     """SQL, templates and list prices are code too; a wheel without them fails on its first query."""
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
-        path.relative_to(ROOT).as_posix()
+        f"gpuledger/rooms/{path.relative_to(ROOT).as_posix()}"
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
         if path.suffix in {".py", *DATA_SUFFIXES} and "__pycache__" not in path.parts
     }
     assert wanted - inside == set()
-    assert {"gpuledger.py", "collector/schema/0001_contract.sql", "analyzer/pricing/list_prices.csv"} <= inside
+    rooms = ("collector/schema/0001_contract.sql", "analyzer/pricing/list_prices.csv")
+    assert {"gpuledger/__init__.py", "gpuledger/__main__.py", *(f"gpuledger/rooms/{room}" for room in rooms)} <= inside
 
 
 def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
     """Tests, data and documents do not belong in site-packages."""
-    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {*PACKAGES, "gpuledger.py"}
+    names = [name.split("/") for name in zipfile.ZipFile(wheel).namelist()]
+    assert {name[0] for name in names if not name[0].endswith(".dist-info")} == {"gpuledger"}
+    assert {name[1] for name in names if name[0] == "gpuledger"} == {"__init__.py", "__main__.py", "rooms"}
+    assert {name[2] for name in names if name[:2] == ["gpuledger", "rooms"]} == set(PACKAGES)
 
 
 def test_a_gpu_host_needs_at_most_six_packages() -> None:

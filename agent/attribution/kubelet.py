@@ -1,7 +1,7 @@
 """The kubelet of this host: which pod holds which GPU, with or without a process on it.
 
 It says so on a socket that root alone may open unless the operator lets the agent's group in (docs/attribution.md).
-gRPC is an extra (`pip install gpuledger[kubernetes]`) and loaded only where there is a kubelet.
+gRPC is an extra (requirements-kubernetes.lock) and loaded only where there is a kubelet.
 """
 
 import logging
@@ -176,4 +176,4 @@ def _grpc() -> ModuleType:
     try:
         return import_module("grpc")
     except ImportError as error:
-        raise SourceError("there is a kubelet, but grpcio is missing; pip install gpuledger[kubernetes]") from error
+        raise SourceError("there is a kubelet, but grpcio is missing; install requirements-kubernetes.lock") from error

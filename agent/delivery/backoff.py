@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable
 from datetime import datetime, timezone
 
+from agent.connection import pause_seconds
+
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 300.0
 LONGEST_ASKED_SECONDS = 3600.0  # beyond this a Retry-After is a mistake, and obeying it an outage
@@ -27,14 +29,14 @@ class Backoff:
         Between half of the doubled wait and all of it, so that a thousand agents do not come back in one second. Never
         less than the collector asked for, and up to as much again: it asked the thousand for the same.
         """
-        wait = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures, 30))
-        self._failures += 1
         fraction = self._fraction()
-        jittered = wait / 2 + wait / 2 * fraction
+        wait = pause_seconds(self._failures, FIRST_SECONDS, LONGEST_SECONDS, lambda: fraction)
+        most = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures, 30))
+        self._failures += 1
         if asked is None:
-            return jittered
+            return wait
         asked = min(asked, LONGEST_ASKED_SECONDS)
-        return max(jittered, asked + min(asked, wait) * fraction)
+        return max(wait, asked + min(asked, most) * fraction)
 
 
 def retry_after(header: str | None, now: datetime | None = None) -> float | None:

@@ -1,17 +1,13 @@
 """One POST of a batch over HTTP or HTTPS, and the collector's answer; nothing is decided here.
 
-No redirect is followed, and no proxy of the environment is used: where the token and the readings go is said by the
-settings alone, not by a variable that a unit or a shell happened to inherit.
+A batch that comes twice counts once, so that a connection may be kept (agent/connection.py).
 """
 
-import http.client
-import ssl
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from agent.connection import connection, trusting
+from agent.connection import Connection, Reply, address
 from agent.delivery.backoff import http_date
 from agent.errors import ConfigError
 from agent.wire.bounded import json_said
@@ -21,8 +17,6 @@ TIMEOUT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 * 2**10
 BATCHES = "/v1/batches"
 BELIEVED = 2**62  # the largest number that is believed; microseconds and sequences are far below
-# An idle connection that was closed over there shows only at the next request. A batch that comes twice counts once.
-CLOSED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +48,30 @@ class Link:
     """
 
     def __init__(self, url: str, token: str | None = None, ca_file: Path | None = None) -> None:
-        scheme, self.host, self._port, path = _parts(url)
+        try:
+            parts = address(url)
+        except ValueError as error:  # a port that is none, a bracket that is not closed
+            raise ConfigError(f"{url!r} is not a collector's address; write it as http://host:8470") from error
         if token and not (token.isascii() and token.isprintable()):
             raise ConfigError("the token for the collector has characters that no HTTP header may have")
-        self.url = url.rstrip("/")
-        self.secure = scheme == "https"
-        self._path = path.rstrip("/") + BATCHES
+        self.host, self.url = parts.hostname or "", url.rstrip("/")
+        self.secure = parts.scheme == "https"
+        self._base = parts.path.rstrip("/")
         self._headers = {"Content-Type": CONTENT_TYPE} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._token, self._ca_file = token, ca_file
-        self._tls = _context(ca_file) if self.secure else None
-        self._connection: http.client.HTTPConnection | None = None
+        try:
+            self._connection = Connection(url, TIMEOUT_SECONDS, authority=ca_file)
+        except OSError as error:
+            raise ConfigError(f"cannot read the certificates in {ca_file}: {error}") from error
 
     def post(self, body: bytes, epoch: int | None = None) -> Answer:
         """Send one batch, under the epoch of its stream where that has changed hands, and return the answer.
 
         Raises:
-            OSError, http.client.HTTPException: no answer came; whether the batch arrived is not known.
+            OSError: no answer came; whether the batch arrived is not known.
         """
-        reused = self._connection is not None
-        try:
-            return self._asked(body, epoch)
-        except CLOSED:
-            self.close()
-            if not reused:
-                raise
-            return self._asked(body, epoch)
+        headers = self._headers | ({EPOCH_HEADER: str(epoch)} if epoch is not None else {})
+        return _answer(self._connection.reply("POST", self._base + BATCHES, body, headers, most_bytes=MAX_ANSWER_BYTES))
 
     def owner(self, location: str) -> "Link | None":
         """Return a link to another collector of the same fleet: same token, same certificates.
@@ -95,64 +88,26 @@ class Link:
 
     def close(self) -> None:
         """Close the connection; the next post opens another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _asked(self, body: bytes, epoch: int | None) -> Answer:
-        open_to = self._connection or self._connected()
-        headers = self._headers | ({EPOCH_HEADER: str(epoch)} if epoch is not None else {})
-        try:
-            open_to.request("POST", self._path, body, headers)
-            response = open_to.getresponse()
-            content = response.read(MAX_ANSWER_BYTES)
-            if response.will_close or not response.isclosed():
-                self.close()
-            return _answer(response, content)
-        except BaseException:
-            self.close()
-            raise
-
-    def _connected(self) -> http.client.HTTPConnection:
-        self._connection = connection(self.host, self._port, TIMEOUT_SECONDS, self._tls)
-        return self._connection
+        self._connection.close()
 
 
-def _parts(url: str) -> tuple[str, str, int | None, str]:
-    """Return scheme, host, port and path of a collector's address."""
+def _answer(reply: Reply) -> Answer:
     try:
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname:
-            return parts.scheme, parts.hostname, parts.port, parts.path
-    except ValueError:  # a port that is none, a bracket that is not closed
-        pass
-    raise ConfigError(f"{url!r} is not a collector's address; write it as http://host:8470")
-
-
-def _context(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        return trusting(ca_file)
-    except OSError as error:
-        raise ConfigError(f"cannot read the certificates in {ca_file}: {error}") from error
-
-
-def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
-    try:
-        said = json_said(content)
+        said = json_said(reply.body)
     except ValueError:
         said = None
     fields = said if isinstance(said, dict) else {}
     reasons = fields.get("reasons")
     return Answer(
-        status=response.status,
-        error=str(fields.get("error") or response.reason)[:300],
+        status=reply.status,
+        error=str(fields.get("error") or reply.reason)[:300],
         reason=str(fields.get("reason") or "")[:300],
         sealed_through=_number(fields.get("sealed_through")),
         epoch=_number(fields.get("epoch")),
         server_time=_number(fields.get("server_time")),
-        retry_after=response.getheader("Retry-After"),
-        location=response.getheader("Location"),
-        date=http_date(response.getheader("Date")),
+        retry_after=reply.headers.get("Retry-After"),
+        location=reply.headers.get("Location"),
+        date=http_date(reply.headers.get("Date")),
         put_aside=max(0, _number(fields.get("quarantined")) or 0),
         disbelief=str(reasons[0])[:300] if isinstance(reasons, list) and reasons else "",
     )

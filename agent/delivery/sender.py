@@ -13,7 +13,6 @@ Only a collector may say that a batch has arrived, or never will: the same statu
 that is not a collector's waits like everything else, until somebody has put it right.
 """
 
-import http.client
 import logging
 import threading
 from dataclasses import dataclass
@@ -118,7 +117,7 @@ class Sender:
                 self._link.close()
                 self._link = owner
                 answer = self._timed(owner, body)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             self._link.close()
             self._link = self._home  # an owner that is gone is asked for again at the front door
             raise _NoAnswerError from error

@@ -1,15 +1,16 @@
 """Whether what is measured can be kept and delivered: the spool's directory, and the collector."""
 
-import http.client
 import os
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from agent.config import AgentConfig
-from agent.connection import connection, trusting
+from agent.connection import ask
 from agent.doctor.finding import Line
 
 TIMEOUT_SECONDS = 5.0
 HEALTH = "/healthz"
+ANSWER_BYTES = 64 * 2**10
 
 
 def spool_line(config: AgentConfig) -> list[Line]:
@@ -27,23 +28,13 @@ def collector_line(config: AgentConfig) -> list[Line]:
     if not config.collector:
         return [Line("some", "no collector is set: only /metrics is served", 'set collector = "https://host:8470"')]
     try:
-        status = _ask(config)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        url = config.collector.rstrip("/") + HEALTH
+        status = ask(url, timeout_seconds=TIMEOUT_SECONDS, most_bytes=ANSWER_BYTES, authority=config.ca_file).status
+    except (OSError, ValueError) as error:
         host = urlsplit(config.collector).hostname
         what = f"the collector at {config.collector} does not answer ({error})"
         return [Line("bad", what, f"see whether {host} can be reached from here, and its certificate")]
-    if status != http.client.OK:
+    if status != HTTPStatus.OK:
         return [Line("bad", f"{config.collector}{HEALTH} answers {status}", "see the collector's log")]
     untried = "; whether it takes the token, the agent's log says" if config.token else ""
     return [Line("yes", f"the collector answers at {config.collector}{untried}")]
-
-
-def _ask(config: AgentConfig) -> int:
-    parts = urlsplit(config.collector)
-    tls = trusting(config.ca_file) if parts.scheme == "https" else None
-    asked = connection(parts.hostname or "", parts.port, TIMEOUT_SECONDS, tls)
-    try:
-        asked.request("GET", parts.path.rstrip("/") + HEALTH)
-        return asked.getresponse().status
-    finally:
-        asked.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from signal import SIGHUP, SIGTERM, default_int_handler, signal
 from subprocess import DEVNULL
 
+from agent import child
 from agent.errors import ConfigError
 
 FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
@@ -99,8 +100,7 @@ def _made(recording: Path, options: list[str], stdout: int) -> bool:
 def _asked(words: list[str], stdout: int) -> bool:
     if sys.version_info < (3, 11):  # reports are the server's, which needs it
         return False
-    # -P: a folder named agent or collector where the user works must not be taken for ours.
-    line = [sys.executable, "-P", "-m", "gpuledger", *words]
+    line = child.command("gpuledger", *words)
     try:
         return subprocess.run(line, stdin=DEVNULL, stdout=stdout, timeout=TIMEOUT_SECONDS, check=False).returncode == 0  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):

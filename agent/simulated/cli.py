@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,17 +17,21 @@ from agent.simulated.send import DeliveryError, encode_batch, send
 from agent.simulated.site import HOUR, Site, alpha_site, small_site
 from agent.simulated.truth import write_truth
 
+TOKEN = "GPULEDGER_SIMULATED_TOKEN"  # noqa: S105 - the variable of the bearer token that the collector asks for
 PROGRESS_SECONDS = 0.2  # at most so often
 
 
 def main(arguments: Sequence[str]) -> int:
     """Send the fleet, or encode it for nobody where no URL is given; return the exit code."""
     asked = _parser().parse_args(arguments)
+    if asked.token is not None:
+        print(f"gpuledger demo fleet: --token is no flag, which others read (ps): put it into {TOKEN}", file=sys.stderr)
+        return 2
     fleet = Fleet(_site(asked))
     report = _progress(batch_count(fleet)) if asked.progress else lambda _: None
     try:
         if asked.url is not None:
-            told = send(asked.url, batches(fleet), token=asked.token, done=report)
+            told = send(asked.url, batches(fleet), token=os.environ.get(TOKEN), done=report)
             summary = f"{told.batches} batches, {told.gpu_rows} GPU rows, {told.bytes} bytes, {told.retries} retries"
         else:
             summary = _encode_all(fleet, report)
@@ -43,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m agent.simulated", description=__doc__)
     parser.add_argument("--url", help="the collector; without it the batches are made and encoded, but not sent")
-    parser.add_argument("--token", help="the bearer token that the collector asks for")
+    parser.add_argument("--token", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same bytes")
     parser.add_argument("--every", type=int, default=60, metavar="SECONDS", help="beat of the GPU samples")
     parser.add_argument("--last-day-every", type=int, metavar="SECONDS", help="beat of the last day; else as --every")

@@ -1,16 +1,15 @@
 """Send the simulated fleet to a collector: real envelopes over real HTTP, several connections at once."""
 
-import http.client
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from urllib.parse import urlsplit
 
 import nanoarrow as na
 import numpy as np
 
+from agent.connection import Connection, address, pause_seconds
 from agent.errors import AgentError
 from agent.simulated.batches import Batch
 from agent.simulated.columns import Column
@@ -20,6 +19,7 @@ from agent.wire.envelope import CONTENT_TYPE, encode_columns
 CONNECTIONS = 16  # commits are shared by what is in flight: with 4 the demo took half as long again
 IN_FLIGHT = 3 * CONNECTIONS  # batches encoded and not yet answered: what bounds our memory
 TIMEOUT_SECONDS = 60.0
+ANSWER_BYTES = 64 * 2**10
 TRIES = 8
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 10.0
@@ -45,22 +45,19 @@ class _Lines:
 
     url: str
     token: str | None
-    idle: "SimpleQueue[http.client.HTTPConnection]" = field(default_factory=SimpleQueue)
+    idle: "SimpleQueue[Connection]" = field(default_factory=SimpleQueue)
 
     def post(self, body: bytes) -> tuple[int, str, float | None]:
         """Post one body; return the status, the answer's start and what Retry-After asks for."""
-        target = urlsplit(self.url)
-        line = self.idle.get() if not self.idle.empty() else _line(target.scheme, target.netloc)
+        line = self.idle.get() if not self.idle.empty() else Connection(self.url, TIMEOUT_SECONDS)
         headers = {"Content-Type": CONTENT_TYPE} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
+        path = f"{address(self.url).path.rstrip('/')}/v1/batches"
         try:
-            line.request("POST", f"{target.path.rstrip('/')}/v1/batches", body, headers)
-            answer = line.getresponse()
-            text = answer.read().decode(errors="replace")
-        except (OSError, http.client.HTTPException):
-            line.close()
-            raise
-        self.idle.put(line)
+            answer = line.reply("POST", path, body, headers, most_bytes=ANSWER_BYTES)
+        finally:
+            self.idle.put(line)
         asked = answer.headers.get("Retry-After", "")
+        text = answer.body.decode(errors="replace")
         return answer.status, text[:300], float(asked) if asked.isdigit() else None
 
     def close(self) -> None:
@@ -126,13 +123,12 @@ def _text(values: list[str | None]) -> ColumnValues:
 
 def _deliver(lines: _Lines, body: bytes) -> tuple[int, int]:
     """Deliver one body; return its bytes and the tries beyond the first."""
-    pause = FIRST_WAIT_SECONDS
     trouble = ""
     for again in range(TRIES):
         asked = None
         try:
             status, text, asked = lines.post(body)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             trouble = f"{type(error).__name__}: {error}"
         else:
             if status < 300:
@@ -141,11 +137,6 @@ def _deliver(lines: _Lines, body: bytes) -> tuple[int, int]:
             if status != 429 and status < 500:
                 raise DeliveryError(f"the collector at {lines.url} refused a batch: {trouble}")
         if again < TRIES - 1:
+            pause = pause_seconds(again, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
             time.sleep(min(asked or pause, LONGEST_WAIT_SECONDS))
-            pause = min(2 * pause, LONGEST_WAIT_SECONDS)
     raise DeliveryError(f"the collector at {lines.url} did not take a batch after {TRIES} tries: {trouble}")
-
-
-def _line(scheme: str, netloc: str) -> http.client.HTTPConnection:
-    made = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-    return made(netloc, timeout=TIMEOUT_SECONDS)

@@ -1,12 +1,12 @@
 """Ask the agent of this host for its page of metrics."""
 
 import base64
-import http.client
 import ssl
+from http import HTTPStatus
 from pathlib import Path
 
 from agent.config import AgentConfig
-from agent.connection import connection, trusting
+from agent.connection import ask, trusting
 from agent.errors import ConfigError, SourceError
 
 PAGE_BYTES_MAX = 8 * 2**20
@@ -27,21 +27,19 @@ def page(config: AgentConfig) -> str:
         raise ConfigError(f"agent.listen is {config.listen}: the agent has no page of metrics that could be read here")
     host, port = ANYWHERE.get(config.address[0], config.address[0]), config.address[1]
     where = f"the agent at {host}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    url = f"{'https' if config.tls_certificate else 'http'}://{name}:{port}/metrics"
+    headers = {"Accept": "text/plain", **_authorization(config)}
     try:
-        asked = connection(host, port, SECONDS, _tls(config.tls_certificate))
-        try:
-            asked.request("GET", "/metrics", headers={"Accept": "text/plain", **_authorization(config)})
-            with asked.getresponse() as answer:
-                if answer.status != http.client.OK:
-                    raise SourceError(f"{where} answers {answer.status}; --config names the settings with its secret")
-                body = answer.read(PAGE_BYTES_MAX + 1)
-        finally:
-            asked.close()
-    except (OSError, http.client.HTTPException) as error:
+        tls = _tls(config.tls_certificate)
+        reply = ask(url, headers=headers, timeout_seconds=SECONDS, most_bytes=PAGE_BYTES_MAX, tls=tls)
+    except OSError as error:
         raise SourceError(f"{where} cannot be reached ({error or type(error).__name__}): {AGENT_AWAY}") from error
-    if len(body) > PAGE_BYTES_MAX:
+    if reply.status != HTTPStatus.OK:
+        raise SourceError(f"{where} answers {reply.status}; --config names the settings with its secret")
+    if not reply.is_whole:
         raise SourceError(f"the page of {where} is larger than {PAGE_BYTES_MAX} bytes")
-    return body.decode("utf-8", "replace")
+    return reply.body.decode("utf-8", "replace")
 
 
 def _tls(certificate: Path | None) -> ssl.SSLContext | None:

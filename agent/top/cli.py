@@ -40,7 +40,7 @@ def top(argv: list[str]) -> int:
     now = host_now(page(config))
     if given.json:
         print(json.dumps(asdict(now), indent=1))
-    elif given.once or not sys.stdout.isatty():
+    elif given.once or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         print("\n".join(screen(now, None, 0.0, COLUMNS)))
     else:
         _watch(config, now, given.every, SystemClock(), sys.stdout.write)

@@ -83,7 +83,7 @@ def _site(options: argparse.Namespace) -> _Site:
 
 def _tried(who: str, url: str, body: bytes, headers: dict[str, str], told: AlarmSettings) -> bool:
     try:
-        post(url, body, headers, told.ca)
+        post(url, body, headers, told.ca, told.webhook_proxy if url == told.webhook else "")
     except AlarmError as error:
         print(f"{who}: {error}")
         return False

@@ -48,7 +48,8 @@ def send_due(alarms: "Alarms", settings: "AlarmSettings", now: int) -> Iterator[
 def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> AlarmPost:
     body, attempts = (one.body or "").encode(), one.attempts + 1
     try:
-        post(settings.webhook, body, {SIGNATURE: signature(key, body, now // 1_000_000)}, settings.ca)
+        headers = {SIGNATURE: signature(key, body, now // 1_000_000)}
+        post(settings.webhook, body, headers, settings.ca, settings.webhook_proxy)
     except RefusedError as error:
         return replace(one, state="failed", attempts=attempts, done_at=now, told=str(error), body=None)
     except LaterError as error:

@@ -1,38 +1,34 @@
 """Hand a body to a receiver by HTTP: one request, every wait bounded, no redirect followed."""
 
-import http.client
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 
+from agent.connection import ask, host_of, why
 from analyzer.alarms.errors import LaterError, RefusedError
-from analyzer.exchange import host_of, opener
 from analyzer.report.words import plain_sentence
 
 SECONDS = 10
 _SAID_BYTES, _SAID_LETTERS = 1024, 200
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], authority: Path | None = None) -> None:
-    """Hand over a body of JSON.
+def post(url: str, body: bytes, headers: Mapping[str, str], authority: Path | None = None, proxy: str = "") -> None:
+    """Hand over a body of JSON; an https:// address may be one that is reached through a proxy.
 
     Raises:
         LaterError: out of reach, not in time, or 408, 429 or 5xx.
         RefusedError: any other answer that is not 2xx.
     """
     who = host_of(url)
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})  # noqa: S310 - checked
+    headers = {"Content-Type": "application/json", **headers}
     try:
-        with opener(url, authority).open(request, timeout=SECONDS) as answer:
-            answer.read(_SAID_BYTES)
-    except urllib.error.HTTPError as error:
-        with error:
-            said = plain_sentence(error.read(_SAID_BYTES).decode(errors="replace"))[:_SAID_LETTERS]
-        words = f"{who} answers {error.code}{f': {said}' if said else ''}"
-        again = error.code in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or error.code >= 500
-        raise (LaterError if again else RefusedError)(words) from error
-    except (OSError, http.client.HTTPException) as error:
-        why = getattr(error, "reason", error)
-        raise LaterError(f"{who} does not answer: {getattr(why, 'strerror', None) or why}") from error
+        reply = ask(
+            url, body, headers, timeout_seconds=SECONDS, most_bytes=_SAID_BYTES, authority=authority, proxy=proxy
+        )
+    except OSError as error:
+        raise LaterError(f"{who} does not answer: {why(error)}") from error
+    if not reply.is_success:
+        said = plain_sentence(reply.body.decode(errors="replace"))[:_SAID_LETTERS]
+        words = f"{who} answers {reply.status}{f': {said}' if said else ''}"
+        again = reply.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or reply.status >= 500
+        raise (LaterError if again else RefusedError)(words)

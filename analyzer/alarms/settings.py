@@ -9,7 +9,7 @@ from analyzer.environment import whole
 from analyzer.errors import ConfigError
 from analyzer.own_table import SITE_ADDRESS, OwnTable
 from analyzer.toml_entry import Entry
-from analyzer.web_address import web_address
+from analyzer.web_address import proxy_address, web_address
 
 TABLE = "alarms"
 ENVIRONMENT = "GPULEDGER_ALARMS_"
@@ -33,6 +33,10 @@ class AlarmSettings:
     webhook_key_file: Path | None = field(
         default=None, metadata=_about("file of the secret that signs what the webhook gets; needed with a webhook")
     )
+    webhook_proxy: str = field(
+        default="",
+        metadata=_about("proxy to a webhook of https, http://proxy:3128; empty: none, whatever the environment says"),
+    )
     ca: Path | None = field(
         default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
     )
@@ -50,6 +54,9 @@ class AlarmSettings:
             if text := getattr(self, name):
                 address = web_address(f"[{TABLE}] {name}", text, is_base=name == "alertmanager")
                 object.__setattr__(self, name, address)
+        if self.webhook_proxy:
+            proxy = proxy_address(f"[{TABLE}] webhook_proxy", self.webhook_proxy, self.webhook)
+            object.__setattr__(self, "webhook_proxy", proxy)
         if bool(self.webhook) != (self.webhook_key_file is not None):
             raise ConfigError(f"[{TABLE}] webhook and webhook_key_file go together; one of them is missing")
 

@@ -11,7 +11,7 @@ from typing import get_args
 from analyzer.errors import AnalyzerError
 from analyzer.live.screen import screen, size
 from analyzer.report.command import add_ledger, add_paper, ask, is_ascii, opened, width_of, write
-from analyzer.report.paper import WIDEST, paint
+from analyzer.report.paper import WIDEST, has_colour, paint
 from analyzer.request import Order, Request
 from collector.errors import CollectorError
 
@@ -43,7 +43,8 @@ def top(argv: list[str]) -> int:
         "top", options.subject, format=options.format, width=width_of(options.width), ascii=is_ascii(options),
         top=options.top, order=options.sort,
     )  # fmt: skip
-    alive = sys.stdin.isatty() and sys.stdout.isatty() and options.format == "text" and options.out is None
+    is_screen = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    alive = is_screen and options.format == "text" and options.out is None
     if options.once or not alive:
         write(_look(request, options), options)
         return OK
@@ -81,7 +82,7 @@ def _watch(request: Request, options: argparse.Namespace) -> int:
 
 
 def _painted(text: str, request: Request) -> str:
-    return text if request.ascii or "NO_COLOR" in os.environ else paint(text)
+    return paint(text) if has_colour() and not request.ascii else text
 
 
 def _fitting(request: Request, options: argparse.Namespace) -> Request:

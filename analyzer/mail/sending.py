@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
+from agent.connection import trusting
 from analyzer.mail.errors import LaterError, RefusedError, UnreachableError
 from analyzer.mail.settings import MailSettings
 from analyzer.report.words import plain_sentence
-from collector.trust import trusting
 
 TOLD_LETTERS = 200
 GREET_SECONDS = 5

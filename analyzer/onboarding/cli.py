@@ -139,7 +139,7 @@ def _header(text: str) -> tuple[str, str]:
 
 def _overwritten(text: str) -> None:
     """Show a line on a terminal's standard error, in place of the last one; elsewhere nothing."""
-    if _is_terminal(sys.stderr):
+    if _is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb":
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 

@@ -14,7 +14,7 @@ from analyzer.believed import believing
 from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.part import FILTERS, Part
-from analyzer.report.paper import paint
+from analyzer.report.paper import has_colour, paint
 from analyzer.request import Request
 from collector.config import load
 
@@ -120,5 +120,5 @@ def write(text: str, options: argparse.Namespace) -> None:
         except OSError as error:
             raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
         return
-    colour = options.format == "text" and not is_ascii(options) and "NO_COLOR" not in os.environ
+    colour = options.format == "text" and not is_ascii(options) and has_colour()
     sys.stdout.write(paint(text) if colour else text)

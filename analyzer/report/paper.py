@@ -1,5 +1,6 @@
 """The paper that text reports are written on: its width, its character set, its colours."""
 
+import os
 import re
 import textwrap
 from collections.abc import Sequence
@@ -75,6 +76,11 @@ _BAR = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+")
 _SHADES = {"▓": "33", "░": "36"}  # of charts over time: what decides the end, and what does not
 _SHADE = re.compile("|".join(f"{shade}+" for shade in _SHADES))
 _HEADING = re.compile(r"^[A-Z]{2,}(?: [A-Z]{2,})*(?=$| {2,}| \()")
+
+
+def has_colour() -> bool:
+    """Return whether the terminal may be written to in colour and with its other codes: who uses it says so."""
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str) -> str:

@@ -3,14 +3,13 @@
 import hashlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from agent import child
 from collector.backup.manifest import File, sync
 from collector.errors import BackupError
 
 _CHUNK = 1 << 20
-_PROGRAM = Path(__file__).with_name("sqlite_copy.py")
 _SQLITE_SECONDS = 600
 
 
@@ -54,7 +53,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
-    command = [sys.executable, "-I", str(_PROGRAM), str(source), str(target)]
+    command = child.command("collector.backup.sqlite_copy", str(source), str(target))
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_SQLITE_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -7,11 +7,11 @@ import asyncio
 import hashlib
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agent import child
 from collector.decoding.batch import Batch
 from collector.decoding.verdict import Question, asked, understood
 from collector.errors import BatchError
@@ -31,7 +31,7 @@ class _EndedError(Exception):
 
 def command(max_bytes: int, max_rows: int) -> tuple[str, ...]:
     """Return what to start, for batches that unpack to so much and no more."""
-    return sys.executable, "-m", "collector.decoding.decoder", str(max_bytes), str(max_rows)
+    return tuple(child.command("collector.decoding.decoder", str(max_bytes), str(max_rows)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,29 +1,28 @@
 """Ask a Prometheus or VictoriaMetrics over HTTP: bounded in time, bytes and repetitions, foreign failures renamed.
 
-One connection is kept from question to question. Proxies of the environment are not used.
+One connection is kept from question to question (agent/connection.py).
 """
 
 import base64
-import http.client
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import orjson
 
+from agent.connection import Connection, address, pause_seconds
 from collector.decoding.plausible import Array
 from collector.errors import ServerError
 from collector.prometheus.answer import Answer, lines, matrix
-from collector.trust import trusting
 
-CHUNK_BYTES = 1 << 20
 COMPLAINT_BYTES = 4096
 TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
-FIRST_PAUSE_SECONDS = 1.0  # then twice as long each time
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 MILLISECOND = 1000  # microseconds
 PART_SECONDS = 86_400  # of what one question of `series` asks for
 
@@ -45,9 +44,13 @@ class Server:
     most_bytes: int = 512 * 2**20  # of one answer
 
     def __post_init__(self) -> None:
-        place = urlsplit(self.url)
-        if place.scheme not in ("http", "https") or not place.hostname or place.query or place.fragment:
-            raise ServerError(f"{self.url!r} is no address of a server; it looks like http://prometheus:9090")
+        try:
+            place = address(self.url)
+            if place.query or place.fragment:
+                raise ValueError("an address of a server has no query")
+        except ValueError as error:
+            words = f"{self.url!r} is no address of a server; it looks like http://prometheus:9090"
+            raise ServerError(words) from error
         if place.username or place.password:
             raise ServerError("an address must not bear a password, which others could read; put it into a file")
 
@@ -70,7 +73,7 @@ class Client:
         self.repeated_questions = 0
         self._place = urlsplit(server.url)
         self._sleep = sleep
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: Connection | None = None
         self._exports: bool | None = None
 
     def __enter__(self) -> "Client":
@@ -95,7 +98,7 @@ class Client:
         if self._exports is None:
             nothing: Query = [("match[]", '{__name__="gpuledger_is_this_victoriametrics"}'), ("start", 0), ("end", 1)]
             status, _ = self._answered("/api/v1/export", nothing, refusals=(400, 404, 405, 422))
-            self._exports = status == http.HTTPStatus.OK
+            self._exports = status == HTTPStatus.OK
         return self._exports
 
     def another(self) -> "Client":
@@ -186,56 +189,39 @@ class Client:
         for attempt in range(1, self.server.attempts + 1):
             try:
                 status, said = self._ask(path, query, get)
-                if status == http.HTTPStatus.OK or status in refusals:
+                if status == HTTPStatus.OK or status in refusals:
                     return status, said
                 if status not in TOO_BUSY or attempt == self.server.attempts:
                     raise ServerError(self._refused(path, status, said))
-            except (OSError, http.client.HTTPException) as error:
+            except OSError as error:
                 self.close()
                 if attempt == self.server.attempts or isinstance(error, ssl.SSLError):
                     raise self._lost(error) from error
             self.repeated_questions += 1
-            self._sleep(FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+            self._sleep(pause_seconds(attempt - 1, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
         raise AssertionError("BUG: a last attempt that neither returned nor raised")
 
     def _ask(self, path: str, query: Query, get: bool) -> tuple[int, bytes]:
         connection = self._connection = self._connection or self._connected()
         target, form = self._place.path.rstrip("/") + path, urlencode(query)
-        headers = {"Accept-Encoding": "identity", "User-Agent": "gpuledger", **self.server.headers, **self._secret()}
+        headers = {"Accept-Encoding": "identity", **self.server.headers, **self._secret()}
+        most, seconds = self.server.most_bytes, 2 * self.server.timeout_seconds  # until it comes, and until it has come
         if get:
-            connection.request("GET", f"{target}?{form}" if form else target, headers=headers)
+            target = f"{target}?{form}" if form else target
+            reply = connection.reply("GET", target, None, headers, most_bytes=most, whole_seconds=seconds)
         else:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-            connection.request("POST", target, form, headers)
-        until = time.monotonic() + self.server.timeout_seconds
-        response = connection.getresponse()
-        return response.status, self._body(response, until)
+            reply = connection.reply("POST", target, form, headers, most_bytes=most, whole_seconds=seconds)
+        if not reply.is_whole:
+            raise ServerError(f"{self.server.url} said more than {most} bytes at once")
+        self.received_bytes += len(reply.body)
+        return reply.status, reply.body
 
-    def _body(self, response: http.client.HTTPResponse, until: float) -> bytes:
-        parts: list[bytes] = []
-        taken = 0
-        while chunk := response.read(CHUNK_BYTES):
-            taken += len(chunk)
-            if taken > self.server.most_bytes:
-                self.close()
-                raise ServerError(f"{self.server.url} said more than {self.server.most_bytes} bytes at once")
-            if time.monotonic() > until:
-                raise TimeoutError(f"it took longer than {self.server.timeout_seconds:g} s")
-            parts.append(chunk)
-        if response.length:  # the library says nothing where a connection ends early
-            raise http.client.IncompleteRead(b"", response.length)
-        self.received_bytes += taken
-        return b"".join(parts)
-
-    def _connected(self) -> http.client.HTTPConnection:
-        host, port, timeout = self._place.hostname or "", self._place.port, self.server.timeout_seconds
-        if self._place.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=timeout)
+    def _connected(self) -> Connection:
         try:
-            context = trusting(self.server.ca)
-        except (OSError, ssl.SSLError) as error:
+            return Connection(self.server.url, self.server.timeout_seconds, authority=self.server.ca)
+        except OSError as error:
             raise ServerError(f"the certificates in {self.server.ca} cannot be used: {error}") from error
-        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
 
     def _secret(self) -> dict[str, str]:
         if self.server.token is not None:

@@ -7,6 +7,7 @@ it is told to check again, and lets nobody allow it otherwise.
 """
 
 import hashlib
+import os
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,6 +51,8 @@ def load(session: "Session", names: tuple[str, ...], folder: Path | None = None)
     Raises:
         StoreError: one is missing, of another DuckDB, or not the file that we know; the sentence says what to install.
     """
+    if "httpfs" in names:
+        _use_no_proxy()
     (platform,) = session.row("PRAGMA platform")
     for name in names:
         path = _named(folder, name) if folder else _pinned(platform, name)
@@ -60,6 +63,15 @@ def load(session: "Session", names: tuple[str, ...], folder: Path | None = None)
 def allowed(folder: Path | None) -> dict[str, str]:
     """Return the settings of a database that is to load extensions: of files with pinned hashes no signature."""
     return {"allow_unsigned_extensions": "true" if folder is None else "false"}
+
+
+def _use_no_proxy() -> None:
+    """Have DuckDB's client of HTTP ask no proxy that the environment names: it would see our key's name and signatures.
+
+    libcurl reads these variables with every request, and `SET http_proxy = ''` changes nothing of that (DuckDB 1.5.5).
+    """
+    if os.environ.get("no_proxy") != "*":  # once, before there are threads that read them
+        os.environ |= {"no_proxy": "*", "NO_PROXY": "*"}
 
 
 def _named(folder: Path, name: str) -> Path:

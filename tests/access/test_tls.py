@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
+from agent.connection import trusting
 from collector.access.certificate import check_certificate
 from collector.access.opening import access_of
 from collector.config import CollectorConfig
 from collector.errors import ConfigError
 from collector.server import settings_of
-from collector.trust import trusting
 from tests.access.authority import Authority, Signed
 from tests.access.conftest import TOKEN
 from tests.waiting import PATIENCE_SECONDS, until

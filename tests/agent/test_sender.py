@@ -243,9 +243,9 @@ def test_a_certificate_file_that_is_none_is_named(tmp_path: Path) -> None:
 def test_https_checks_certificates() -> None:
     """A token is worth a check."""
     link = Link("https://host:8470")
-    assert link._tls is not None
-    assert link._tls.verify_mode == ssl.CERT_REQUIRED
-    assert link._tls.check_hostname
+    assert link._connection.tls is not None
+    assert link._connection.tls.verify_mode == ssl.CERT_REQUIRED
+    assert link._connection.tls.check_hostname
 
 
 @given(st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=60))

@@ -278,7 +278,9 @@ def test_a_port_that_speaks_something_else_is_a_failure_that_passes(spool: Spool
     """An SSH server on the collector's port: its greeting is no HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         sending = sender(spool, f"http://127.0.0.1:{server.getsockname()[1]}")
-        sending._link._connected().connect()
+        kept = sending._link._connection
+        kept._open = kept._opened()
+        kept._open.connect()
         connection, _ = server.accept()
         connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
         connection.close()

@@ -133,5 +133,5 @@ def test_a_file_without_certificates_is_named_at_the_start(tmp_path: Path, conte
 def test_old_versions_of_tls_are_refused() -> None:
     """TLS 1.0 and 1.1 are broken (RFC 8996)."""
     link = Link("https://host:8470")
-    assert link._tls is not None
-    assert link._tls.minimum_version >= ssl.TLSVersion.TLSv1_2
+    assert link._connection.tls is not None
+    assert link._connection.tls.minimum_version >= ssl.TLSVersion.TLSv1_2

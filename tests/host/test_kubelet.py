@@ -170,7 +170,7 @@ def test_a_host_without_a_kubelet_says_nothing(tmp_path: Path) -> None:
 def test_a_missing_grpcio_is_one_sentence(holder: Kubelet, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an extra; an operator with a kubelet must be told what to install, and others must not."""
     monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(SourceError, match=r"pip install gpuledger\[kubernetes\]"):
+    with pytest.raises(SourceError, match=r"install requirements-kubernetes\.lock"):
         holder.read()
 
 

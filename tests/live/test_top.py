@@ -47,10 +47,10 @@ def test_an_odd_interval_is_refused(store: Path, every: str, capsys: pytest.Capt
 class Terminal:
     """A real terminal of 80 columns and 24 rows with the command on it."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, term: str = "xterm") -> None:
         self.ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (24, 80))
-        environment = os.environ | {"TERM": "xterm", "NO_COLOR": "1"}
+        environment = os.environ | {"TERM": term, "NO_COLOR": "1"}
         command = [sys.executable, "-m", "gpuledger", "top", *arguments]
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
         os.close(theirs)
@@ -116,3 +116,10 @@ def test_what_is_wrong_at_the_start_ends_it_with_a_sentence(tmp_path: Path) -> N
     with Terminal("--store", str(tmp_path / "none.duckdb")) as terminal:
         assert "\x1b[?1049h" not in terminal.read_until("gpuledger: ")
         assert terminal.ended() != 0
+
+
+def test_a_terminal_that_knows_no_codes_gets_one_look(store: Path) -> None:
+    """TERM=dumb can be drawn on once, and not again."""
+    with Terminal("--store", str(store), "--every", "3600", term="dumb") as terminal:
+        assert "\x1b" not in terminal.read_until("asleep 2")
+        assert terminal.ended() == 0

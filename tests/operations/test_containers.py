@@ -101,7 +101,7 @@ def test_the_server_may_finish_and_is_nobody() -> None:
     assert seconds * 1_000_000 == STOPPING_MICROSECONDS
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "USER 10001:10001" in dockerfile
-    assert '"-m", "collector.probe"' in dockerfile
+    assert '"/opt/gpuledger/bin/gpuledger", "probe"' in dockerfile
 
 
 def test_the_compose_file_is_one() -> None:

@@ -79,16 +79,23 @@ def test_a_report_draws_on_a_terminal_and_is_plain_in_a_pipe(store: Path, words:
     assert _figures(plain) == _figures(piped)
 
 
+def test_a_terminal_that_knows_no_codes_is_sent_none(store: Path) -> None:
+    """TERM=dumb is a shell within an editor, or a console: codes are garbage there."""
+    shown = _on_a_terminal(command("report", "week", "--store", str(store)), term="dumb")
+    assert DRAWN.search(shown)
+    assert "\x1b" not in shown
+
+
 def _figures(text: str) -> list[str]:
     return re.findall(r"\d[\d,.]*", text)
 
 
-def _on_a_terminal(line: list[str]) -> str:
+def _on_a_terminal(line: list[str], term: str = "xterm") -> str:
     """Return what a command writes on a terminal of 80 columns that knows UTF-8."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     environment = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
-    environment |= {"TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    environment |= {"TERM": term, "PYTHONIOENCODING": "utf-8"}
     process = subprocess.Popen(line, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     seen = b""

@@ -95,8 +95,9 @@ def test_a_connection_that_was_closed_meanwhile_is_made_anew() -> None:
         api = Api(server)
         api.get("/api/v1")
         assert api._connection is not None
-        assert api._connection.sock is not None
-        api._connection.sock.shutdown(socket.SHUT_RDWR)
+        assert api._connection._open is not None
+        assert api._connection._open.sock is not None
+        api._connection._open.sock.shutdown(socket.SHUT_RDWR)
         assert api.get("/api/v1")["kind"] == "APIResourceList"
         api.close()
 
@@ -110,7 +111,7 @@ def test_a_connection_that_was_closed_meanwhile_is_made_anew() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "no object"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100000, "no JSON"),
         (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", "500"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "no JSON"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "it was cut off: 49 bytes are missing"),
     ],
 )
 def test_what_is_no_answer_is_said_in_a_sentence(said: bytes, complaint: str) -> None:

@@ -27,7 +27,7 @@ from analyzer.casebook.judgement import reason_of
 from analyzer.config import settings_file
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.report.as_json import as_json
-from analyzer.report.paper import Paper, paint
+from analyzer.report.paper import Paper, has_colour, paint
 from analyzer.report.recording import price_micros
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> N
         return
     paper = _paper(options)
     text = decided_text(decided, paper, kept=is_kept)
-    print(text if paper.ascii or "NO_COLOR" in os.environ else paint(text), end="")
+    print(paint(text) if has_colour() and not paper.ascii else text, end="")
 
 
 def _paper(options: argparse.Namespace) -> Paper:

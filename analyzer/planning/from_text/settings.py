@@ -10,6 +10,7 @@ from analyzer.environment import whole
 from analyzer.errors import ConfigError
 from analyzer.own_table import OwnTable, secret_text
 from analyzer.toml_entry import Entry
+from analyzer.web_address import proxy_address
 from collector.access.gate import is_loopback
 
 TABLE = "model"
@@ -41,6 +42,10 @@ class ModelSettings:
         repr=False,
         metadata=_about("the same key, in GPULEDGER_MODEL_KEY alone: no secret stands in a file of settings"),
     )
+    proxy: str = field(
+        default="",
+        metadata=_about("proxy to an endpoint of https, http://proxy:3128; empty: none, whatever the environment says"),
+    )
     ca: Path | None = field(
         default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
     )
@@ -55,6 +60,8 @@ class ModelSettings:
             raise ConfigError(f"the key is in {ENVIRONMENT}KEY and in [{TABLE}] key_file; leave one of them out")
         if self.url:
             object.__setattr__(self, "url", _url(self.url).rstrip("/"))
+        if self.proxy:
+            object.__setattr__(self, "proxy", proxy_address(f"[{TABLE}] proxy", self.proxy, self.url))
         if self.url.startswith("http://") and (self.key or self.key_file) and not is_loopback(self.host):
             raise ConfigError(f"[{TABLE}] url is {self.url}: a key goes over https, or to this machine alone")
 

@@ -1,23 +1,21 @@
 """Ask an API server over plain HTTP: bounded in time and in what it may say, foreign failures renamed.
 
 One connection is kept from question to question. The service account's token is read for every question, since the
-kubelet renews it within the hour. Proxies of the environment are not used.
+kubelet renews it within the hour.
 """
 
-import http.client
 import json
-import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
+from agent.connection import Connection, Response
 from collector.errors import SchedulerError
 from collector.schedulers.kubernetes.fields import Json, text
-from collector.trust import trusting
 
-CHUNK_BYTES = 1 << 16
 LINE_BYTES = 8 * 2**20  # of one watched object; the server's own store takes no more than 1.5 MiB
 COMPLAINT_BYTES = 4096
 CLUSTER_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -48,7 +46,7 @@ class Api:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._place = urlsplit(server.url)
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: Connection | None = None
 
     def get(self, path: str, **query: str | int) -> Json:
         """Return an answer of one piece.
@@ -60,7 +58,7 @@ class Api:
         response, until = self._ask(path, query)
         try:
             said = self._read(response, until)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise self._lost(error) from error
         return self._parsed(said, path)
 
@@ -74,14 +72,14 @@ class Api:
         response, until = self._ask(path, {"watch": 1, **query})
         taken, line = 0, b"-"
         try:
-            while line := response.readline(LINE_BYTES + 1):
+            while line := response.line(LINE_BYTES + 1):
                 taken += len(line)
                 self._check(taken, until)
                 if not line.endswith(b"\n"):
                     break  # cut short
                 if line.strip():
                     yield self._parsed(line, path)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise self._lost(error) from error
         finally:
             response.close()
@@ -94,56 +92,36 @@ class Api:
             self._connection.close()
         self._connection = None
 
-    def _ask(self, path: str, query: dict[str, str | int]) -> tuple[http.client.HTTPResponse, float]:
+    def _ask(self, path: str, query: dict[str, str | int]) -> tuple[Response, float]:
         target = f"{self._place.path.rstrip('/')}{path}{'?' if query else ''}{urlencode(query)}"
-        kept = self._connection is not None
+        headers = {"Accept": "application/json"}
+        if self._server.token is not None:
+            headers["Authorization"] = f"Bearer {_token(self._server.token)}"
+        connection = self._connection = self._connection or self._connected()
         try:
-            response = self._send(target)
-        except (http.client.RemoteDisconnected, ConnectionError) as error:
-            if not kept:
-                raise self._lost(error) from error
-            response = self._again(target)  # a connection that was kept may have been closed meanwhile
-        except (OSError, http.client.HTTPException) as error:
+            response = connection.response("GET", target, headers=headers)
+        except OSError as error:
             raise self._lost(error) from error
         until = time.monotonic() + self._server.timeout_seconds
-        if response.status != http.HTTPStatus.OK:
+        if response.status != HTTPStatus.OK:
             raise self._refused(response, path, until)
         return response, until
 
-    def _again(self, target: str) -> http.client.HTTPResponse:
-        self.close()
+    def _connected(self) -> Connection:
         try:
-            return self._send(target)
-        except (OSError, http.client.HTTPException) as error:
-            raise self._lost(error) from error
-
-    def _send(self, target: str) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._connection = self._connected()
-        headers = {"Accept": "application/json", "User-Agent": "gpuledger"}
-        if self._server.token is not None:
-            headers["Authorization"] = f"Bearer {_token(self._server.token)}"
-        self._connection.request("GET", target, headers=headers)
-        return self._connection.getresponse()
-
-    def _connected(self) -> http.client.HTTPConnection:
-        host, port, timeout = self._place.hostname or "", self._place.port, self._server.timeout_seconds
-        if self._place.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=timeout)
-        try:
-            context = trusting(self._server.ca)
-        except (OSError, ssl.SSLError) as error:
+            return Connection(self._server.url, self._server.timeout_seconds, authority=self._server.ca)
+        except OSError as error:
             raise SchedulerError(f"the certificates in {self._server.ca} cannot be used: {error}") from error
-        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+        except ValueError as error:
+            raise SchedulerError(f"the API server's address cannot be used: {error}") from error
 
-    def _read(self, response: http.client.HTTPResponse, until: float) -> bytes:
+    def _read(self, response: Response, until: float) -> bytes:
         parts: list[bytes] = []
         taken = 0
-        while chunk := response.read1(CHUNK_BYTES):
+        while chunk := response.piece():
             taken += len(chunk)
             self._check(taken, until)
             parts.append(chunk)
-        response.close()  # the connection stays, for the next question
         return b"".join(parts)
 
     def _check(self, taken: int, until: float) -> None:
@@ -159,10 +137,10 @@ class Api:
                 "raise collector.kubernetes_timeout_seconds"
             )
 
-    def _refused(self, response: http.client.HTTPResponse, path: str, until: float) -> AnswerError:
+    def _refused(self, response: Response, path: str, until: float) -> AnswerError:
         try:
             said = self._read(response, until)[:COMPLAINT_BYTES]
-        except (OSError, http.client.HTTPException):
+        except OSError:
             said = b""
         try:
             message = text(json.loads(said), "message") or ""

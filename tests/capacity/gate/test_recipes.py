@@ -1,5 +1,6 @@
 """The recipes for GitHub and GitLab: they parse, and their script passes and stops what it should."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -188,6 +189,44 @@ def test_only_what_this_change_asks_is_judged_by_todays_policy(tmp_path: Path, h
     assert told.stdout.count("== ") == 1
     assert "== capacity/$(touch caught) llama" in told.stdout
     assert (told.returncode, "FAIL    1 of 12 gates." in told.stdout) == (1, True)
+
+
+def installing(name: str) -> str:
+    """Return the step of a recipe that installs us."""
+    if name == "gitlab":
+        return str(parsed("gitlab-ci.yml")["capacity gate"]["script"][1])
+    steps = parsed("github-actions.yml")["jobs"]["gate"]["steps"]
+    return str(next(each["run"] for each in steps if each.get("name") == "install"))
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+@pytest.mark.parametrize("wheel", ["as built", "another"])
+def test_what_judges_is_of_the_branch_that_is_merged_into_and_known_by_its_hash(
+    tmp_path: Path, name: str, wheel: str
+) -> None:
+    """A change brings a wheel of its own, or the wheel is not the one that was built: neither is installed."""
+    home, tools = tmp_path / "home", tmp_path / "tools"
+    (home / "gpuledger").mkdir(parents=True)
+    built = home / "gpuledger" / "gpuledger-0.1.0-py3-none-any.whl"
+    built.write_text("as built")
+    (home / "gpuledger" / "SHA256SUMS").write_text(f"{hashlib.sha256(b'as built').hexdigest()}  {built.name}\n")
+    built.write_text(wheel)
+    (home / "gpuledger" / "requirements-server.lock").write_text("")
+    git(home, "init", "-q", "-b", "main")
+    git(home, "add", ".")
+    git(home, "commit", "-qm", "the tool")
+    built.write_text("a change's own")
+    tools.mkdir()
+    (tools / "pip").write_text('#!/bin/sh\necho "$@" >> "$TOLD"\ncat ./gpuledger-*.whl >> "$TOLD"\n')
+    (tools / "pip").chmod(0o755)
+    told = tmp_path / "told"
+    environment = {
+        **os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "BASE": "HEAD", "TOLD": str(told),
+        "CI_PROJECT_DIR": str(home),
+    }  # fmt: skip
+    ran = subprocess.run(["bash", "-e", "-c", installing(name)], cwd=home, env=environment, capture_output=True)
+    assert (ran.returncode == 0) == (wheel == "as built"), ran.stderr
+    assert (told.read_text().count("as built") if told.exists() else 0) == (2 if wheel == "as built" else 0)
 
 
 def test_githubs_check_runs_on_every_change() -> None:

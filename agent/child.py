@@ -1,0 +1,48 @@
+"""Our processes take their code from where we are installed, and none from where somebody stands.
+
+Python looks into the working folder (-m, -c) and into PYTHONPATH before anything else, so that a folder `agent`, or a
+file json.py, of somebody's training code would be run in our place. This is imported before all else, and so imports
+what the interpreter has loaded by itself, and nothing more.
+"""
+
+import os
+import site
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  the folder of our packages
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the line that runs a module of ours in a process of its own. Every Python that we start begins with it.
+
+    -E: no variable tells it where code is; agent/log_format.py says why it has no positions within lines.
+    """
+    return [sys.executable, "-E", "-X", "no_debug_ranges", os.path.join(ROOT, "agent", "child.py"), module, *arguments]  # noqa: PTH118
+
+
+def keep_apart() -> None:
+    """Take the working folder and those of PYTHONPATH from the path of this process, and put our own first.
+
+    What was started in our name by other means (`python -m gpuledger`, a console script) begins with it. What a Python
+    runs before it comes to us, a sitecustomize.py in PYTHONPATH, is out of our hands.
+    """
+    library = os.path.dirname(os.__file__)  # noqa: PTH120
+    installed = {library, os.path.join(library, "lib-dynload"), *site.getsitepackages(), site.getusersitepackages()}  # noqa: PTH118
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    foreign = {"", *_absolute(["", *named])} - installed
+    sys.path[:] = [ROOT, *(place for place in sys.path if place not in foreign and place != ROOT)]
+
+
+def _absolute(places: list[str]) -> list[str]:
+    try:
+        return [os.path.abspath(place) for place in places]  # noqa: PTH100
+    except FileNotFoundError:  # the working folder was removed: nothing can come from it
+        return [place for place in places if os.path.isabs(place)]  # noqa: PTH117
+
+
+if __name__ == "__main__":
+    sys.path[0] = ROOT  # where this file's own folder stands
+    from runpy import run_module
+
+    del sys.argv[0]
+    run_module(sys.argv[0], run_name="__main__", alter_sys=True)
