@@ -12,11 +12,11 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONNODEBUGRANGES := 1
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs)
-.PHONY: help demo test types tests soak services wheel lock docs site grafana picture clean $(BENCHES)
+.PHONY: help demo test types tests soak record services wheel lock docs site grafana picture clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make soak | services | wheel | lock | docs | site | grafana | picture | clean"
+	@echo "make soak | record | services | wheel | lock | docs | site | grafana | picture | clean"
 	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
 # uv makes the environment in seconds. Where packages are reached by pip's own settings alone, pip makes it.
@@ -48,6 +48,10 @@ tests: $(MADE)
 # What takes minutes: real processes that are killed, cut off and restored, over and over.
 soak: $(MADE)
 	$(BIN)/python -m pytest -q -n 2 -m soak $(ARGS)
+
+# All that the product says over the demo's week, kept as texts outside the repository, and two of them compared.
+record: $(MADE)
+	@$(BIN)/python -m bench.record $(ARGS)
 
 # What the tests need beside Python: a compiler for the fake driver, an allocator that is quick (tests/conftest.py), a
 # browser for the pages, systemd to check the units, promtool for what is scraped, Alertmanager for what is told, openssl

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
 from mcp.types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
@@ -26,6 +25,7 @@ from agent.services.engines import read_page
 from agent.topology.table import read_table
 from agent.wire.bounded import TooMuchError, bounded_json
 from agent.wire.envelope import header_of
+from agent.wire.frame import packed
 from agent.wire.recording import read_recording
 from analyzer.api.capacity_body import parsed as capacity_body
 from analyzer.api.cursor import read as cursor
@@ -92,8 +92,7 @@ def _environment(text: bytes, _: Path) -> object:
 
 
 def _framed(header: bytes) -> bytes:
-    compressor = zstandard.ZstdCompressor(level=1, write_checksum=True, write_content_size=True)
-    return compressor.compress(len(header).to_bytes(4, "little") + header)
+    return packed(len(header).to_bytes(4, "little") + header)
 
 
 DOORS = (

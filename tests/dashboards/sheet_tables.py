@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 
 from analyzer.doctor.words import size, span
+from analyzer.period import local
 from analyzer.pricing.money import dollars
 from analyzer.report.words import (
     MICROS,
@@ -18,7 +19,6 @@ from analyzer.report.words import (
     bytes_words,
     day,
     gpu_hours,
-    local,
     moment,
     money_decimals,
     percent,
@@ -30,6 +30,7 @@ from dashboards.cost_table import BEARERS, NOBODY
 from dashboards.coverage_view import BARS
 
 Row = dict[str, str]
+_BEARERS: dict[str, str] = {str(by): words for by, words in BEARERS.items()}
 Cell = str | Fraction | None  # None: the cell says what no sheet can; UNTOLD names such columns
 Rows = list[list[Cell]]
 UNTOLD = {
@@ -78,7 +79,7 @@ def costs(rows: list[Row], _: str) -> Rows:
 def _bearer(row: Row, by: str) -> str:
     if row[by]:
         return row[by]
-    words = {"team": "unmapped"}.get(by, f"{BEARERS[by]} unknown")  # type: ignore[call-overload]
+    words = "unmapped" if by == "team" else f"{_BEARERS[by]} unknown"
     return words if row["held"] == "True" else NOBODY
 
 

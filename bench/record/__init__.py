@@ -1,0 +1,1 @@
+"""All that the product says over the demo's week, with a wall clock that stands: kept as texts, and compared."""

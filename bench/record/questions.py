@@ -1,0 +1,138 @@
+"""The questions to the command line: every command, in every format that it offers, with the demo's names."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuledger import COMMANDS
+
+WEEK = "2026-W46"
+DIMENSIONS = ("team", "user", "project", "model", "stage", "queue", "node-group", "run")
+
+# The arguments with which each command reads the demo's store; {…} are the subject's names. Nothing stands here that
+# needs another server, a GPU or a terminal: UNASKED names those, and their help is kept all the same.
+READS: dict[str, tuple[str, ...]] = {
+    "report week": (
+        WEEK,
+        *(f"{WEEK} --by {one}" for one in DIMENSIONS),
+        f"{WEEK} --team team-nlp",
+        f"{WEEK} --width 60",
+        "--since 2d",
+    ),
+    "report run": ("pretrain-7b", "llm-serve", "pretrain-7b --traffic", "no-such-run"),
+    "report traffic": (WEEK, f"{WEEK} --team team-nlp"),
+    "report month": ("2026-11", "2026-11 --by team", "2026-10"),
+    "report units": (WEEK,),
+    "report anomalies": (WEEK,),
+    "report demand": (WEEK,),
+    "report portfolio": (WEEK,),
+    "top": ("--once", "--once --node n04", "--once --sort gpus"),
+    "findings": ("", "--all", "--unjudged", "--sure high", "--team team-nlp", "--check"),
+    "explain": ("{finding}", "f-nothere"),
+    "findings explain": ("{finding}",),
+    "compare": ("pretrain-7b llm-serve",),
+    "recommend": ("", "--all", "--schema", "--team team-nlp"),
+    "show": ("{recommendation}", "r-nothere"),
+    "savings": ("",),
+    "prices": ("list", "list --all", "check"),
+    "prices charges": (WEEK, f"{WEEK} --by cost-centre", f"{WEEK} --csv"),
+    "prices costs": (WEEK,),
+    "budgets": ("2026-11",),
+    "export focus": (
+        f"--since {WEEK} --out {{folder}}/focus-1.2.csv",
+        f"--since {WEEK} --version 1.4 --by hour --energy --out {{folder}}/focus-1.4.csv",
+    ),
+    "export csv": (f"--since {WEEK} --out {{folder}}/ledger.csv",),
+    "teams": ("check",),
+    "size": ("llama-3-8b --for inference", "llama-3-70b --for full"),
+    "plan": ("{folder}/tasks.yaml --solver heft",),
+    "profile": ("--team team-nlp",),
+    "gate list": ("",),
+    "access": ("list", "audit"),
+    "analyze": ("",),
+    "doctor": ("",),
+    "mail": ("",),
+    "alarms": ("",),
+    "lake check": ("",),
+}
+CHANGES: dict[str, str] = {  # asked in this order of a copy of the store, after all else
+    "findings judge": "{finding} right --because tried",
+    "findings mute": "{finding} --until 2026-12-01 --because later",
+    "accept": "{recommendation} --because agreed",
+    "reject": "{other_recommendation} --because unwanted",
+}
+UNASKED: dict[str, str] = {
+    "demo": "the record's own store is made by it",
+    "run": "measures this machine",
+    "agent": "measures this machine",
+    "serve": "its routes and pages are asked",
+    "import": "needs files, and tests/importing holds what it says",
+    "import prometheus": "needs another server",
+    "import slurm": "needs Slurm's output",
+    "top agent": "measures this machine",
+    "assistant": "its tools are asked",
+    "prices import": "needs a catalogue",
+    "prices reconcile": "needs an invoice",
+    "prices import focus": "needs an invoice",
+    "profile verify": "needs a signed file, which has a key of its own each time",
+    "profile key": "a key of its own each time",
+    "gate": "needs a signed file",
+    "gate waive": "needs a kept request",
+    "gate show": "needs a kept request",
+    "alarms test": "needs somebody who is told",
+    "lake aside": "needs a damaged lake",
+    "backup": "its folders are named by time",
+    "backup verify": "needs a backup",
+    "restore": "needs a backup",
+    "doctor agent": "measures this machine",
+}
+
+_FORMATS = re.compile(r"--format\s+\{([^}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call of the command line. `words` may hold {names} of the subject."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+def forgotten() -> list[str]:
+    """Return the commands that stand in none of the tables: a new command is to be asked, or said why not."""
+    asked = {next(name for name in _longest(read) if name in COMMANDS) for read in [*READS, *CHANGES, *UNASKED]}
+    return sorted(set(COMMANDS) - asked)
+
+
+def helps(subcommands: dict[str, tuple[str, ...]]) -> Iterator[Question]:
+    """Yield what asks each command, and each part of one, for its help."""
+    yield Question("help", ("--help",))
+    for name in COMMANDS:
+        for part in ("", *subcommands.get(name, ())):
+            yield Question(f"help {name} {part}".strip(), (*name.split(), *part.split(), "--help"))
+
+
+def reads(help_of: dict[str, str]) -> Iterator[Question]:
+    """Yield each reading in each format that its help offers. `help_of` maps a command's words to its help."""
+    for name, calls in READS.items():
+        found = _FORMATS.search(help_of.get(name, ""))
+        formats = (
+            [f"--format {one}" for one in found[1].replace(" ", "").replace("\n", "").split(",")] if found else [""]
+        )
+        if not found and "--json" in help_of.get(name, ""):
+            formats.append("--json")
+        for call in calls:
+            for form in formats:
+                yield Question(" ".join(f"{name} {call} {form}".split()), (*name.split(), *call.split(), *form.split()))
+
+
+def changes() -> Iterator[Question]:
+    """Yield what writes into a store, in order."""
+    for name, call in CHANGES.items():
+        yield Question(name, (*name.split(), *call.split()))
+
+
+def _longest(name: str) -> Iterator[str]:
+    words = name.split()
+    for count in range(len(words), 0, -1):
+        yield " ".join(words[:count])
