@@ -142,7 +142,10 @@ def _analyze(
             session.execute("DELETE FROM analysis")
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
             keep_rule_versions(session, rules.versions.rules, rules.limits)
-        terms = Terms(rules.book.charges, settings.terms_version(teams, rules.book), *astuple(rules.versions))
+        beside = settings.rates(rules.book)
+        terms = Terms(
+            rules.book.charges, settings.terms_version(teams, rules.book), *astuple(rules.versions), beside=beside
+        )
         moved = close_terms(session, terms, now_us)
         keep_findings(session, rules.versions)
     return replace(done, adjustments=done.adjustments + repriced + moved)

@@ -16,6 +16,7 @@ from analyzer.placement.advice_settings import DEFAULT as AS_ADVISED
 from analyzer.placement.advice_settings import Advising
 from analyzer.placement.guard_settings import TABLE, advising_of, guards_of
 from analyzer.placement.guards import DEFAULT, Guards
+from analyzer.pricing.beside.rates import Rates
 from analyzer.pricing.book import PriceBook
 from analyzer.serving.policy import PolicyBook
 from analyzer.teams import TeamBook
@@ -120,6 +121,10 @@ class Settings:
                 f"{self.tariffs} counts in {book.currency}, the ledger in {self.currency}; make them agree"
             )
         return book
+
+    def rates(self, prices: PriceBook | None = None) -> Rates:
+        """Read what costs besides GPUs; `prices` is the price book, where it is read already."""
+        return Rates((self.price_book() if prices is None else prices).beside, self.tariff_book())
 
     def budget_book(self) -> BudgetBook:
         """Read the budgets file, in the ledger's currency; without one, nobody has a budget."""

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.
-_PUBLIC = frozenset({"inventory", "ledger_hours", "amount_hours", "analysis", "invoice_matches"})
+_PUBLIC = frozenset(
+    {"inventory", "closed_nodes", "closed_rates", "ledger_hours", "amount_hours", "analysis", "invoice_matches"}
+)
 _RUN_COLUMNS = {
     "not_evaluated": "subject",
     "amount_corrections": "subject",
@@ -41,22 +43,23 @@ def confine(session: "Session", part: "Part") -> None:
     Once and for all: views that were made anew would stand before the tables and not before the first ones, and show
     again what those hid.
     """
-    if session.row("SELECT count(*) FROM duckdb_views() WHERE temporary AND view_name = 'runs'") != (0,):
+    if session.has_views_before:
         raise AssertionError("BUG: a session is confined once: a second time could only show it more")
     if not part:
         return
     tables = _tables(session)
     own = f"SELECT r.run_id FROM {tables['runs'][0]} r WHERE {part.condition}"
-    views = []
+    views = {}
     for table, (place, has_run) in tables.items():
         if table not in _PUBLIC:
             column = _RUN_COLUMNS.get(table) or ("run_id" if has_run else None)
             where = f"{column} IN ({own})" if column else "false"
-            views.append(f"CREATE OR REPLACE TEMP VIEW {_quoted(table)} AS SELECT * FROM {place} WHERE {where}")
-    session.execute("; ".join([*views, *_of_closed({name: place for name, (place, _) in tables.items()}, part)]))
+            views[table] = f"SELECT * FROM {place} WHERE {where}"
+    views |= _of_closed({name: place for name, (place, _) in tables.items()}, part)
+    session.stand_before({name: f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {sql}" for name, sql in views.items()})
 
 
-def _of_closed(places: "dict[str, str]", part: "Part") -> "Iterator[str]":
+def _of_closed(places: "dict[str, str]", part: "Part") -> "Iterator[tuple[str, str]]":
     """Yield the views of what closes with a month: of a closed hour is seen what was this part's then.
 
     Charges are by team: of other parts no hour counts as closed, and they are told as the rates are now.
@@ -64,21 +67,15 @@ def _of_closed(places: "dict[str, str]", part: "Part") -> "Iterator[str]":
     ledger = {name: place for name, place in places.items() if name in ("ledger", "adjustments", "closed_runs", "runs")}
     for table in ("ledger", "adjustments"):
         chosen = f"SELECT r.* EXCLUDE (owner, {', '.join(COLUMNS)}) FROM {booked(table, ledger)} r"
-        yield f"CREATE OR REPLACE TEMP VIEW {table} AS {chosen} WHERE {part.condition}"
+        yield table, f"{chosen} WHERE {part.condition}"
     then = f"SELECT c.*, o.owner FROM {places['closed_runs']} c LEFT JOIN {places['runs']} o ON o.run_id = c.run_id"
     for table in ("runs", "closed_runs"):
         seen = f"SELECT r.run_id FROM {places['runs']} r WHERE {part.condition}"
         closed = f"SELECT r.run_id FROM ({then}) r WHERE {part.condition}"
-        yield (
-            f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT * FROM {places[table]} "
-            f"WHERE run_id IN ({seen} UNION {closed})"
-        )
+        yield table, f"SELECT * FROM {places[table]} WHERE run_id IN ({seen} UNION {closed})"
     for table in ("closed_hours", "closed_charges", "charge_corrections"):
         where = "true" if table == "closed_hours" else part.condition
-        yield (
-            f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT r.* FROM {places[table]} r "
-            f"WHERE {where if part.is_of_teams else 'false'}"
-        )
+        yield table, f"SELECT r.* FROM {places[table]} r WHERE {where if part.is_of_teams else 'false'}"
 
 
 def _tables(session: "Session") -> dict[str, tuple[str, bool]]:

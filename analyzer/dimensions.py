@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from analyzer.booked import booked
+from analyzer.placed import placed
 from analyzer.states import BOOKINGS
 
 Dimension = Literal[
@@ -36,10 +37,7 @@ OF_RUNS = frozenset({"team", "user", "project", "model", "stage", "queue"})  # r
 PEOPLE = frozenset({"user"})  # names of people: shown to owners and admins alone
 _CLASSES = ", ".join(f"('{each.state}', nullif('{each.cause or ''}', ''), '{each.klass}')" for each in BOOKINGS)
 _JOINS = {
-    "h": (
-        "LEFT JOIN (SELECT node, arg_max(node_group, (started_at, batch)) AS node_group FROM inventory "
-        "WHERE gpu_uuid IS NULL GROUP BY node) h ON h.node = l.node"
-    ),
+    "h": placed("l"),
     "c": (
         f"LEFT JOIN (VALUES {_CLASSES}) c(state, cause, class) ON c.state = l.state "
         "AND c.cause IS NOT DISTINCT FROM l.cause"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.closing import status_of_hour
 from analyzer.config import Settings
 from analyzer.pending import Chunk, Versions
+from analyzer.placed import stood
 from analyzer.statements import run as run_sql
 
 if TYPE_CHECKING:
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
-KINDS = """
+KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
-FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) ORDER BY ALL
+FROM owned_hours o JOIN gpus g USING (gid) {stood("g.node", "o.hour_ms * 1000")} ORDER BY ALL
 """
 
 

@@ -176,7 +176,7 @@ class Reader:
         facts = run_facts(self.session, run_id)
         advice, currency = self.run_advice(found, span), self.settings.currency
         report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
-        energy = run_energy(self.session, run_id, span, self.settings.price_book().beside.energy)
+        energy = run_energy(self.session, run_id, span, self.settings.rates())
         shown, asked = worth_showing(report), (report.findings, span)
         out = {one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in shown}
         return replace(report, energy=energy, page=page_of(self.settings.site_url, run_id), ruled_out=out)

@@ -5,6 +5,7 @@ Hours that still have their samples are made anew whole (pending.py); of these t
 
 from typing import TYPE_CHECKING
 
+from analyzer.placed import stood
 from analyzer.publishing import rates_of
 from analyzer.statements import run as run_sql
 
@@ -32,9 +33,9 @@ FROM (
     UNION ALL SELECT {_COLUMNS} FROM adjustments WHERE hour BETWEEN $first AND $last
 ) WHERE hour IN (SELECT hour FROM reprice_due) GROUP BY ALL HAVING sum(milliseconds) <> 0
 """
-_KINDS = """
+_KINDS = f"""
 SELECT DISTINCT b.sku, b.purchase_option, h.node_group, h.region, b.hour
-FROM booked_now b LEFT JOIN host_now h USING (node) ORDER BY ALL
+FROM booked_now b {stood("b.node", "b.hour")} ORDER BY ALL
 """
 
 

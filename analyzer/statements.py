@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.booked import with_booked
+from analyzer.placed import with_placed
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -18,9 +19,10 @@ _PARAMETER = re.compile(r"\$([a-z_]+)")
 def statements(file: str) -> tuple[str, ...]:
     """Return the statements of one file of analyzer/sql, without comment lines and semicolons.
 
-    {booked ledger} in them is the ledger with whose its rows are (booked.py).
+    {booked ledger} in them is the ledger with whose its rows are (booked.py), {placed l} joins
+    where the hosts of `l` stood (placed.py).
     """
-    text = with_booked((DIRECTORY / file).read_text())
+    text = with_placed(with_booked((DIRECTORY / file).read_text()))
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return tuple(part.strip().rstrip(";") for part in "\n".join(lines).split(";\n") if part.strip())
 

@@ -9,12 +9,12 @@ from analyzer.period import Period
 from analyzer.placement.artefact import Artefact
 from analyzer.placement.move import Place
 from analyzer.placement.recommendation import Recommendation
-from analyzer.report.coverage import fleet
+from analyzer.report.coverage import fleet, measured, unjudged
 from analyzer.report.recommendation_files import COLUMNS, sheet_rows
 from analyzer.report.recommendation_text import WHERE, told_lines
 from analyzer.report.recommendation_words import HOLDS, actor_words, cost_short, is_predicted, place_words, stays
 from analyzer.report.saving_words import bill_words, saved_over, saving_column
-from analyzer.report.words import counted, plain, plain_sentence
+from analyzer.report.words import counted, nothing_recommended, plain, plain_sentence
 from dashboards.read_pages import Sheet
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def changes_sheet(reading: "Reading", period: Period) -> Sheet:
 
 def _sentence(reading: "Reading", period: Period, shown: Sequence[Recommendation], together: str) -> str:
     if not shown:
-        return f"Nothing is recommended for {period.label}."
+        seen = measured(reading.session, period)
+        return nothing_recommended(seen.held, seen.silent, len({one.rule for one in unjudged(reading.session, period)}))
     what = counted(len(shown), "change")
     bill = bill_words(shown, fleet(reading.session, period), reading.currency, period.timezone)
     return f"{what} would likely save {together} {saved_over(shown)} together: {bill}"

@@ -8,6 +8,7 @@ from analyzer.api.asking import LIMIT_MAX
 from analyzer.api.costs import Bearer, Classes, Cost, CostsAsked, costs_of
 from analyzer.errors import ConfigError
 from analyzer.period import Period
+from analyzer.report.coverage import unjudged
 from analyzer.report.readings import Breakdown, breakdown
 from analyzer.report.rounding import nearest
 from analyzer.report.table import column_like, rounded
@@ -22,6 +23,7 @@ from analyzer.report.words import (
     percent,
     plain,
     symbol,
+    unjudged_words,
 )
 from analyzer.states import CLASSES
 from dashboards.class_bar import ClassBar, class_bar
@@ -110,7 +112,8 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
     )
     all_of_it = _sum_of(sums) if sums else None
     total = _line(all_of_it, hours[-1], costs[-1] if is_priced else None, lost[-1]) if all_of_it else None
-    return CostTable(_sentence(period, whole, shown, by, reading.currency), lines, total, is_priced)
+    lacking = len({one.rule for one in unjudged(reading.session, period)})
+    return CostTable(_sentence(period, whole, shown, by, reading.currency, lacking), lines, total, is_priced)
 
 
 def costs_sheet(reading: "Reading", period: Period, by: Bearer) -> Sheet:
@@ -224,13 +227,14 @@ def _line(one: _Sum, hours: str, cost: str | None, avoidable: str) -> CostLine:
     return CostLine(one.name, hours, cost, useful, avoidable, class_bar(one.weights))
 
 
-def _sentence(period: Period, whole: Breakdown, sums: Sequence[_Sum], by: Bearer, currency: str) -> str:
+def _sentence(period: Period, whole: Breakdown, sums: Sequence[_Sum], by: Bearer, currency: str, lacking: int) -> str:
     if not whole.milliseconds:
         return f"The ledger has no GPU time of {period.label} that this key may see."
     lost = whole.of("avoidable")
     share = percent(lost.total_weight if lost.milliseconds else 0, whole.total_weight)
     silent = whole.milliseconds - whole.measured.milliseconds
     gap = f"; {percent(silent, whole.milliseconds)} of the time was not measured" if whole.has_gap else ""
+    gap += "" if lost.milliseconds else unjudged_words(lacking)
     if whole.cost_micros is None:
         spent = f"{decimal(nearest(whole.milliseconds, MS_PER_HOUR), 0)} GPU-hours were owned, and no price is known"
         known = f"{share} of them were avoidable{gap}" if whole.measured.milliseconds else "nothing was measured"

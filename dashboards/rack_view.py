@@ -86,7 +86,7 @@ class _Sum:
 
 def rack_lines(reading: "Reading", period: Period, rack: str | None) -> tuple[RackLine, ...]:
     """Return the racks of a period; with their nodes where these are few, or of the one that is asked for."""
-    nodes, places = _nodes(reading, period), read_places(reading.session)
+    nodes, places = _nodes(reading, period), read_places(reading.session, period.end)
     by_rack: dict[str, list[str]] = defaultdict(list)
     for node in sorted(nodes):
         by_rack[_rack(places.get(node))].append(node)
@@ -98,7 +98,7 @@ def rack_lines(reading: "Reading", period: Period, rack: str | None) -> tuple[Ra
 
 def nodes_sheet(reading: "Reading", period: Period) -> Sheet:
     """Return every node, exact. How much of what was held was useful is told of what was measured of it."""
-    nodes, places = _nodes(reading, period), read_places(reading.session)
+    nodes, places = _nodes(reading, period), read_places(reading.session, period.end)
     classes = [f"{name}_milliseconds" for name in CLASSES]
     held = ("held_milliseconds", "held_useful_milliseconds", "held_not_measured_milliseconds")
     rows = []

@@ -99,7 +99,7 @@ def _read(reading: "Reading", period: Period, most: int | None = RACKS_SHOWN) ->
     def made() -> tuple[FleetTraffic, RackMatrix]:
         tariffs = reading.whole.settings.tariff_book()
         found = read_traffic(reading.whole.session, list(whose), period.start, period.end, tariffs)
-        matrix = rack_matrix(found.values(), read_places(reading.whole.session), most)
+        matrix = rack_matrix(found.values(), read_places(reading.whole.session, period.end), most)
         return fleet_traffic(period, reading.currency, None, found, whose), matrix
 
     key = ("racks' traffic", reading.generation, reading.scope, period.start, period.end, most)

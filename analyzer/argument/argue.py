@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.argument.failures import broken_signs, lost_signs
 from analyzer.argument.idle import idle_gpus
 from analyzer.argument.plot import Plot, plot
 from analyzer.argument.ruled_out import RuledOut, ruled_out
@@ -63,6 +64,10 @@ def argue(
     seen: tuple[Sign, ...] = ()
     if with_signs and finding.state == "held_idle":
         seen = held(finding.cause, idle_gpus(session, finding, period, limits), own, limits)
+    elif with_signs and finding.state == "broken":
+        seen = broken_signs(session, finding, period, limits)
+    elif with_signs and finding.state == "lost_work":
+        seen = lost_signs(session, finding, period)
     elif with_signs:
         seen = signs(finding.state, finding.cause, own, limits, _context(session, finding, windows, period))
     return Argument(

@@ -88,16 +88,16 @@ def _of_time(what: str, gpus: IdleGpus, found_ms: int | None, limits: Thresholds
     if found_ms is None or not gpus.measured_ms:
         return Sign(what, "not reported", needed, None)
     share = 1000 * found_ms // gpus.measured_ms
-    return Sign(what, f"{percent(share)} of {_hours(gpus.measured_ms)}", needed, share >= limits.covered_permille)
+    return Sign(what, f"{percent(share)} of {hours(gpus.measured_ms)}", needed, share >= limits.covered_permille)
 
 
 def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
     least = limits.abandoned_ms if cause == "abandoned" else limits.quiet_ms
-    needed = f"{_span(least // 60_000)} or more"
+    needed = f"{span(least // 60_000)} or more"
     if gpus.longest_ms is None:
         seen = "none" if gpus.measured_ms else "not reported"
         return Sign("longest in a row", seen, needed, False if gpus.measured_ms else None)
-    return Sign("longest in a row", _span(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
+    return Sign("longest in a row", span(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
 
 
 def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
@@ -106,10 +106,11 @@ def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
         return Sign(what, "not reported", needed, None)
     beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
     worked_ms = gpus.before_ms + (gpus.worked_ms if beyond else 0)
-    return Sign(what, _hours(worked_ms) if worked_ms else "none", needed, not worked_ms)
+    return Sign(what, hours(worked_ms) if worked_ms else "none", needed, not worked_ms)
 
 
-def _hours(milliseconds: int) -> str:
+def hours(milliseconds: int) -> str:
+    """Return GPU time as a person reads it."""
     return f"{milliseconds / MS_PER_HOUR:,.1f} h" if milliseconds >= MS_PER_HOUR // 20 else "minutes"
 
 
@@ -188,7 +189,7 @@ def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, .
     longest, wanted = _longest(windows), limits.persistence_windows
     fine = sum(w.sm_ms * 2 >= w.ms and w.shares_ms * 2 >= w.ms for w in windows)
     return (
-        Sign("longest in a row", _span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
+        Sign("longest in a row", span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
         Sign(
             "measured as SM activity",
             f"{percent(1000 * fine // len(windows))} of the windows",
@@ -208,7 +209,8 @@ def _longest(windows: Sequence[RunWindow]) -> int:
     return longest
 
 
-def _span(minutes: int) -> str:
+def span(minutes: int) -> str:
+    """Return a length of time as a person reads it."""
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
 
 

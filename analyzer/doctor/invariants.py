@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.config import Settings
 from analyzer.finding_book import findings
 from analyzer.pending import know_fleet
+from analyzer.placed import stood
 from analyzer.statements import run as run_sql
 from analyzer.states import BOOKINGS, LOSABLE
 from analyzer.thresholds import Thresholds
@@ -67,10 +68,10 @@ def _money(session: "Session", settings: Settings) -> Check:
     """Compare each GPU-hour's cost with the price of what is owned in it, by the prices in force now."""
     book = settings.price_book()
     kinds = session.rows(
-        """
+        f"""
         SELECT l.sku, l.purchase_option, h.node_group, h.region, l.hour, l.gpu_uuid, sum(l.milliseconds)::BIGINT,
             sum(l.cost_micros)::BIGINT
-        FROM ledger l LEFT JOIN host_now h USING (node) WHERE l.price_version IS NOT DISTINCT FROM ? AND l.hour IN (
+        FROM ledger l {stood("l.node", "l.hour")} WHERE l.price_version IS NOT DISTINCT FROM ? AND l.hour IN (
             SELECT hour FROM ledger_hours WHERE status <> 'provisional')
         GROUP BY ALL
         """,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from analyzer.booked import booked
 from analyzer.period import HOUR, Period, local, midnight
+from analyzer.placed import placed
 from analyzer.report.coverage import STATUSES
 from collector.store.session import Session
 
@@ -72,7 +73,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node is, as far as its inventory says."""
+    """Where a node was, as far as its inventory says."""
 
     node_group: str | None = None
     region: str | None = None
@@ -120,6 +121,15 @@ ORDER BY a.recorded_at, a.hour, a.node, a.sku, a.purchase_option, a.run_id NULLS
 """
 
 
+_PLACES = f"""
+CREATE OR REPLACE TEMP TABLE focus_places AS
+SELECT l.hour, l.node, h.node_group, h.region, h.zone FROM (
+    SELECT hour, node FROM ledger WHERE hour >= $start AND hour < $end
+    UNION SELECT hour, node FROM adjustments WHERE recorded_at >= $start AND recorded_at < $end
+) l {placed("l")}
+"""
+
+
 def charges(session: Session, start: int, end: int, *, energy: bool = False) -> list[Charge]:
     """Return the charges of one charge period, those of one origin side by side.
 
@@ -142,11 +152,17 @@ def _adjusted(hour: int, node: str, sku: str | None, option: str | None, *row: A
     return replace(charge, recorded_at=recorded_at, reason=reason)
 
 
-def places(session: Session) -> dict[str, Place]:
-    """Return where each node is, by the newest word of its inventory."""
+def place_hosts(session: Session, period: Period) -> None:
+    """Find out for places() where hosts were in the hours of a period, and in those that it corrects."""
+    session.execute(_PLACES, {"start": period.start, "end": period.end})
+
+
+def places(session: Session, start: int, end: int) -> dict[str, Place]:
+    """Return where each node was in a span, of one that moved in it at its end; place_hosts() comes before."""
     rows = session.rows(
-        "SELECT node, arg_max(node_group, started_at), arg_max(region, started_at), arg_max(zone, started_at) "
-        "FROM inventory GROUP BY node"
+        "SELECT node, node_group, region, zone FROM focus_places WHERE hour >= $start AND hour < $end "
+        "QUALIFY row_number() OVER (PARTITION BY node ORDER BY hour DESC) = 1",
+        {"start": start, "end": end},
     )
     return {node: Place(*where) for node, *where in rows}
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 
 from analyzer.errors import LedgerError
-from analyzer.focus.charges import adjustments, charges, days, hours, least_settled, places, statuses
+from analyzer.focus.charges import adjustments, charges, days, hours, least_settled, place_hosts, places, statuses
 from analyzer.focus.columns import columns
 from analyzer.focus.exact import MILLIONTHS, scaled
 from analyzer.focus.issuer import Issuer
@@ -77,18 +78,18 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
 
 
 def _rows(session: Session, asked: Asked, known: dict[int, str]) -> Iterator[Row]:
-    where = places(session)
+    place_hosts(session, asked.period)
     spans = hours(asked.period) if asked.hourly else days(asked.period)
     for start, end in spans:
         status = least_settled(known, start, end)
         if status is not None:
             found = charges(session, start, end, energy=asked.energy)
             priced = [charge for charge in found if charge.unit_micros is not None]
-            yield from usage_rows(priced, Around(asked.issuer, where, status))
+            yield from usage_rows(priced, Around(asked.issuer, places(session, start, end), status))
     for start, end in days(asked.period):
-        for charge in adjustments(session, start, end):
-            if charge.cost_micros is not None:
-                yield adjustment_row(charge, Around(asked.issuer, where, None))
+        for (begins, ends), of_hour in groupby(adjustments(session, start, end), lambda one: (one.start, one.end)):
+            around = Around(asked.issuer, places(session, begins, ends), None)
+            yield from (adjustment_row(charge, around) for charge in of_hour if charge.cost_micros is not None)
 
 
 def _amount(row: Row, name: str) -> Decimal:

@@ -11,8 +11,7 @@ from analyzer.capacity.gate.words import line as request_line
 from analyzer.mail.content import Extras, Month, Section
 from analyzer.mail.corrected import Corrections
 from analyzer.mail.energy import energy_sentences
-from analyzer.pricing.beside.energy import EnergySum, energy
-from analyzer.pricing.beside.reading import read_drawn
+from analyzer.pricing.beside.reading import energy_of, read_drawn
 from analyzer.report.words import money, money_decimals
 from analyzer.unit_cost.report import UnitReport, unit_report
 from analyzer.unit_cost.text import change_words
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from analyzer.capacity.gate.decided import Decided
     from analyzer.period import Period
+    from analyzer.pricing.beside.energy import EnergySum
     from analyzer.reading import Reader
 
 ODD_SHOWN = 5  # of changes of unit cost, and of teams
@@ -52,7 +52,7 @@ class Joined:
             anomalies(session, period, currency),
             unit_report(session, period, calendar, currency),
             tuple(asked),
-            energy(read_drawn(session, period), reader.settings.price_book().beside.energy),
+            energy_of(read_drawn(session, period), session, period, reader.settings.rates()),
             Corrections.read(session, calendar, period, currency),
         )
 

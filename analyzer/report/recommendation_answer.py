@@ -41,7 +41,8 @@ def offered(reader: "Reader", typed: str, period: "Period") -> Offer:
     """Return the reading that offers a recommendation under this id, of whatever report or message it was read.
 
     That is the period's, else that of one of its runs, of a week in which one ran, of the book's newest prediction of
-    it, or of the days of which alarms tell; the period's where none does. Held back ones are known as well.
+    it, of the days of which alarms tell, or of one of the ledger's last weeks: of hosts without a run nothing else says
+    when. It is the period's where none does. Held back ones are known as well.
     """
     asked = of_period(reader, period)
     if asked.has(typed) or len(typed.partition("-")[2]) < TYPED_LEAST:
@@ -70,6 +71,14 @@ def _elsewhere(reader: "Reader", typed: str) -> "Iterator[Offer]":
         yield of_period(reader, known[start])
     days = reader.period(ALARMS_PERIOD)
     yield Offer(reader.all_advice(reader.findings(days), days, of_run=True), reader.findings(days), days)
+    first, last = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
+    week = None if last is None else reader.calendar.week_of(last)
+    for _ in range(WEEKS_MOST):
+        if week is None or week.end <= first:
+            return
+        if (week.start, week.end) not in known:
+            yield of_period(reader, week)
+        week = reader.calendar.before(week)
 
 
 def list_answer(listed: Listed, form: str, paper: Paper, top: int | None) -> tuple[str, str, object]:

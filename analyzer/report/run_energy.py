@@ -1,13 +1,12 @@
 """What one run's GPUs drew, and its carbon: beside its price, which has power in it already."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.period import Period
-from analyzer.pricing.beside.energy import MILLIJOULES_PER_KWH, energy, together
-from analyzer.pricing.beside.reading import read_drawn_of_run
-from analyzer.pricing.beside.rows import Energy
+from analyzer.pricing.beside.energy import MILLIJOULES_PER_KWH, together
+from analyzer.pricing.beside.rates import Rates
+from analyzer.pricing.beside.reading import energy_of, read_drawn_of_run
 from analyzer.report.rounding import nearest
 from analyzer.report.words import decimal
 
@@ -31,12 +30,12 @@ class RunEnergy:
     carbon_milligrams: int | None
 
 
-def run_energy(session: "Session", run_id: str, span: Period, rows: Sequence[Energy]) -> RunEnergy | None:
-    """Return the energy of a run by the rows of the price file; None where no GPU of it told any."""
+def run_energy(session: "Session", run_id: str, span: Period, rates: Rates) -> RunEnergy | None:
+    """Return the energy of a run, of open hours by the rates of now; None where no GPU of it told any."""
     drawn = read_drawn_of_run(session, span, run_id)
     if not drawn:
         return None
-    whole = together(energy(drawn, rows))
+    whole = together(energy_of(drawn, session, span, rates))
     return RunEnergy(whole.gpu_millijoules, whole.measured_ms, whole.facility_millijoules, whole.carbon_milligrams)
 
 

@@ -87,6 +87,22 @@ def nothing_avoidable(held: int, silent: int) -> str:
     return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
 
 
+def nothing_recommended(held: int, silent: int, unjudged: int) -> str:
+    """Return that nothing is recommended, of what was looked at; `unjudged` rules lacked a signal."""
+    if not held:
+        return "Nothing is recommended: no run is known to have held a GPU."
+    if silent >= held:
+        return "Nothing was measured of what runs held: what to change is not known."
+    share = decimal((held - silent) * 1000 // held, 1)
+    part = f", of the {share}{NO_BREAK}% of held GPU-hours that were measured" if silent else ""
+    return f"Nothing is recommended{part}{unjudged_words(unjudged)}."
+
+
+def unjudged_words(rules: int) -> str:
+    """Return that rules lacked a signal and could not judge, to follow a sentence; nothing where none did."""
+    return f"; {counted(rules, 'rule')} lacked a signal and could not judge" if rules else ""
+
+
 def unheld_words(milliseconds: int, worked: int, activity: int) -> str:
     """Return that what counts as free was at work, and that nobody told who held it."""
     share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}{NO_BREAK}%"

@@ -4,7 +4,7 @@
 CREATE OR REPLACE TEMP TABLE priced AS
 WITH owned_ms AS (
     SELECT o.gid, hour_ms * 1000 AS hour, sku, purchase_option, h.node_group, h.region, sum(until_ms - from_ms)::BIGINT AS owned_ms
-    FROM owned_hours o JOIN gpus USING (gid) LEFT JOIN host_now h USING (node) GROUP BY ALL
+    FROM owned_hours o JOIN gpus g USING (gid) {stood g.node o.hour_ms * 1000} GROUP BY ALL
 ), totals AS (
     SELECT g.gpu_uuid, o.hour, o.sku, o.purchase_option, o.owned_ms, r.price_version,
         ((o.owned_ms::HUGEINT * r.micros * 2 + 3600000) // 7200000)::BIGINT AS total

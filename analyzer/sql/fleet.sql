@@ -7,9 +7,11 @@ QUALIFY row_number() OVER (PARTITION BY gpu_uuid ORDER BY started_at DESC, batch
 
 -- Of each host the last word on each of its facts: an agent that knows no rack does not take back what labels said.
 CREATE OR REPLACE TEMP TABLE host_now AS
-SELECT node, arg_max(rack, (started_at, batch)) AS rack, arg_max(node_group, (started_at, batch)) AS node_group,
-    arg_max(region, (started_at, batch)) AS region
-FROM inventory WHERE gpu_uuid IS NULL GROUP BY node;
+SELECT node, arg_max(rack, (started_at, batch)) AS rack FROM inventory WHERE gpu_uuid IS NULL GROUP BY node;
+
+-- Where hosts stood when: their GPUs are priced by it (placed.py).
+CREATE OR REPLACE TEMP TABLE host_spans AS
+FROM {host spans} spans;
 
 -- What the agents have seen, whoever owns it: what earlier passes knew, samples that have expired, and what is new.
 CREATE OR REPLACE TEMP TABLE seen AS

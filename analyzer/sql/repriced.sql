@@ -4,7 +4,7 @@ CREATE OR REPLACE TEMP TABLE repriced AS
 WITH totals AS (
     SELECT b.gpu_uuid, b.hour, b.sku, b.purchase_option, sum(b.milliseconds)::BIGINT AS owned_ms,
         ((sum(b.milliseconds)::HUGEINT * any_value(r.micros) * 2 + 3600000) // 7200000)::BIGINT AS total
-    FROM booked_now b LEFT JOIN host_now h USING (node)
+    FROM booked_now b {stood b.node b.hour}
     LEFT JOIN rates r ON r.hour = b.hour AND r.sku IS NOT DISTINCT FROM b.sku
         AND r.purchase_option IS NOT DISTINCT FROM b.purchase_option AND r.node_group IS NOT DISTINCT FROM h.node_group
         AND r.region IS NOT DISTINCT FROM h.region

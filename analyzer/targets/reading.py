@@ -43,15 +43,16 @@ def _headroom(session: "Session", period: "Period") -> Headroom:
     seen = [*(session.rows(hours, span) if rolled > period.start else ()), *session.rows(samples, later)]
     for run_id, gpu, peak in seen:
         peaks[run_id, gpu] = max(peaks.get((run_id, gpu), 0), peak)
-    whole = tight = inside = 0
+    whole = tight = inside = unread = 0
     for run_id, gpu, milliseconds, memory in session.rows(boards, span):
         peak = peaks.get((run_id, gpu))
         if peak is None:
+            unread += milliseconds
             continue
         whole += milliseconds
         tight += milliseconds if 10 * (memory - peak) < memory else 0
         inside += milliseconds if memory <= 10 * (memory - peak) <= 2 * memory else 0
-    return Headroom(whole, tight, inside)
+    return Headroom(whole, tight, inside, unread=unread)
 
 
 def _query(name: str) -> str:

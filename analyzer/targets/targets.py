@@ -6,7 +6,7 @@ in its place, since a busy loop reaches the other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from analyzer.report.rounding import nearest
@@ -58,6 +58,7 @@ class Headroom:
     tight: int
     inside: int
     is_kept: bool = True
+    unread: int = 0  # GPU milliseconds of which it was not read
 
 
 def share_of(part: int, whole: int) -> int | None:
@@ -68,12 +69,14 @@ def share_of(part: int, whole: int) -> int | None:
 def judged(
     held: Held, headroom: Headroom, latency: tuple[int, int], costs: Sequence[tuple[int, int]]
 ) -> tuple[Target, ...]:
-    """Return every target; `latency` is time with a promise, and of it kept, `costs` whole runs' now and before."""
-    measured = held.milliseconds - held.unobserved
+    """Return every target; `latency` is time with a promise, and of it kept, `costs` whole runs' now and before.
+
+    A share of what was measured is reached or missed where it would be so whatever the rest was.
+    """
     fell = sum(now <= before for now, before in costs)
     return (
-        _least("useful", "80 % of what runs hold, or more", share_of(held.useful, measured), USEFUL_LEAST, NO_RUN),
-        _idle(share_of(held.idle, measured)),
+        _of_held("useful", "80 % of what runs hold, or more", held, held.useful, USEFUL_LEAST),
+        _of_held("idle while held", "under 5 % of it", held, held.idle, IDLE_MOST, under=True),
         _memory(headroom),
         _falling(fell, len(costs)),
         _least(
@@ -82,18 +85,33 @@ def judged(
     )
 
 
-def _idle(permille: int | None) -> Target:
-    bar = "under 5 % of it"
+def _of_held(name: str, bar: str, held: Held, part: int, limit: int, *, under: bool = False) -> Target:
+    permille = share_of(part, held.milliseconds - held.unobserved)
     if permille is None:
-        return Target("idle while held", bar, None, None, NO_RUN)
-    return Target("idle while held", bar, permille, "reached" if permille < IDLE_MOST else "missed", _percent(permille))
+        return Target(name, bar, None, None, NO_RUN)
+    standing = _standing(part, held.unobserved, held.milliseconds, limit, under=under)
+    silent = _percent(share_of(held.unobserved, held.milliseconds) or 0)
+    told = _percent(permille) + ("" if standing else f" of what was measured; {silent} was not")
+    return Target(name, bar, permille, standing, told)
+
+
+def _standing(part: int, silent: int, whole: int, limit: int, *, under: bool = False) -> Standing | None:
+    """Return how a part stands that may be larger by what is not known; None where that decides."""
+    least, most, bar = PERMILLE * part, PERMILLE * (part + silent), limit * whole
+    if under:
+        return "reached" if most < bar else "missed" if least >= bar else None
+    return "reached" if least >= bar else "missed" if most < bar else None
 
 
 def _memory(headroom: Headroom) -> Target:
     inside = share_of(headroom.inside, headroom.milliseconds)
     told = _memory_words(headroom)
     missing = "memory was not read" if headroom.is_kept else "what memory was in use is no longer kept"
-    return _least("memory left at the peak", "10 to 20 %", inside, HEADROOM_LEAST, missing, told)
+    found = _least("memory left at the peak", "10 to 20 %", inside, HEADROOM_LEAST, missing, told)
+    whole = headroom.milliseconds + headroom.unread
+    if inside is None or (standing := _standing(headroom.inside, headroom.unread, whole, HEADROOM_LEAST)) is not None:
+        return found if inside is None else replace(found, standing=standing)
+    return replace(found, standing=None, told=f"{told}; of {_percent(share_of(headroom.unread, whole) or 0)} not read")
 
 
 def _falling(fell: int, kinds: int) -> Target:

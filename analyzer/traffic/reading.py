@@ -39,7 +39,7 @@ def read_traffic(
     told = _told(session, asked)
     for run_id, ms, cost in _all(session, "waited", **asked):
         told[run_id].waited = Waited(ms, None if cost is None else int(cost))
-    places = read_places(session)
+    places = read_places(session, until_us)
     book = tariffs or TariffBook()
     return {
         run_id: run_traffic(
@@ -50,9 +50,9 @@ def read_traffic(
     }
 
 
-def read_places(session: "Session") -> dict[str, Place]:
-    """Return where each host of the fleet stands, by its last word."""
-    return {node: Place(*where) for node, *where in _all(session, "places")}
+def read_places(session: "Session", until_us: int) -> dict[str, Place]:
+    """Return where each host of the fleet stood at the end of a span, microseconds UTC."""
+    return {node: Place(*where) for node, *where in _all(session, "places", until_us=until_us)}
 
 
 def _told(session: "Session", asked: dict[str, object]) -> dict[str, _Rows]:

@@ -52,6 +52,7 @@ class Store:
         self._connection = connection
         self.path = path
         self.lake = lake
+        self.writes = writes
         self.turn = threading.RLock()
         self._making = threading.Lock()
         self._made: set[str] = set()  # what stands before the tables already

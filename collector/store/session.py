@@ -1,7 +1,9 @@
 """One cursor on the store: statements, queries and bulk appends, foreign errors renamed."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -10,6 +12,13 @@ from collector.errors import StoreError
 
 if TYPE_CHECKING:
     import pyarrow  # readers never need it, and it brings numpy: a quarter of what starting a command takes
+
+_WORD = re.compile(r"\w+")
+
+
+@lru_cache(maxsize=1_000)
+def _words(sql: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(sql.lower()))
 
 
 class Session:
@@ -20,6 +29,31 @@ class Session:
     ) -> None:
         self._cursor = cursor
         self._committed = committed
+        self._views: dict[str, str] = {}
+        self._unmade: set[str] = set()  # of these views
+
+    def stand_before(self, views: Mapping[str, str]) -> None:
+        """Let temporary views stand before the tables of their names, each made when a statement first names it.
+
+        Most sessions name a few tables of many, and to make a view takes as long as to plan what is in it.
+        """
+        self._views |= views
+        self._unmade |= views.keys()
+
+    @property
+    def has_views_before(self) -> bool:
+        """Whether views stand before any of its tables."""
+        return bool(self._views)
+
+    def _make_named(self, sql: str) -> None:
+        if self._unmade:
+            for name in sorted(_words(sql) & self._unmade):
+                self._cursor.execute(self._views[name])
+                self._unmade.discard(name)
+
+    def _run(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> duckdb.DuckDBPyConnection:
+        self._make_named(sql)
+        return self._cursor.execute(sql, parameters)
 
     def __enter__(self) -> "Session":
         return self
@@ -38,14 +72,14 @@ class Session:
     def execute(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> None:
         """Run one statement for its effect."""
         try:
-            self._cursor.execute(sql, parameters)
+            self._run(sql, parameters)
         except duckdb.Error as error:
             raise StoreError(f"the store refused a statement: {error}") from error
 
     def rows(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
         """Run one query and return all its rows; for results that are small by design."""
         try:
-            return self._cursor.execute(sql, parameters).fetchall()
+            return self._run(sql, parameters).fetchall()
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
@@ -56,7 +90,7 @@ class Session:
     def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> "pyarrow.Table":
         """Run one query and return its rows as an Arrow table."""
         try:
-            return self._cursor.execute(sql, parameters).to_arrow_table()
+            return self._run(sql, parameters).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
@@ -95,6 +129,7 @@ class Session:
                 duckdb.Error
             ):  # a broken store has nothing left to roll back; the first error is the one told
                 self._cursor.rollback()
+            self._unmade |= self._views.keys()  # those that were made in it are gone; the others are made again
             raise
         self.execute("COMMIT")
         self._committed(self)

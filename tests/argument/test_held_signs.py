@@ -66,8 +66,8 @@ VERDICTS: dict[str, str] = {
     "communicating/hang": "is_hung",
     "headroom/beyond_policy": "beyond_policy_permille",
 }
-# The driver's word, and the scheduler's: they print no number that had to pass a mark.
-UNSIGNED = {rule for rule in RULE_OF if rule.partition("/")[0] in ("broken", "lost_work")}
+UNSIGNED = {"broken/hardware"}  # no rule books it yet
+ENDED = {"failed": "out_of_memory", "preempted": "preempted", "node_failed": "node_failed"}
 PLANTED = "slurm/alpha/storage"  # the run whose hours those of others are made of
 
 
@@ -81,7 +81,8 @@ def plant(session: Session, rule: str) -> None:
     )
     session.execute("INSERT INTO runs SELECT * REPLACE (? AS run_id, ? AS name) FROM runs WHERE run_id = ?",
                     [rule, rule, PLANTED])  # fmt: skip
-    if rule in UNSIGNED:
+    if state in ("broken", "lost_work"):
+        fail(session, rule, cause)
         return
     fields = SEEN[state] | OF_CAUSE.get(cause, {})
     key = VERDICTS.get(state) or VERDICTS.get(rule)
@@ -102,6 +103,19 @@ def plant(session: Session, rule: str) -> None:
     )  # fmt: skip
 
 
+def fail(session: Session, rule: str, cause: str) -> None:
+    """Let what is stored say so as well: the driver lost the GPUs, its scheduler the host, or the attempt failed."""
+    session.execute(
+        "UPDATE gpu_samples SET up = false WHERE gpu_uuid IN (SELECT gpu_uuid FROM ledger WHERE run_id = ?)", [PLANTED]
+    )
+    nodes = [node for (node,) in session.rows("SELECT DISTINCT node FROM ledger WHERE run_id = ?", [rule])]
+    down = [(node, MONDAY - DAY, MONDAY + 7 * DAY, "down", 0) for node in nodes]
+    session.load("node_states", ("node", "started_at", "ended_at", "state", "batch"), down)
+    (last,) = session.row("SELECT max(hour) + ? FROM ledger WHERE run_id = ?", [HOUR, rule])
+    ended = (nodes[0], rule, MONDAY - DAY, last, ENDED.get(cause), 0)
+    session.load("allocations", ("node", "run_id", "started_at", "ended_at", "exit_status", "batch"), [ended])
+
+
 def perturb(session: Session) -> None:
     """Let the stored figures say the opposite of what every finding claims."""
     rows = session.rows("SELECT run_id, window_start, counts FROM run_windows")
@@ -115,6 +129,14 @@ def perturb(session: Session) -> None:
     session.execute(
         "UPDATE gpu_samples SET utilization_ratio = 0.66, utilization_zero_ratio = 0, sm_active_ratio = 0.66, "
         "memory_used_bytes = 0"
+    )
+    session.execute("UPDATE gpu_samples SET up = true")
+    session.execute("DELETE FROM node_states")
+    session.execute("UPDATE allocations SET exit_status = 'completed'")
+    session.execute(
+        "INSERT INTO checkpoints (run_id, minute, written_bytes) "
+        "SELECT run_id, ended_at - ?, 1 FROM allocations WHERE ended_at IS NOT NULL ON CONFLICT DO NOTHING",
+        [2 * MINUTE],
     )
     session.execute("UPDATE runs SET racks = 1")
     session.execute("UPDATE in_rack_rates SET bytes_per_second = 0")

@@ -31,7 +31,7 @@ from collector.store.database import Store
 from tests.focus.checker import complaints, rows_of, total
 from tests.ledger.fleet import DAY, HOUR, Fleet
 from tests.ledger.several import Site, in_folder, same
-from tests.pricing.final_month import BEGINS, DECEMBER, FINAL, Rules, files, fleet, report, sums
+from tests.pricing.final_month import BEGINS, DECEMBER, FINAL, Rules, files, fleet, place, report, sums
 
 RETENTION = ("table_name", "kept_from", "dropped_rows", "reason", "recorded_at")
 CENTRES = st.sampled_from([None, "4711", "4712"])
@@ -43,19 +43,30 @@ RULES = st.builds(
     nlp=st.tuples(st.sampled_from(["nlp", "nlp-2", "vision"]), CENTRES),
     vision=st.none() | st.sampled_from(["vision", "nlp"]),
     reserve=st.none() | st.sampled_from([0, 1]),
+    per_kwh=st.none() | st.integers(1, 999),
+    per_gb=st.none() | st.integers(1, 99),
 )
+
+Move = tuple[str, int] | None
+MOVES = st.none() | st.tuples(st.sampled_from("ab"), st.sampled_from([BEGINS + HOUR, DECEMBER, FINAL + HOUR]))
 
 
 @settings(max_examples=12)
-@given(before=RULES, edits=st.lists(RULES, min_size=1, max_size=3))
-def test_edits_after_a_month_is_final_change_no_byte_of_it(before: Rules, edits: list[Rules]) -> None:
-    """Prices, charge rates, teams, cost centres, policies: files stay, and what differs is booked in December."""
+@given(before=RULES, edits=st.lists(st.tuples(RULES, MOVES), min_size=1, max_size=3))
+def test_edits_after_a_month_is_final_change_no_byte_of_it(before: Rules, edits: list[tuple[Rules, Move]]) -> None:
+    """Prices, charge rates, teams, cost centres, policies: files stay, and what differs is booked in December.
+
+    So do costs besides GPUs and where hosts stood, by whatever tariffs are edited, wherever hosts are moved, and
+    however late it is told that they moved.
+    """
     with TemporaryDirectory() as name:
         folder, site = Path(name), fleet()
         now = before.settings(folder)
         site.analyze(FINAL, now)
         kept = files(site.store, now, folder)
-        for count, edit in enumerate(edits, 1):
+        for count, (edit, move) in enumerate(edits, 1):
+            if move is not None:
+                site.add("inventory", [place("n1", *move)])
             now = edit.settings(folder)
             site.analyze(FINAL + count * HOUR, now)
             assert files(site.store, now, folder) == kept
@@ -137,7 +148,8 @@ def test_it_says_in_one_line_that_teams_changed_and_where_that_is_booked(
 ) -> None:
     """Whoever reads the old figure must know that there is another word on it."""
     site, now, folder = edited
-    told = "teams changed after 2025-11 was final; it keeps its figures, corrections are booked in 2025-12"
+    told = "charge rates and teams changed after 2025-11 was final; it keeps its figures, corrections are booked in"
+    told += " 2025-12"
     november = report(site.store, now, "2025-11")
     assert edited_words(november.edited) == [told]
     assert told in " ".join(charge_text(november, Paper(ascii=True)).split())
@@ -173,7 +185,8 @@ def test_a_month_that_an_earlier_release_made_final_closes_with_the_first_pass(t
     site.analyze(FINAL, now)
     kept = files(site.store, now, tmp_path)
     with site.store.session() as session:
-        for table in ("closed_hours", "closed_runs", "closed_charges", "charge_corrections", "terms_applied"):
+        closed = ("closed_hours", "closed_runs", "closed_nodes", "closed_rates", "closed_charges")
+        for table in (*closed, "charge_corrections", "terms_applied"):
             session.execute(f"DELETE FROM {table}")
     assert report(site.store, now, "2025-11").closed_at is None
     site.analyze(FINAL + DAY, now)

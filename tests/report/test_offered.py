@@ -1,12 +1,20 @@
 """Every recommendation that a report, a page, a mail or a message offers by its id is known to all who ask by it."""
 
+import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from mcp.client import Client
 
 from analyzer.alarms.looking import present
 from analyzer.alarms.settings import AlarmSettings
+from analyzer.assistant.server import create_server
+from analyzer.assistant.site import Query
 from analyzer.errors import LedgerError
 from analyzer.mail.compose import compose
 from analyzer.period import Calendar, Period
@@ -15,7 +23,7 @@ from analyzer.reading import Reader
 from analyzer.request import Request
 from tests.access.conftest import bearer
 from tests.api.sites import Site, settings, site
-from tests.ledger.fleet import DAY, MONDAY
+from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.report.test_run_advice import two_weeks
 
 ID = re.compile(r"(?<![\w-])r-[a-hjkmnp-tv-z2-9]{5,13}\b")
@@ -58,14 +66,48 @@ def of_server(here: Site, findings: list[tuple[str, Period]]) -> Iterator[tuple[
         yield path, answer.text
 
 
+@dataclass(frozen=True)
+class Served:
+    """The API of a site, as an assistant asks it."""
+
+    here: Site
+
+    async def ask(self, path: str, query: Query, authorization: str | None) -> dict[str, Any]:
+        """Return the document at an address."""
+        asked = {name: str(value) for name, value in query.items() if value not in (None, [])}
+        answer = await asyncio.to_thread(self.here.get, f"{path}?{urlencode(asked)}")
+        assert answer.status_code == 200, (path, answer.text)
+        return dict(answer.json())
+
+
+def of_assistant(here: Site, findings: list[tuple[str, Period]]) -> list[tuple[str, str]]:
+    """Return what the tools for a language model answer, each in its own words."""
+
+    async def within() -> list[tuple[str, str]]:
+        async with Client(create_server(Served(here))) as client:
+            asked = [("findings", {"since": week.label, "rows": 50}) for week in WEEKS]
+            asked += [("explain_finding", {"finding_id": id_, "since": week.label}) for id_, week in findings]
+            told = []
+            for name, arguments in asked:
+                result = await client.call_tool(name, arguments)
+                assert not result.is_error, result.content
+                told.append((f"assistant {name}", str(result.structured_content)))
+            return told
+
+    return asyncio.run(within())
+
+
 def test_whatever_is_offered_anywhere_is_known_by_its_id(served: tuple[Site, Reader]) -> None:
     """Who asks for it by its id, without knowing which week it was read of, must not hear that there is none."""
     here, reader = served
     findings = [(one.id, week) for week in WEEKS for one in reader.findings(week)]
     offered: dict[str, str] = {}
-    for where, text in (*of_commands(reader), *of_server(here, findings)):
+    of_tools: set[str] = set()
+    for where, text in (*of_assistant(here, findings[:6]), *of_commands(reader), *of_server(here, findings)):
         offered |= dict.fromkeys(ID.findall(text), where)
+        of_tools |= set(ID.findall(text)) if where.startswith("assistant") else set()
     assert len(offered) > 12
+    assert of_tools
     assert len({where.split(" ")[0] for where in offered.values()}) > 2
     listed = {one.id for one in reader.all_advice(reader.findings(WEEKS[1]), WEEKS[1])}
     assert set(offered) - listed, "some are in no list of the last week"
@@ -73,7 +115,30 @@ def test_whatever_is_offered_anywhere_is_known_by_its_id(served: tuple[Site, Rea
         assert id_ in reader.answer(Request("show", id_)), where
         kept = here.client.post(f"/v1/recommendations/{id_}/acceptance", json={}, headers=bearer(here.keys["admin"]))
         assert kept.status_code == 200, (where, kept.text)
+        no = {"because": "known"}
+        gone = here.client.post(f"/v1/recommendations/{id_}/rejection", json=no, headers=bearer(here.keys["admin"]))
+        assert gone.status_code == 200, (where, gone.text)
     assert {word.recommendation_id for word in words(reader.session)} == set(offered)
+
+
+def test_what_is_of_hosts_alone_is_known_weeks_later(tmp_path: Path) -> None:
+    """No run and no prediction says which week it was of: who has the id of an old mail need not know either."""
+    fleet = Fleet()
+    with fleet.together():
+        fleet.own("n1", ["g1"])
+        idle = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+        fleet.sample("n1", "g1", MONDAY, MONDAY + 7 * DAY, every=HOUR // 2, **idle)
+        fleet.sample("n1", "g1", MONDAY + 7 * DAY, MONDAY + 14 * DAY, every=HOUR // 2)
+        fleet.hold("slurm/alpha/1", "n1", ["g1"], MONDAY + 7 * DAY, MONDAY + 14 * DAY)
+    fleet.analyze(NOW)
+    with fleet.store.session() as session:
+        reader = Reader(session, settings(tmp_path), clock=lambda: NOW)
+        first, second = Calendar().week_of(MONDAY), Calendar().week_of(MONDAY + 7 * DAY)
+        old = {one.id for one in reader.all_advice(reader.findings(first), first)}
+        gone = old - {one.id for one in reader.all_advice(reader.findings(second), second)}
+        assert gone
+        for id_ in gone:
+            assert id_ in reader.answer(Request("show", id_))
 
 
 def test_what_nobody_offers_is_known_to_nobody(served: tuple[Site, Reader]) -> None:

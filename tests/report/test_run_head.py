@@ -9,14 +9,16 @@ import pytest
 from analyzer.argument.ruled_out import RuledOut
 from analyzer.period import HOUR, Period
 from analyzer.pricing.beside.carbon import Intensity
+from analyzer.pricing.beside.rates import Rates
 from analyzer.pricing.beside.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
-from analyzer.pricing.beside.rows import Energy
+from analyzer.pricing.beside.rows import Beside, Energy
 from analyzer.reading import Reader
 from analyzer.report.paper import Paper
 from analyzer.report.run import RunReport
 from analyzer.report.run_before import EarlierRun, earlier_runs
 from analyzer.report.run_energy import RunEnergy, run_energy, run_energy_words
 from analyzer.report.run_text import run_text
+from analyzer.traffic.tariff import TariffBook
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, MONDAY, Fleet
 from tests.report.example_week import TENTH
@@ -132,9 +134,13 @@ def test_a_runs_energy_is_priced_by_the_rows_of_its_hours() -> None:
     """The hall and the carbon are by the week's own rows; without one the energy at the GPUs is still known."""
     period = Period(MONDAY, MONDAY + 2 * HOUR, "two hours", "UTC")
     row = Energy("energy", None, 0, None, "hall", None, None, 1_300_000, GERMANY)  # type: ignore[arg-type]
+
+    def told(rows: tuple[Energy, ...]) -> Rates:
+        return Rates(Beside(energy=rows), TariffBook())
+
     with two_runs().store.session() as session:
-        bare, whole = (run_energy(session, RUNS[0], period, rows) for rows in ([], [row]))
-        nobody = run_energy(session, "slurm/alpha/9", period, [row])
+        bare, whole = (run_energy(session, RUNS[0], period, told(rows)) for rows in ((), (row,)))
+        nobody = run_energy(session, "slurm/alpha/9", period, told((row,)))
     assert bare is not None
     assert whole is not None
     assert (bare.facility_millijoules, bare.carbon_milligrams) == (None, None)

@@ -1,6 +1,8 @@
 """What nobody measured is told as that: in no headline, share or comparison is it nothing, zero or an improvement."""
 
 import re
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from analyzer.report.readings import Breakdown, fold
 from analyzer.report.sentences import first_sentence
 from analyzer.report.week import WeekReport, week_report
 from analyzer.request import Request, What
+from tests.api.sites import site
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 WEEK = Calendar().week_of(MONDAY)
@@ -189,6 +192,34 @@ OF_PERIODS: tuple[What, ...] = (
 )
 
 
+PAGES = ("/", "/money", "/placement", "/placement?view=changes", "/runs/slurm/alpha/0", "/health")
+API = ("costs?by=team", "costs?by=run", "findings", "recommendations", "runs", "doctor", "read?what=units&width=100")
+
+
+def shown(fleet: Fleet, folder: Path) -> str:
+    """Return what the pages of that week say in words, and what the API does."""
+    with site(folder, fleet, MONDAY + DAY) as here:
+        told = []
+        for path in (*PAGES, *(f"/v1/{one}" for one in API)):
+            joint = "&" if "?" in path else "?"
+            where = path if path in ("/health", "/v1/doctor") else f"{path}{joint}{_named(path)}={WEEK.label}"
+            answer = here.get(where)
+            if answer.status_code == 404:
+                continue
+            assert answer.status_code == 200, (where, answer.text[:300])
+            text = (
+                answer.text
+                if path.startswith("/v1/")
+                else re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", answer.text, flags=re.DOTALL)
+            )
+            told.append(f"[{path}] " + " ".join(unescape(text).split()))
+        return "\n".join(told).replace("\u00a0", " ")
+
+
+def _named(path: str) -> str:
+    return "since" if path.startswith("/v1/") else "week"
+
+
 def everything(fleet: Fleet) -> str:
     """Return what every reading of that week says, and its mail with what is attached."""
     with fleet.store.session() as session:
@@ -208,7 +239,8 @@ def everything(fleet: Fleet) -> str:
             silent_fleet,
             (
                 "Nothing avoidable", "useful 0", "avoidable 0", r"total [\d.,]+ 0\.0", r"cost \$0\.00",
-                "to another price", "Nobody asked", "0.0 % less", r"2025-W46,unmapped,\d+,USD,,0,,0,", "all clear",
+                "to another price", "Nobody asked", "0.0 % less", "none were seen", "reached",
+                r"2025-W46,unmapped,\d+,USD,,0,,0,", "all clear",
             ),
             ("Nothing was measured of what runs held", "2025-W46,unmapped,288,USD,,,,,", "useful - %"),
         ),
@@ -224,7 +256,10 @@ def everything(fleet: Fleet) -> str:
         ),
         (
             half_fleet,
-            (r"useful 100\.0 % of its time", "-8.000", "all clear", r"Nothing avoidable was found[.;]"),
+            (
+                r"useful 100\.0 % of its time", "none were seen", r"\d %\s+reached", "-8.000", "all clear",
+                r"Nothing avoidable was found[.;]",
+            ),
             ("working 8.000 - -", "useful 100.0 % of what was measured of its time", "as much GPU time as before"),
         ),
     ],
@@ -237,6 +272,47 @@ def test_no_reading_tells_what_was_not_read_as_nothing(
     text = everything(make())
     for pattern in never:
         assert not re.search(pattern, text), (pattern, text[max(0, re.search(pattern, text).start() - 200) :][:300])  # type: ignore[union-attr]
+    for words in told:
+        assert words in text, words
+
+
+@pytest.mark.parametrize(
+    ("make", "never", "told"),
+    [
+        (
+            silent_fleet,
+            ("Nothing is recommended", "needs mending", r"\$0\.00 was avoidable"),
+            (
+                "and nothing was measured.",
+                "Nothing was measured of what runs held: what to change is not known.",
+                "whether agents and hosts need mending is not known",
+            ),
+        ),
+        (
+            unheld_fleet,
+            ("Nothing is recommended for", "needs mending"),
+            ("Nothing is recommended: no run is known to have held a GPU.",),
+        ),
+        (
+            lambda: half_fleet(**NO_SM),
+            (r"was avoidable \(0\.0 %\)\.", r"Nothing is recommended\."),
+            ("lacked a signal and could not judge",),
+        ),
+        (
+            half_fleet,
+            (r"was avoidable \(0\.0 %\)\.", r"Nothing is recommended\."),
+            ("50.0 % of the time was not measured", "recommended, of the 50.0 % of held GPU-hours that were measured"),
+        ),
+    ],
+    ids=["imported history", "no allocations", "no SM activity", "half a week"],
+)  # fmt: skip
+def test_no_page_tells_what_was_not_read_as_nothing(
+    tmp_path: Path, make: Any, never: tuple[str, ...], told: tuple[str, ...]
+) -> None:
+    """The same stores on the pages of a server, and what its API says of them."""
+    text = shown(make(), tmp_path)
+    for pattern in never:
+        assert not re.search(pattern, text), pattern
     for words in told:
         assert words in text, words
 

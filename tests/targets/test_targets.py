@@ -26,8 +26,12 @@ def test_what_is_not_known_is_neither_reached_nor_missed() -> None:
 def test_silence_is_left_out_of_the_shares() -> None:
     """Half the time not measured: what is useful of the other half counts, or an outage would be called waste."""
     found = by_name(judged(Held(1000, 500, 450, 10), NONE, (0, 0), []))
-    assert (found["useful"].permille, found["useful"].standing) == (900, "reached")
-    assert (found["idle while held"].permille, found["idle while held"].standing) == (20, "reached")
+    assert (found["useful"].permille, found["useful"].standing) == (900, None)
+    assert (found["idle while held"].permille, found["idle while held"].standing) == (20, None)
+    assert found["useful"].told == "90.0 % of what was measured; 50.0 % was not"
+    most = by_name(judged(Held(1000, 100, 810, 60), Headroom(400, 0, 390, unread=600), (0, 0), []))
+    standings = [most[name].standing for name in ("useful", "idle while held", "memory left at the peak")]
+    assert standings == ["reached", "missed", None], "whatever the rest was; of memory that decides"
 
 
 def test_bars_are_bars() -> None:

@@ -1,17 +1,24 @@
 """Count from the store what costs besides GPUs, and price it by the file's rows: SQL counts, pure functions price."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from analyzer.amounts.kept import Gap, gaps
-from analyzer.pricing.beside.energy import Drawn, EnergySum, energy
+from analyzer.placed import placed
+from analyzer.pricing.beside.energy import Drawn, EnergySum, energy, together
 from analyzer.pricing.beside.energy_by_team import Holder, TeamEnergy, energy_by_team
+from analyzer.pricing.beside.rates import Rates, stretches
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Host, Storage, row_of
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.statements import run as run_sql
 from analyzer.statements import statements
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.tariff import Bill, TariffBook
+from collector.tiers.sources import Kept
+from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -50,16 +57,35 @@ class Costs:
     hosts_micros: int | None
     host_rows: tuple[Host, ...]
     gaps: tuple[Gap, ...] = ()
+    is_watched: bool = True  # what hosts wrote is known of some time, so that a checkpoint could have been seen
+    edited: bool = False  # final hours are told by the rates that they closed with, and files say others now
 
 
 def read_costs(session: "Session", period: "Period", settings: "Settings") -> Costs:
-    """Return the costs of a period, by the rows and the tariffs that the settings name.
+    """Return the costs of a period: of final hours by the rates that they closed with, else as the settings name them.
 
     Raises:
         ConfigError: one of the two files is wrong.
     """
     book = settings.price_book()
-    return costs_of(session, period, book.beside, book.beside_version, settings.currency, settings.tariff_book())
+    now = settings.rates(book)
+    found = []
+    for one in stretches(session, period, now):
+        version = one.rates.version if one.closed else book.beside_version
+        costs = costs_of(session, one.period, one.rates.beside, version, settings.currency, one.rates.tariffs)
+        found.append(replace(costs, edited=one.closed and one.rates != now))
+    return replace(reduce(_joined, found), period=period, gaps=gaps(session, period, "energy", "traffic"))
+
+
+def energy_of(drawn: "Sequence[Drawn]", session: "Session", period: "Period", rates: Rates) -> tuple[EnergySum, ...]:
+    """Return the energy of each node group of a period, by the rates of each hour; `rates` are those of now."""
+    parts = [
+        energy(
+            (one for one in drawn if stretch.period.start <= one.hour < stretch.period.end), stretch.rates.beside.energy
+        )
+        for stretch in stretches(session, period, rates)
+    ]
+    return _energies(one for part in parts for one in part)
 
 
 def costs_of(
@@ -89,21 +115,78 @@ def costs_of(
         host_micros(hosted, beside.hosts) if beside.hosts else None,
         tuple(row for row in beside.hosts if _meets(row, period)),
         gaps(session, period, "energy", "traffic"),
+        bool(written) or read_is_watched(session, period),
     )
+
+
+def _energies(parts: Iterable[EnergySum]) -> tuple[EnergySum, ...]:
+    sums: dict[str | None, list[EnergySum]] = defaultdict(list)
+    for one in parts:
+        sums[one.node_group].append(one)
+    named = sorted(sums, key=lambda name: (name is None, name or ""))
+    return tuple(replace(together(sums[name]), node_group=name) for name in named)
+
+
+def _joined(one: Costs, other: Costs) -> Costs:
+    """Return the costs of two stretches of a period; what is not known of one of them is not known of both."""
+    teams: dict[Holder, list[TeamEnergy]] = defaultdict(list)
+    for team in (*one.energy_by_team, *other.energy_by_team):
+        teams[team.team, team.held].append(team)
+    bills: dict[Bill, list[Bill]] = defaultdict(list)
+    for bill in (*one.network, *other.network):
+        bills[replace(bill, bytes=0, cost_micros=None if bill.cost_micros is None else 0)].append(bill)
+    stored: dict[Storage, int] = defaultdict(int)
+    for storage in (*one.storage, *other.storage):
+        stored[storage.row] += storage.cost_micros
+    both = (one, other)
+    written = [costs.written_bytes for costs in both if costs.written_bytes is not None]
+    return replace(
+        other,
+        version=" ".join(dict.fromkeys(costs.version for costs in both if costs.version)),
+        gpu_ms=one.gpu_ms + other.gpu_ms,
+        energy=_energies((*one.energy, *other.energy)),
+        energy_by_team=tuple(reduce(_of_team, parts) for parts in teams.values()),
+        network=tuple(
+            replace(bill, bytes=sum(part.bytes for part in parts), cost_micros=_all(part.cost_micros for part in parts))
+            for bill, parts in bills.items()
+        ),
+        storage=tuple(Stored(row, cost) for row, cost in stored.items()),
+        written_bytes=sum(written) if written else None,
+        checkpoints_micros=_all(costs.checkpoints_micros for costs in both if costs.written_bytes is not None),
+        checkpoint_rows=tuple(dict.fromkeys((*one.checkpoint_rows, *other.checkpoint_rows))),
+        host_hours=one.host_hours + other.host_hours,
+        hosts_micros=_all(costs.hosts_micros for costs in both if costs.host_rows),
+        host_rows=tuple(dict.fromkeys((*one.host_rows, *other.host_rows))),
+        is_watched=one.is_watched or other.is_watched,
+        edited=one.edited or other.edited,
+    )
+
+
+def _of_team(one: TeamEnergy, other: TeamEnergy) -> TeamEnergy:
+    return replace(
+        one,
+        millijoules=one.millijoules + other.millijoules,
+        cost_micros=_all((one.cost_micros, other.cost_micros)),
+        carbon_milligrams=_all((one.carbon_milligrams, other.carbon_milligrams)),
+    )
+
+
+def _all(amounts: Iterable[int | None]) -> int | None:
+    """Return a sum; None where a part of it is not known, or there is none."""
+    total = None
+    for amount in amounts:
+        if amount is None:
+            return None
+        total = (total or 0) + amount
+    return total
 
 
 def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
     """Return what GPUs drew, by node group and hour."""
     _gather(session, period, None)
     rows = session.rows(
-        """
-        WITH host AS (
-            SELECT node, arg_max(node_group, (started_at, batch)) AS node_group
-            FROM inventory WHERE node_group IS NOT NULL GROUP BY node
-        )
-        SELECT node_group, hour, sum(millijoules)::HUGEINT, sum(ms)::BIGINT
-        FROM pricing_drawn LEFT JOIN host USING (node) GROUP BY ALL ORDER BY ALL
-        """
+        "SELECT h.node_group, d.hour, sum(millijoules)::HUGEINT, sum(ms)::BIGINT "
+        f"FROM pricing_drawn d {placed('d')} GROUP BY ALL ORDER BY ALL"
     )
     return [Drawn(*row) for row in rows]
 
@@ -139,6 +222,16 @@ def read_written(session: "Session", period: "Period") -> list[Written]:
         [period.start, period.end],
     )
     return [Written(hour, int(amount)) for hour, amount in rows]
+
+
+def read_is_watched(session: "Session", period: "Period") -> bool:
+    """Return whether a checkpoint could have been seen: whether what any host wrote is known, and kept."""
+    rolled = Kept.of(session, tiered("disk_samples")).rolled_until
+    span = "SELECT 1 FROM {} WHERE written_bytes IS NOT NULL AND started_at >= $start AND started_at < $end LIMIT 1"
+    return any(
+        session.rows(span.format(table), {"start": period.start, "end": period.end})
+        for table in ("disk_samples", *(("disk_minutes", "disk_hours") if rolled > period.start else ()))
+    )
 
 
 def _stored(row: Storage, period: "Period") -> Stored:

@@ -11,6 +11,10 @@ from analyzer.report.rounding import apportion, nearest
 from analyzer.report.words import MICROS, UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
 from analyzer.traffic.text import bill_words
 
+EDITED = (
+    "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "
+    "closed."
+)
 LABEL = 16
 NAME, CELL = 26, 17
 MILLIJOULES_PER_TENTH_KWH = 360_000_000
@@ -23,6 +27,8 @@ def costs_text(costs: Costs, paper: Paper) -> str:
     version = f"   rows {costs.version}" if costs.version else ""
     found = [f"costs besides GPUs {costs.period.label}{version}", ""]
     found += paper.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
+    if costs.edited:
+        found += paper.wrap(EDITED, "")
     found += ["", *_energy(costs, paper), *_network(costs, paper), *_storage(costs, paper)]
     found += [line for gap in costs.gaps for line in paper.wrap(gap.words(costs.period.timezone), "")]
     return paper.page([*found, *_checkpoints(costs, paper), *_hosts(costs, paper)])
@@ -51,6 +57,7 @@ def costs_data(costs: Costs) -> dict[str, object]:
         "period": costs.period.label,
         "currency": costs.currency,
         "rows_version": costs.version or None,
+        "rates_edited": costs.edited,
         "energy": [
             {
                 "node_group": one.node_group,
@@ -80,7 +87,11 @@ def costs_data(costs: Costs) -> dict[str, object]:
         "storage": [
             {"name": one.row.name, "cost_micros": one.cost_micros, "by": one.row.source} for one in costs.storage
         ],
-        "checkpoints": {"written_bytes": costs.written_bytes, "cost_micros": costs.checkpoints_micros},
+        "checkpoints": {
+            "written_bytes": costs.written_bytes,
+            "cost_micros": costs.checkpoints_micros,
+            "is_watched": costs.is_watched,
+        },
         "hosts": {"host_hours": costs.host_hours, "cost_micros": costs.hosts_micros},
         "gaps": [asdict(gap) for gap in costs.gaps],
     }
@@ -156,7 +167,10 @@ def _storage(costs: Costs, paper: Paper) -> list[str]:
 
 def _checkpoints(costs: Costs, paper: Paper) -> list[str]:
     if costs.written_bytes is None:
-        return [*paper.labelled("checkpoints", "none were seen", LABEL), ""]
+        words = (
+            "none were seen" if costs.is_watched else f"{UNKNOWN}: what hosts wrote was not measured, or is not kept"
+        )
+        return [*paper.labelled("checkpoints", words, LABEL), ""]
     words = f"{bytes_words(costs.written_bytes)} written"
     if costs.checkpoints_micros is None:
         return [*paper.labelled("checkpoints", f"{words}; no [[checkpoints]] row prices all of it", LABEL), ""]

@@ -11,18 +11,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from analyzer.booked import COLUMNS
+from analyzer.placed import COLUMNS as PLACE
+from analyzer.placed import placed
+from analyzer.pricing.beside.rates import close_rates
 from analyzer.pricing.charging.sums import Held, charged_micros
 from analyzer.statements import run as run_sql
 from analyzer.statements import statements
 
 if TYPE_CHECKING:
+    from analyzer.pricing.beside.rates import Rates
     from analyzer.pricing.charging.rows import Charge
     from collector.store.session import Session
 
 MOVED = "teams, cost centres or projects were mapped anew"
 GPU_HOURS = 250_000  # of the ledger read at once
 _COLUMNS = ", ".join(COLUMNS)
-_FINAL = "SELECT hour FROM ledger_hours WHERE status = 'final' AND hour NOT IN (SELECT hour FROM closed_hours)"
+_FINAL = "FROM ledger_hours WHERE status = 'final'"
 _RUNS = f"""
 INSERT INTO closed_runs (hour, run_id, {_COLUMNS})
 SELECT h.hour, h.run_id, {", ".join(f"r.{column}" for column in COLUMNS)} FROM (
@@ -30,11 +34,20 @@ SELECT h.hour, h.run_id, {", ".join(f"r.{column}" for column in COLUMNS)} FROM (
     UNION SELECT hour, run_id FROM adjustments WHERE run_id IS NOT NULL AND hour IN ({{hours}})
 ) h {{join}} runs r ON r.run_id = h.run_id ANTI JOIN closed_runs c ON c.hour = h.hour AND c.run_id = h.run_id
 """
-_DUE = """
+_NODES = f"""
+WITH closing AS (SELECT hour FROM terms_due WHERE is_new AND hour BETWEEN $first AND $last)
+INSERT INTO closed_nodes BY NAME
+SELECT l.hour, l.node, {", ".join(f"h.{column}" for column in PLACE)} FROM (
+    SELECT DISTINCT hour, node FROM ledger WHERE node IS NOT NULL AND hour IN (SELECT hour FROM closing)
+    UNION SELECT c.hour, i.node FROM closing c, (SELECT DISTINCT node FROM inventory) i
+) l {placed("l")} WHERE shut.node IS NULL
+"""
+_DUE = f"""
 CREATE OR REPLACE TEMP TABLE terms_due AS
 SELECT h.hour, c.hour IS NULL AS is_new FROM ledger_hours h LEFT JOIN closed_hours c ON c.hour = h.hour
 LEFT JOIN (SELECT hour, count(*) AS rows FROM adjustments GROUP BY hour) a ON a.hour = h.hour
-WHERE CASE WHEN c.hour IS NULL THEN h.status = 'final' ELSE ($everything OR coalesce(a.rows, 0) <> c.adjustments) END
+WHERE CASE WHEN c.hour IS NULL THEN h.hour IN (SELECT hour {_FINAL})
+    ELSE ($everything OR coalesce(a.rows, 0) <> c.adjustments) END
 """
 _CHARGED = """
 SELECT d.hour, d.is_new FROM terms_due d LEFT JOIN closed_hours c ON c.hour = d.hour
@@ -45,7 +58,8 @@ WHERE d.hour BETWEEN $first AND $last AND (d.is_new OR $everything OR coalesce(a
 _CLOSED = (
     "UPDATE closed_hours SET adjustments = (SELECT count(*) FROM adjustments a WHERE a.hour = closed_hours.hour) "
     "WHERE list_contains($hours::BIGINT[], hour)",
-    "INSERT INTO closed_hours SELECT h.hour, $now_us, (SELECT count(*) FROM adjustments a WHERE a.hour = h.hour) "
+    "INSERT INTO closed_hours BY NAME SELECT h.hour, $now_us AS closed_at, $rates AS rates_version, "
+    "(SELECT count(*) FROM adjustments a WHERE a.hour = h.hour) AS adjustments "
     "FROM (SELECT unnest($hours::BIGINT[]) AS hour) h ANTI JOIN closed_hours c ON c.hour = h.hour",
     # Another digest has the lake's copy of the day replaced, and pages made anew.
     "UPDATE ledger_hours SET input_digest = split_part(input_digest, ' terms ', 1) || ' terms ' || "
@@ -57,12 +71,13 @@ _CLOSED = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is charged to whom, the digest of both files, and by what the ledger is judged and priced."""
+    """What is charged to whom, the digest of both files, by what the ledger is judged and priced, what else costs."""
 
     rates: "Sequence[Charge]"
     version: str
     rules: str
     prices: str
+    beside: "Rates"
 
 
 class Key(NamedTuple):
@@ -90,7 +105,8 @@ def close_runs(session: "Session") -> None:
     What was edited since is then a correction, as a price would be.
     """
     if _has_final(session):
-        session.execute(_RUNS.format(hours=_FINAL, join="JOIN"))
+        due = f"SELECT hour {_FINAL} AND hour NOT IN (SELECT hour FROM closed_hours)"
+        session.execute(_RUNS.format(hours=due, join="JOIN"))
 
 
 def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
@@ -101,12 +117,13 @@ def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
         before = session.rows("SELECT terms_version, runs_digest FROM terms_applied")
         now = (terms.version, _runs_digest(session))
         edited = before != [now]
+        is_of_rates = bool(before) and _charges(before[0][0]) != _charges(terms.version)
         session.execute(_DUE, {"everything": edited})
         spans = _spans(session)
     made = 0
     for first, last in spans:
         with session.transaction():
-            made += _close_span(session, terms, (first, last), now_us, edited=edited)
+            made += _close_span(session, terms, (first, last), now_us, edited=edited, is_of_rates=is_of_rates)
     if edited:
         with session.transaction():
             session.execute("DELETE FROM terms_applied")
@@ -116,14 +133,14 @@ def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
 
 
 def _has_final(session: "Session") -> bool:
-    return bool(session.row("SELECT EXISTS (FROM ledger_hours WHERE status = 'final')")[0])
+    return bool(session.row(f"SELECT EXISTS ({_FINAL})")[0])
 
 
 def _runs_digest(session: "Session") -> str:
     """Return a digest of whose the runs are that began in closed hours."""
     (digest,) = session.row(
         "SELECT count(*) || ' ' || coalesce(bit_xor(hash(hash(run_id, team, cost_centre, project))), 0) FROM runs "
-        "WHERE started_at <= (SELECT max(hour) FROM ledger_hours WHERE status = 'final') + 3600000000"
+        f"WHERE started_at <= (SELECT max(hour) {_FINAL}) + 3600000000"
     )
     return str(digest)
 
@@ -137,7 +154,9 @@ def _spans(session: "Session") -> list[tuple[int, int]]:
     return [(hours[at], hours[min(at + most, len(hours)) - 1]) for at in range(0, len(hours), most)]
 
 
-def _close_span(session: "Session", terms: Terms, span: tuple[int, int], now_us: int, *, edited: bool) -> int:
+def _close_span(
+    session: "Session", terms: Terms, span: tuple[int, int], now_us: int, *, edited: bool, is_of_rates: bool
+) -> int:
     asked: dict[str, object] = {"first": span[0], "last": span[1]}
     here = f"SELECT hour FROM terms_due WHERE hour BETWEEN {span[0]} AND {span[1]}"
     session.execute(_RUNS.format(hours=here, join="LEFT JOIN"))
@@ -145,7 +164,10 @@ def _close_span(session: "Session", terms: Terms, span: tuple[int, int], now_us:
     run_sql(session, "pricing/moved.sql", **asked, **versions)
     (moved,) = session.row("SELECT count(*) FROM moved")
     hours = dict(session.rows(_CHARGED, asked | {"everything": edited}))
-    changed = _charge(session, hours, terms.rates, now_us)
+    if any(hours.values()):
+        session.execute(_NODES, asked)
+        close_rates(session, terms.beside)
+    changed = _charge(session, hours, terms, now_us, is_of_rates=is_of_rates)
     (adjusted,) = session.row(
         "SELECT coalesce(list(d.hour), []) FROM terms_due d LEFT JOIN closed_hours c USING (hour) LEFT JOIN "
         "(SELECT hour, count(*) AS rows FROM adjustments WHERE hour BETWEEN $first AND $last GROUP BY hour) a "
@@ -154,13 +176,19 @@ def _close_span(session: "Session", terms: Terms, span: tuple[int, int], now_us:
     )
     if touched := sorted({*changed, *adjusted}):
         for statement in _CLOSED:
-            names = {"hours": touched, "now_us": now_us}
+            names = {"hours": touched, "now_us": now_us, "rates": terms.beside.version}
             session.execute(statement, {name: value for name, value in names.items() if f"${name}" in statement})
     return 2 * int(moved)
 
 
-def _charge(session: "Session", hours: Mapping[int, bool], rates: "Sequence[Charge]", now_us: int) -> set[int]:
+def _charges(terms_version: str) -> str:
+    """Return the version of the charge rates in that of the terms: Settings.terms_version()."""
+    return terms_version.partition(" ")[2]
+
+
+def _charge(session: "Session", hours: Mapping[int, bool], terms: Terms, now_us: int, *, is_of_rates: bool) -> set[int]:
     """Charge hours, by whether they are new; return those of which anything was written."""
+    rates = terms.rates
     if not hours:
         return set()
     asked: dict[str, object] = {"hours": [*hours], "first": min(hours), "last": max(hours)}
@@ -184,7 +212,8 @@ def _charge(session: "Session", hours: Mapping[int, bool], rates: "Sequence[Char
         if owed != paid:
             corrections.append((now_us, *key, owed - paid))
     session.load("closed_charges", (*Key._fields, "charged_micros"), closed)
-    session.load("charge_corrections", ("recorded_at", *Key._fields, "charged_micros"), corrections)
+    rows = [(*row, is_of_rates) for row in corrections]
+    session.load("charge_corrections", ("recorded_at", *Key._fields, "charged_micros", "is_of_rates"), rows)
     return {row[0] for row in closed} | {row[1] for row in corrections}
 
 

@@ -20,7 +20,8 @@ SELECT DISTINCT recorded_at, kind FROM learned WHERE kind IS NOT NULL
 UNION
 SELECT DISTINCT r.recorded_at, 'charge rates' FROM charge_corrections r
 JOIN shut s ON s.hour = r.hour AND r.recorded_at >= s.closed_at
-ANTI JOIN learned l ON l.hour = r.hour AND l.recorded_at = r.recorded_at
+LEFT JOIN learned l ON l.hour = r.hour AND l.recorded_at = r.recorded_at
+WHERE r.is_of_rates OR l.hour IS NULL
 ORDER BY ALL
 """
 

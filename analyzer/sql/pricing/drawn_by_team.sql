@@ -1,8 +1,6 @@
 -- What GPUs drew, by who held them: an hour's joules are divided by the time each held the GPU in it, in whole millijoules,
 -- what does not divide going to whoever held it longest. Reads pricing_drawn (hour, node, gpu_uuid, millijoules, ms).
-WITH host AS (
-    SELECT node, arg_max(node_group, (started_at, batch)) AS node_group FROM inventory WHERE node_group IS NOT NULL GROUP BY node
-), held AS (
+WITH held AS (
     SELECT l.hour, l.gpu_uuid, team, l.run_id IS NOT NULL AS is_held, sum(milliseconds)::BIGINT AS held_ms
     FROM {booked ledger} l WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
 ), parts AS (
@@ -16,5 +14,5 @@ WITH host AS (
         THEN millijoules - sum(part) OVER (PARTITION BY hour, node, gpu_uuid) ELSE 0 END AS millijoules_held
     FROM parts
 )
-SELECT team, is_held, node_group, hour, sum(millijoules_held)::HUGEINT
-FROM whole LEFT JOIN host USING (node) GROUP BY ALL ORDER BY ALL
+SELECT team, is_held, h.node_group, w.hour, sum(millijoules_held)::HUGEINT
+FROM whole w {placed w} GROUP BY ALL ORDER BY ALL
