@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 from collector.errors import ConfigError
 from collector.upkeep.layout import droppable
@@ -154,6 +155,11 @@ class CollectorConfig:
         metadata=_about("for how many days after its last entry such a request is kept, with its history", 1),
     )
 
+    log_format: LogFormat = field(default="text", metadata=_about("the log on stderr, an event a line: text or json"))
+    log_level: LogLevel = field(
+        default="info", metadata=_about("the least that is logged: debug, info, warning or error")
+    )
+
     ready_free_bytes: int = field(
         default=256 * 2**20, metadata=_about("with less of its disk free, /readyz says that no batches are taken", 0)
     )
@@ -217,8 +223,11 @@ class CollectorConfig:
                 raise ConfigError(f"collector.{key} is {name!r}: a name has letters, digits, dots, - and _")
         if self.kubernetes_api and not re.match(r"https?://[^/]", self.kubernetes_api):
             raise ConfigError(f"collector.kubernetes_api is {self.kubernetes_api!r}: no address like https://host:6443")
-        if self.slurm_format not in ("auto", "json", "text"):
-            raise ConfigError(f"collector.slurm_format is {self.slurm_format!r}: not auto, json or text")
+        for key, words in (("slurm_format", ("auto", "json", "text")), ("log_format", FORMATS), ("log_level", LEVELS)):
+            if getattr(self, key) not in words:
+                raise ConfigError(
+                    f"collector.{key} is {getattr(self, key)!r}: not {', '.join(words[:-1])} or {words[-1]}"
+                )
         weak = [token for token in self.tokens if len(token) < MIN_TOKEN]
         if weak:
             raise ConfigError(f"collector.tokens: a token has fewer than {MIN_TOKEN} characters; use a longer one")
