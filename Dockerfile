@@ -44,7 +44,7 @@ LABEL org.opencontainers.image.title="gpuledger agent" \
       org.opencontainers.image.description="Samples the GPUs of a host and what feeds them, for gpuledger."
 COPY --from=agent-build /opt/gpuledger /opt/gpuledger
 # Whether it beats; where /metrics is off it cannot be asked, and counts as well.
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
+HEALTHCHECK --interval=60s --timeout=10s --start-period=60s --retries=3 \
     CMD ["/opt/gpuledger/bin/gpuledger", "probe", "agent"]
 ENTRYPOINT ["/opt/gpuledger/bin/gpuledger"]
 CMD ["agent"]

@@ -38,13 +38,16 @@ class RequestCounts:
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
+        self._series: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}  # as many as there are series
 
     def note(self, method: str, path: str, status: str, seconds: float) -> None:
         """Count one request."""
-        known = method if method in METHODS else OTHER
-        route = endpoint_of(method, path).path
-        self._answered.labels(known, route, status).inc()
-        self._seconds.labels(known, route).observe(seconds)
+        series = (method if method in METHODS else OTHER, endpoint_of(method, path).path, status)
+        if (found := self._series.get(series)) is None:  # agents ask thousands of times a second
+            found = self._answered.labels(*series), self._seconds.labels(*series[:2])
+            self._series[series] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
 
 class Counted:
