@@ -135,12 +135,10 @@ def licence_of(name: str, told: dict[str, str]) -> str | None:
         about = metadata(name)
     except PackageNotFoundError:
         return None
-    if expression := about["License-Expression"]:
-        return str(expression)
-    classifiers = [
-        each.rpartition(" :: ")[2] for each in about.get_all("Classifier") or [] if each.startswith("License")
-    ]
-    said = [about.get("License") or "", *classifiers]
+    if expression := about.get_all("License-Expression"):
+        return str(expression[0])
+    classifiers = [each for each in about.get_all("Classifier") or [] if each.startswith("License")]
+    said = [*(about.get_all("License") or []), *(each.rpartition(" :: ")[2] for each in classifiers)]
     found = {WORDS.get(word, word) for word in said} & SPDX
     return found.pop() if len(found) == 1 else None
 

@@ -58,7 +58,9 @@ class Page:
 
 def pages() -> list[Page]:
     """Return every command, in the order of --help."""
-    named = [(name, COMMANDS[name].load(), [], COMMANDS[name].help) for name in COMMANDS]
+    named: list[tuple[str, Callable[[list[str]], int], list[str], str]] = [
+        (name, command.load(), [], command.help) for name, command in COMMANDS.items()
+    ]
     agent = COMMANDS["agent"].load()
     named += [(f"agent {word}", agent, [word], "") for word in WORDS]
     return [
@@ -188,7 +190,8 @@ def _quoted(text: str) -> str:
 
 def _tables(found: list[Page]) -> list[str]:
     flags = {page.name: ["--help", *(flag for option in page.flags for flag in option.flags)] for page in found}
-    values, files = {}, {}
+    values: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for page in found:
         for option in page.flags:
             for flag in option.flags:

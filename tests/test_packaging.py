@@ -137,6 +137,13 @@ def test_the_wheel_holds_every_file_that_the_code_reads(wheel: Path) -> None:
     assert {"gpuledger/__init__.py", "gpuledger/__main__.py", *(f"gpuledger/rooms/{room}" for room in rooms)} <= inside
 
 
+def test_the_wheel_brings_the_licences_of_what_is_in_it(wheel: Path) -> None:
+    """Its own, those of the tables of others, and whom they name."""
+    check = [sys.executable, str(ROOT / ".ci" / "licences.py"), str(wheel)]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
     """Tests, data and documents do not belong in site-packages."""
     names = [name.split("/") for name in zipfile.ZipFile(wheel).namelist()]
