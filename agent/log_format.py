@@ -34,9 +34,9 @@ def configure(form: LogFormat = "text", level: LogLevel = "info") -> None:
     """Write the log of this process to stderr, also what nobody caught and warnings; the last call counts."""
     install()
     root = logging.getLogger()
-    for before in [handler for handler in root.handlers if isinstance(handler, _Stderr)]:
+    for before in [handler for handler in root.handlers if isinstance(handler, ToStderr)]:
         root.removeHandler(before)
-    handler = _Stderr()
+    handler = ToStderr()
     handler.setFormatter(JsonLine() if form == "json" else TextLine())
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -45,7 +45,7 @@ def configure(form: LogFormat = "text", level: LogLevel = "info") -> None:
     threading.excepthook = _uncaught_in_thread
 
 
-class _Stderr(logging.StreamHandler[Any]):
+class ToStderr(logging.StreamHandler[Any]):
     """The handler that `configure` has set up."""
 
 

@@ -247,3 +247,26 @@ def test_no_message_begins_a_line_or_moves_a_terminal(message: str, failure: str
 def test_what_we_start_knows_no_positions(file: Path) -> None:
     """The traceback of a library that is printed past the log shows no carets then either."""
     assert re.search(r"^(Environment=|ENV .*)PYTHONNODEBUGRANGES=1$", file.read_text(), re.MULTILINE)
+
+
+def test_a_log_that_is_set_up_in_a_test_is_gone_after_it(tmp_path: Path) -> None:
+    """The next one's threads are watched by pytest again, and its records go where they went (tests/conftest.py)."""
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_protocol\n")
+    (tmp_path / "test_it.py").write_text(
+        "import logging, sys, threading\n"
+        "from agent.log_format import ToStderr, configure\n"
+        "BEFORE = []\n"
+        "def state():\n"
+        "    ours = [each for each in logging.getLogger().handlers if isinstance(each, ToStderr)]\n"
+        "    return sys.excepthook, threading.excepthook, len(ours), logging.getLogger().level\n"
+        "def test_before(): BEFORE.append(state())\n"
+        "def test_sets_up():\n"
+        "    configure('json', 'debug')\n"
+        "    assert state() != BEFORE[0]\n"
+        "def test_after(): assert state() == BEFORE[0]\n"
+    )
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tmp_path)]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert "3 passed" in done.stdout, done.stdout
