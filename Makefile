@@ -12,11 +12,11 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONNODEBUGRANGES := 1
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs)
-.PHONY: help demo test types tests soak record services wheel lock docs site grafana picture clean $(BENCHES)
+.PHONY: help demo test types tests soak record services wheel manual licences sbom lock docs site grafana picture clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make soak | record | services | wheel | lock | docs | site | grafana | picture | clean"
+	@echo "make soak | record | services | wheel | manual | licences | sbom | lock | docs | site | grafana | picture | clean"
 	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
 # uv makes the environment in seconds. Where packages are reached by pip's own settings alone, pip makes it.
@@ -56,11 +56,11 @@ record: $(MADE)
 # What the tests need beside Python: a compiler for the fake driver, an allocator that is quick (tests/conftest.py), a
 # browser for the pages, systemd to check the units, promtool for what is scraped, Alertmanager for what is told, openssl
 # for certificates, network namespaces for flows, a Slurm of several hosts, PostgreSQL for a fleet's catalogue,
-# VictoriaMetrics to ask and to compare with, libfaketime for a quarter in minutes. Each test starts its own.
+# VictoriaMetrics to ask and to compare with, libfaketime for a quarter in minutes, shells and groff for what they read. Each test starts its own.
 services:
 	@.ci/apt gcc libc6-dev libtcmalloc-minimal4 chromium-headless-shell fonts-dejavu-core systemd prometheus openssl \
 	  iproute2 util-linux mount strace prometheus-alertmanager postgresql victoria-metrics \
-	  libfaketime slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
+	  libfaketime zsh fish groff slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
 # Figures go to bench/results, which documents and tests read, with ARGS=--record alone.
 $(BENCHES): bench-%: $(MADE)
@@ -86,8 +86,20 @@ picture: $(MADE)
 	  && $(BIN)/python -m gpuledger report week --store $$store/demo.duckdb --format svg --out docs/report.svg \
 	  && $(BIN)/python -m bench.states_picture $$store/demo.duckdb docs/states.svg; rm -rf $$store
 
+# The manual page and the completion of shells in share/, from the parsers; a wheel takes them along.
+manual: $(MADE)
+	@rm -rf share && $(BIN)/python .ci/manual.py share
+
+# Every file, the wheel and every pinned package has a licence, and its text is here.
+licences: wheel
+	@$(BIN)/python .ci/licences.py dist/gpuledger-*.whl
+
+# What each role installs, as CycloneDX in dist/sbom-ROLE.cdx.json.
+sbom: $(MADE)
+	@$(BIN)/python .ci/sbom.py dist
+
 # The one file that is installed everywhere; `make wheel` before `docker build`.
-wheel: $(MADE)
+wheel: manual
 	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
 	@cd dist && sha256sum gpuledger-*.whl > SHA256SUMS
 
@@ -104,4 +116,4 @@ lock: $(MADE)
 	  echo $${tool#*:} | $(subst pyproject.toml,-,$(COMPILE)) --python-version 3.11 --output-file requirements-$${tool%%:*}.lock; done
 
 clean:
-	rm -rf .venv .venv-site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-site dist share .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -139,6 +139,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "lake aside", "collector.soundness.cli:aside", "put damaged files back from a backup, or go on without"
         ),
         Command("probe", "collector.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
+        Command("probe agent", "agent.top.probe:main", "does the agent here beat: exit code 0, or 1 and why not"),
         Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
         Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
         Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),

@@ -1,9 +1,10 @@
-"""What the wheel has and a checkout has elsewhere: the package `gpuledger`, made of gpuledger.py.
+"""What the wheel has and a checkout has elsewhere: the package `gpuledger`, made of gpuledger.py, and share/.
 
 An editable installation has the checkout's own layout, and so none of it; force-include in pyproject.toml would copy it
 into site-packages all the same.
 """
 
+from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -18,4 +19,8 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["force_include"] |= {
                 f"{self.root}/gpuledger.py": "gpuledger/__init__.py",
                 f"{self.root}/.ci/installed_main.py": "gpuledger/__main__.py",
+                f"{self.root}/.ci/py.typed": "gpuledger/py.typed",
             }
+            made = Path(self.root, "share")  # by make manual
+            files = (path for path in sorted(made.rglob("*")) if path.is_file())
+            build_data["shared_data"] |= {str(path): f"share/{path.relative_to(made)}" for path in files}

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from agent import log_format
 from agent.clock import SystemClock
 from agent.config import DEFAULT_FILE, SECRETS, AgentConfig, load, settings, settings_file
 from agent.control.cli import WORDS, control
@@ -84,8 +85,13 @@ def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
 
 
 def _for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig]) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    run_for_ever(config, read_again, SystemClock())
+    def read_anew() -> AgentConfig:
+        anew = read_again()
+        log_format.configure(anew.log_format, anew.log_level)
+        return anew
+
+    log_format.configure(config.log_format, config.log_level)
+    run_for_ever(config, read_anew, SystemClock())
     return 0
 
 

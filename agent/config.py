@@ -9,6 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 from agent.beat.stamp import IdentityMode
 from agent.errors import ConfigError
+from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.quantity import seconds, size_bytes
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 
@@ -192,6 +193,12 @@ class AgentConfig:
     control: Path | None = field(
         default=Path("/run/gpuledger"),
         metadata=_about("directory in which an operator pauses the agent, and runs ask to be left alone", _path),
+    )
+    log_format: LogFormat = field(
+        default="text", metadata=_about("the log on stderr, an event a line: text or json", _one_of(*FORMATS))
+    )
+    log_level: LogLevel = field(
+        default="info", metadata=_about("the least that is logged: debug, info, warning or error", _one_of(*LEVELS))
     )
     proc: Path = field(default=Path("/proc"), metadata=_about("where procfs is", _path))
     sys: Path = field(default=Path("/sys"), metadata=_about("where sysfs is", _path))

@@ -1,20 +1,111 @@
-"""How exceptions look in the log: without the carets below what failed. Installed once, for every command.
+"""The log of a process that runs for long: one event a line, with its time, level and logger; no carets in tracebacks.
+
+In text what follows the first line of an event (its traceback) is indented; in JSON it is in the line. Neither lets
+what somebody sent begin a line of its own.
 
 To place its carets, `traceback` parses the line that failed. Up to CPython 3.11.7, of two threads that build syntax
 trees while the garbage collector runs Python in between, one raises SystemError
 (https://github.com/python/cpython/issues/106905): what a thread does would fail because another one logged something.
-So nothing that logs may parse. PYTHONNODEBUGRANGES=1 does the same wherever we say how the process is started
-(systemd/, Dockerfile).
+So nothing that logs may parse: `install` is called once, by every command. PYTHONNODEBUGRANGES=1 does the same
+wherever we say how the process is started (systemd/, Dockerfile).
 """
 
+import json
 import logging
+import re
 import sys
+import threading
 from contextlib import suppress
+from datetime import datetime, timezone
 from traceback import TracebackException
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, get_args
 
 Caught = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]  # as of sys.exc_info()
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+FORMATS: tuple[str, ...] = get_args(LogFormat)
+LEVELS: tuple[str, ...] = get_args(LogLevel)
+INDENT = "    "
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what moves a terminal, or ends a line for somebody
+
+
+def configure(form: LogFormat = "text", level: LogLevel = "info") -> None:
+    """Write the log of this process to stderr, also what nobody caught and warnings; the last call counts."""
+    install()
+    root = logging.getLogger()
+    for before in [handler for handler in root.handlers if isinstance(handler, ToStderr)]:
+        root.removeHandler(before)
+    handler = ToStderr()
+    handler.setFormatter(JsonLine() if form == "json" else TextLine())
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    logging.captureWarnings(True)
+    sys.excepthook = _uncaught
+    threading.excepthook = _uncaught_in_thread
+
+
+class ToStderr(logging.StreamHandler[Any]):
+    """The handler that `configure` has set up."""
+
+
+class TextLine(logging.Formatter):
+    """An event as `2026-11-26T05:01:02.123Z WARNING collector.upkeep: what happened`, its traceback indented below."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return it."""
+        first = f"{_time(record)} {record.levelname} {record.name}: {_in_one_line(record.getMessage())}"
+        return "\n".join([first, *(INDENT + _escaped(line) for line in _traceback(record).splitlines())])
+
+
+class JsonLine(logging.Formatter):
+    """An event as one line of JSON: time, level, logger, message and, of one with an exception, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return it."""
+        told = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if traceback := _traceback(record):
+            told["traceback"] = traceback
+        return json.dumps(told)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _in_one_line(message: str) -> str:
+    """Return a message of several lines, as DuckDB writes them, as one."""
+    return _escaped(" ".join(line.strip() for line in message.splitlines() if line.strip()))
+
+
+def _escaped(line: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    """Return the text of a record's exception, and of the stack that its caller asked for; empty where neither is."""
+    caught = record.exc_text or (without_carets(record.exc_info) if record.exc_info else "")
+    return "\n".join(part for part in (caught, record.stack_info) if part)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    logging.getLogger("gpuledger").critical("BUG: nobody caught an exception", exc_info=(kind, error, trace))
+
+
+def _uncaught_in_thread(ended: threading.ExceptHookArgs) -> None:
+    if ended.exc_value is not None and not issubclass(ended.exc_type, SystemExit):
+        caught = (ended.exc_type, ended.exc_value, ended.exc_traceback)
+        name = ended.thread.name if ended.thread else "?"
+        logging.getLogger("gpuledger").critical("BUG: thread %s ended by an exception", name, exc_info=caught)
 
 
 def install() -> None:

@@ -120,7 +120,7 @@ def main() -> int:
         app.state.alive = lambda: True
         threading.Thread(target=_passes, args=(store, app.state.warming), daemon=True).start()
         threading.Thread(target=_tell, args=(app.state.warming,), daemon=True).start()
-        listen(app, config)
+        listen(app, config, "the page is at %s/")
     return 0
 
 

@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Response
-from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi import FastAPI
 from starlette.routing import Route
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
@@ -23,6 +21,7 @@ from collector.prometheus import write as remote_write
 from collector.pulse import Pulse
 from collector.schedulers.configured import configured
 from collector.sealing.sealer import Sealer
+from collector.server_metrics import Counted, add_server_metrics
 from collector.upkeep.keeper import Upkeep
 
 if TYPE_CHECKING:
@@ -78,7 +77,8 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
     # The framework's own documentation pages load scripts from another host, so they are off.
     app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Gate, access=access)
-    app.state.entrance = Entrance(app, {"/v1/batches": Gate(ingest, access)})
+    counts = add_server_metrics(app, writer.metrics.registry)
+    app.state.entrance = Entrance(app, {"/v1/batches": Counted(Gate(ingest, access), counts)})
     app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
     app.router.routes.append(Route("/v1/batches", ingest, methods=["POST"]))
     app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))
@@ -87,22 +87,18 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
     app.state.sealer = sealer
     app.state.access = access
 
-    _add_what_it_says(app, writer)
+    _add_what_it_says(app)
     add_health(app, lambda: is_alive(writer), of_collector(config, store, writer))
     add_backups(app, config, store)
     return app
 
 
-def _add_what_it_says(app: FastAPI, writer: "Writer") -> None:
-    """Add what the collector says of itself and of the contract, and its way of refusing."""
+def _add_what_it_says(app: FastAPI) -> None:
+    """Add what the collector says of the contract, and its way of refusing."""
 
     @app.get("/v1/schema")
     async def schema() -> dict[str, Any]:
         return contract()
-
-    @app.get("/metrics", response_class=PlainTextResponse)
-    async def metrics() -> Response:
-        return Response(writer.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
     answer_with_problems(app)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent.log_format import configure
 from collector.config import SECRETS, TABLE, CollectorConfig, load, settings
 from collector.errors import ConfigError
 from collector.importing.files import column_names
@@ -23,7 +24,9 @@ def serve(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger serve --only collector", description=serve.__doc__)
     add_settings(parser)
     options = parser.parse_args(argv)
-    run_server(config_of(options), options.config)
+    config = config_of(options)
+    configure(config.log_format, config.log_level)
+    run_server(config, options.config)
     return OK
 
 

@@ -10,14 +10,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 from collector.errors import ConfigError
-from collector.upkeep.layout import droppable
+from collector.upkeep.layout import kept_days
 
 TABLE = "collector"
 ENVIRONMENT = "GPULEDGER_COLLECTOR_"
 MIN_TOKEN = 16  # characters
 SECRETS = ("tokens", "s3_secret")  # never taken as flags
+_WORDS = {"slurm_format": ("auto", "json", "text"), "log_format": FORMATS, "log_level": LEVELS}
 _PASSWORD = re.compile(r"\bpassword\s*=|//[^/@]*:[^/@]*@")  # in the address of a catalogue
 # Keys that there once were, with what has taken their place.
 MOVED = {
@@ -154,6 +156,11 @@ class CollectorConfig:
         metadata=_about("for how many days after its last entry such a request is kept, with its history", 1),
     )
 
+    log_format: LogFormat = field(default="text", metadata=_about("the log on stderr, an event a line: text or json"))
+    log_level: LogLevel = field(
+        default="info", metadata=_about("the least that is logged: debug, info, warning or error")
+    )
+
     ready_free_bytes: int = field(
         default=256 * 2**20, metadata=_about("with less of its disk free, /readyz says that no batches are taken", 0)
     )
@@ -217,8 +224,9 @@ class CollectorConfig:
                 raise ConfigError(f"collector.{key} is {name!r}: a name has letters, digits, dots, - and _")
         if self.kubernetes_api and not re.match(r"https?://[^/]", self.kubernetes_api):
             raise ConfigError(f"collector.kubernetes_api is {self.kubernetes_api!r}: no address like https://host:6443")
-        if self.slurm_format not in ("auto", "json", "text"):
-            raise ConfigError(f"collector.slurm_format is {self.slurm_format!r}: not auto, json or text")
+        for key, words in _WORDS.items():
+            if (given := getattr(self, key)) not in words:
+                raise ConfigError(f"collector.{key} is {given!r}: not {', '.join(words[:-1])} or {words[-1]}")
         weak = [token for token in self.tokens if len(token) < MIN_TOKEN]
         if weak:
             raise ConfigError(f"collector.tokens: a token has fewer than {MIN_TOKEN} characters; use a longer one")
@@ -228,7 +236,7 @@ class CollectorConfig:
     @property
     def kept_tables(self) -> dict[str, int]:
         """For how many days the tables of `keep_days` are kept."""
-        return dict(_kept(text) for text in self.keep_days)
+        return dict(kept_days(text) for text in self.keep_days)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -330,16 +338,6 @@ def _converted(kind: Any, given: object) -> Any:  # noqa: ANN401 - a type, and a
     if isinstance(given, bool) or not isinstance(given, (str, int) if kind is int else (str, int, float)):
         raise TypeError
     return kind(given)
-
-
-def _kept(text: str) -> tuple[str, int]:
-    table, _, days = text.partition("=")
-    if table not in droppable():
-        near = _nearest(table, dict.fromkeys(droppable()))
-        raise ConfigError(f"collector.keep_days has {text!r}: no table that expires{near}")
-    if not days.isdecimal() or int(days) < 1:
-        raise ConfigError(f"collector.keep_days has {text!r}: write a whole number of days, as in {table}=7")
-    return table, int(days)
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:

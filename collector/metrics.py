@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
+from agent.exposition import exposition
 from collector.freshness import Freshness, FreshnessPage
 from collector.sealing.counts import SealCounts
 
@@ -19,7 +20,6 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.agents = Freshness()
         self.agents_page = FreshnessPage(self.registry)
-        self._further: list[Callable[[], bytes]] = []
         self.batches = Counter(
             "gpuledger_collector_batches",
             "Batches answered, by result: accepted, repeated, or the reason of the refusal.",
@@ -94,10 +94,6 @@ class Metrics:
         """Add a gauge that is read when it is scraped."""
         Gauge(f"gpuledger_collector_{name}", help, registry=self.registry).set_function(value)
 
-    def join(self, page: Callable[[], bytes]) -> None:
-        """Let another's families follow ours; they bear other names."""
-        self._further.append(page)
-
     def ignored_counts(self) -> dict[str, int]:
         """Return how many columns and tables of newer agents were not read, since the start."""
         kinds = ("column", "table")
@@ -105,4 +101,4 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return the page of /metrics in Prometheus' text format."""
-        return generate_latest(self.registry) + b"".join(page() for page in self._further)
+        return exposition(self.registry)[0]

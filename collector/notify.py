@@ -34,11 +34,21 @@ class Supervisor:
 
 
 class SupervisedServer(uvicorn.Server):
-    """uvicorn's server, which tells a supervisor what becomes of it. `alive` is asked before the watchdog is fed."""
+    """uvicorn's server, which tells a supervisor what becomes of it. `alive` is asked before the watchdog is fed.
 
-    def __init__(self, config: uvicorn.Config, alive: Callable[[], bool], supervisor: Supervisor | None = None) -> None:
+    `answers` is called once the port listens.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        alive: Callable[[], bool],
+        answers: Callable[[], None],
+        supervisor: Supervisor | None = None,
+    ) -> None:
         super().__init__(config)
         self._alive = alive
+        self._answers = answers
         self._supervisor = supervisor or Supervisor()
         self._feeding: asyncio.Task[None] | None = None
 
@@ -46,6 +56,7 @@ class SupervisedServer(uvicorn.Server):
         """Start, and say so once the port listens."""
         await super().startup(sockets)
         if self.started:
+            self._answers()
             self._supervisor.tell("READY=1\nSTATUS=takes batches")
             if self._supervisor.feed_seconds:
                 self._feeding = asyncio.create_task(self._feed(self._supervisor.feed_seconds))

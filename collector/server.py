@@ -47,11 +47,13 @@ def serve(config: "CollectorConfig", settings: "Path | None" = None) -> None:
     with open_store(config) as store:
         app = create_app(config, store, Writer(store, config, tenant=tenant_of(config, store)))
         require_way_in(app.state.access, config, settings)
-        listen(app, config)
+        listen(app, config, "batches are taken at %s/v1/batches")
 
 
-def listen(app: "FastAPI", config: "CollectorConfig") -> None:
+def listen(app: "FastAPI", config: "CollectorConfig", words: str) -> None:
     """Serve an application at the configured address until a signal ends it; SIGHUP reads the certificate again.
+
+    `words` are logged with that address once it answers.
 
     Raises:
         ConfigError: the certificate cannot be used.
@@ -64,7 +66,8 @@ def listen(app: "FastAPI", config: "CollectorConfig") -> None:
     except SystemExit as error:  # how uvicorn says that the address is taken
         raise ListenError(f"cannot listen on {config.listen}; is a collector already running there?") from error
     bound_the_log()
-    server = SupervisedServer(settings, app.state.alive)
+    where = f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
+    server = SupervisedServer(settings, app.state.alive, lambda: LOG.info(words, where))
     _look_for_rings_seldom()
     with socket, _signals_end(server), _hangup_renews(server, config):
         server.run(sockets=[socket])
@@ -81,6 +84,7 @@ def settings_of(app: "FastAPI", config: "CollectorConfig") -> uvicorn.Config:
         access_log=False,
         http=BoundedHttp,
         ws="none",
+        log_config=None,  # its records are written as all of ours
         log_level="warning",
         server_header=False,
         proxy_headers=False,  # nobody is somebody else because a header says so

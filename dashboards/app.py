@@ -1,13 +1,12 @@
 """One process for one site: collector, analysis and pages; or one of them alone."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi import FastAPI
-from fastapi.responses import PlainTextResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry
 
 from analyzer.alarms.settings import AlarmSettings
 from analyzer.alarms.telling import Teller
@@ -26,6 +25,7 @@ from collector.app import create_app
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.health import Readiness, add_health, opened
+from collector.server_metrics import add_server_metrics
 from collector.store.database import Store
 from collector.tenancy.analyzing import BookingLease
 from collector.tenancy.opening import analyst_of, tenant_of
@@ -100,8 +100,8 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     run_beside(app, page.start, page.stop)
     frame = Frame(config.settings, lambda: job.last, app.state.access)
     answering = _answering(app, frame, store, kept, shelf)
-    told = (page, JobPage(job, booker.lease), PageCounts(answering.cache, shelf))
-    _add_metrics(app, [one.exposition for one in told])
+    for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, shelf)):
+        app.state.metrics.register(told)
     reports = Reports(reader, answering)
     app.include_router(reports.router())
     desk = add_api(app, lambda: believing(store), config.settings, judges, kept)
@@ -190,21 +190,10 @@ def _bare(config: CollectorConfig, store: Store) -> FastAPI:
     access = access_of(config, store.path)
     app.add_middleware(Gate, access=access)
     app.state.access = access
+    add_server_metrics(app, CollectorRegistry())
     run_beside(app, access.start, access.stop)
     add_health(app, lambda: True, Readiness([lambda: opened(store)]))
     return app
-
-
-def _add_metrics(app: FastAPI, pages: Sequence[Callable[[], bytes]]) -> None:
-    """Let /metrics tell of the fleet and of the analysis too; an analyzer alone tells of nothing else."""
-    if (writer := getattr(app.state, "writer", None)) is not None:
-        for page in pages:
-            writer.metrics.join(page)
-        return
-
-    @app.get("/metrics", response_class=PlainTextResponse)
-    def metrics() -> Response:
-        return Response(b"".join(page() for page in pages), media_type=CONTENT_TYPE_LATEST)
 
 
 def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:

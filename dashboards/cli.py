@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+from agent.log_format import configure
 from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
@@ -17,7 +18,7 @@ from collector.cli import add_settings, config_of
 from collector.opening import open_store
 from collector.server import listen
 from collector.server import serve as collect_only
-from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server, run_beside
+from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server
 from dashboards.demo import DemoConfig, Shown
 from dashboards.demo import demo as build_demo
 
@@ -44,6 +45,7 @@ def serve(argv: list[str]) -> int:
     if options.analyze_every <= 0:
         raise ConfigError(f"--analyze-every is {options.analyze_every:g}: not a number of seconds above 0")
     config = config_of(options)
+    configure(config.log_format, config.log_level)
     if options.only == "collector":
         collect_only(config, options.config)
         return OK
@@ -58,10 +60,7 @@ def serve(argv: list[str]) -> int:
         server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
         app = create_server(server, store)
         require_way_in(app.state.access, config, options.config)
-        scheme = "https" if config.tls_certificate else "http"
-        where = f"gpuledger: the page is at {scheme}://{config.listen}/"
-        run_beside(app, lambda: print(where, file=sys.stderr, flush=True), lambda: None)
-        listen(app, config)
+        listen(app, config, "the page is at %s/")
     return OK
 
 

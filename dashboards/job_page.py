@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from dashboards.job import REASONS
 
@@ -16,18 +16,12 @@ if TYPE_CHECKING:
 PREFIX = "gpuledger_analysis"
 
 
-class JobPage:
+class JobPage(Collector):
     """The page of one job. `lease` is None where nobody else could book into the lake; nothing is told of it then."""
 
     def __init__(self, job: "AnalysisJob", lease: "BookingLease | None") -> None:
         self._job = job
         self._lease = lease
-
-    def exposition(self) -> bytes:
-        """Return the page as it is now."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        return generate_latest(registry)
 
     def collect(self) -> "Iterator[CounterMetricFamily | GaugeMetricFamily]":
         """Yield the families, as prometheus_client asks for them."""

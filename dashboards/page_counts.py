@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,18 +14,12 @@ if TYPE_CHECKING:
 PREFIX = "gpuledger_pages"
 
 
-class PageCounts:
+class PageCounts(Collector):
     """The counts of one server. `shelf` is None where its store is in memory; nothing is told of a disk then."""
 
     def __init__(self, cache: "PageCache", shelf: "Shelf | None") -> None:
         self._cache = cache
         self._shelf = shelf
-
-    def exposition(self) -> bytes:
-        """Return the page as it is now."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        return generate_latest(registry)
 
     def collect(self) -> "Iterator[CounterMetricFamily | GaugeMetricFamily]":
         """Yield the families, as prometheus_client asks for them."""

@@ -1,9 +1,12 @@
 """What every test may use: golden files, a calm Hypothesis, nothing left behind, and in CI no skips."""
 
 import gc
+import logging
 import os
 import random
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from agent.log_format import ToStderr
 from collector.store import database
 from collector.upkeep import keeper
 from tests.leftovers import Leftovers
@@ -84,6 +88,23 @@ def _upkeep_when_it_is_called() -> None:
     It begins 30 s after the start, so which servers of tests did it depended on how fast the machine was.
     """
     keeper.LOOK_SECONDS = 86_400.0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """A daemon's command that a test calls in this process sets up its log: for that test alone.
+
+    Its handler writes to a captured stderr that is gone, and its hooks would hide what fails in another test's thread.
+    """
+    before, level = (sys.excepthook, threading.excepthook), logging.getLogger().level
+    try:
+        return (yield)
+    finally:
+        if (sys.excepthook, threading.excepthook) != before:
+            sys.excepthook, threading.excepthook = before
+            root = logging.getLogger()
+            root.setLevel(level)
+            root.handlers = [handler for handler in root.handlers if not isinstance(handler, ToStderr)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,8 +13,16 @@ PACKAGES = ("agent", "analyzer", "collector", "dashboards")
 OURS = (*PACKAGES, "gpuledger", "tests", "bench")
 
 # What each room may import of ours. The analyzer hands its whole door to the pages; agent.wire is the contract, and the
-# others are how all of us start a process and speak to others: the host's side needs them as well, and is the lowest.
-OF_ALL = ("agent.wire", "agent.child", "agent.connection")
+# others are how all of us start a process, speak to others, log, are scraped and say which release we are: the host
+# needs them as well, and is the lowest.
+OF_ALL = (
+    "agent.wire",
+    "agent.child",
+    "agent.connection",
+    "agent.exposition",
+    "agent.log_format",
+    "agent.version",
+)
 MAY_IMPORT = {
     "agent": ("agent",),
     "collector": ("collector", *OF_ALL),

@@ -127,6 +127,7 @@ def test_a_gpu_hosts_python_runs_the_agents_commands_and_names_what_the_others_n
     told = {name: gpuledger.too_old(command, (3, 10)) for name, command in gpuledger.COMMANDS.items()}
     assert {name for name, sentence in told.items() if sentence is None} == {
         "agent",
+        "probe agent",
         "run",
         "top agent",
         "doctor agent",

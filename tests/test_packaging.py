@@ -137,11 +137,19 @@ def test_the_wheel_holds_every_file_that_the_code_reads(wheel: Path) -> None:
     assert {"gpuledger/__init__.py", "gpuledger/__main__.py", *(f"gpuledger/rooms/{room}" for room in rooms)} <= inside
 
 
+def test_the_wheel_brings_the_licences_of_what_is_in_it(wheel: Path) -> None:
+    """Its own, those of the tables of others, and whom they name."""
+    check = [sys.executable, str(ROOT / ".ci" / "licences.py"), str(wheel)]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
     """Tests, data and documents do not belong in site-packages."""
     names = [name.split("/") for name in zipfile.ZipFile(wheel).namelist()]
-    assert {name[0] for name in names if not name[0].endswith(".dist-info")} == {"gpuledger"}
-    assert {name[1] for name in names if name[0] == "gpuledger"} == {"__init__.py", "__main__.py", "rooms"}
+    assert {name[0] for name in names if not name[0].endswith((".dist-info", ".data"))} == {"gpuledger"}
+    assert {name[1:3] for name in map(tuple, names) if name[0].endswith(".data")} <= {("data", "share")}
+    assert {name[1] for name in names if name[0] == "gpuledger"} == {"__init__.py", "__main__.py", "py.typed", "rooms"}
     assert {name[2] for name in names if name[:2] == ["gpuledger", "rooms"]} == set(PACKAGES)
 
 

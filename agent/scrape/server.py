@@ -13,10 +13,10 @@ from collections import Counter
 from http import HTTPStatus
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Metric, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client import CollectorRegistry, Metric
 
 from agent.errors import ListenError
+from agent.exposition import exposition
 from agent.scrape.answer import Answer, refusal
 from agent.scrape.door import Door
 from agent.scrape.places import Places
@@ -157,15 +157,16 @@ class ScrapeServer:
         if request.method not in ("GET", "HEAD"):
             return "refused", refusal(HTTPStatus.METHOD_NOT_ALLOWED, ("Allow", "GET, HEAD"))
         if request.path == "/metrics":
-            answer = Answer(HTTPStatus.OK, self._made(), CONTENT_TYPE_PLAIN_0_0_4)
+            page, kind = self._made(request.headers.get("accept", ""))
+            answer = Answer(HTTPStatus.OK, page, kind, (("Vary", "Accept, Accept-Encoding"),))
             return "served", answer.compressed() if request.takes_gzip else answer
         if request.path == "/":
             return "served", Answer(HTTPStatus.OK, b"gpuledger agent: see /metrics\n")
         return "refused", Answer(HTTPStatus.NOT_FOUND, b"there is only /metrics here\n")
 
-    def _made(self) -> bytes:
+    def _made(self, accept: str) -> tuple[bytes, str]:
         with self._making:  # many at once cost the host no more of its time than one after the other
-            return generate_latest(self._families)
+            return exposition(self._families, accept)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, TypeVar
 
+from agent.version import installed_version
 from analyzer.config import PATHS
 
 if TYPE_CHECKING:
@@ -163,7 +163,4 @@ class ByGeneration:
 
 def release() -> str:
     """Return our own version; empty in a checkout that is not installed."""
-    try:
-        return version("gpuledger")
-    except PackageNotFoundError:
-        return ""
+    return installed_version() or ""

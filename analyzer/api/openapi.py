@@ -8,6 +8,8 @@ from fastapi.openapi.utils import get_openapi
 
 from analyzer.api.asking import Problem, refusals
 from analyzer.api.writing import BINARY, ENROL
+from collector.access.endpoints import endpoint_of
+from collector.access.roles import Right
 
 ABOUT = """Readings of the ledger: every second of every GPU that the fleet owns, booked to one state, with a cause, a
 holder and a price.
@@ -17,8 +19,15 @@ integer millionths of `currency`. null is unknown, and never 0. `display` is rou
 
 Answers bear an ETag: with If-None-Match, 304 says that nothing has changed. Errors are application/problem+json.
 
+Whoever asks shows a key. A server that has none answers to loopback alone, and asks nobody.
+
 Telemetry comes in through the addresses under `x-binary-paths`, whose bodies no JSON schema describes."""
 _HEALTH = ("/healthz", "/readyz")
+_KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A key of `gpuledger access add`, or a token of the settings; the password of Basic will do too.",
+}
 _ANY: dict[str, Any] = {"application/json": {"schema": {}}}
 
 
@@ -28,8 +37,10 @@ def document(app: FastAPI) -> dict[str, Any]:
     there = {getattr(route, "path", None) for route in app.routes}
     made["paths"] |= {path: item for path, item in ENROL.items() if path in there}
     made["x-binary-paths"] = {path: item for path, item in BINARY.items() if path in there}
-    for path, operation in _operations(made["paths"]):
+    for path, method, operation in _operations(made["paths"]):
         _refuses_with_problems(path, operation)
+        if endpoint_of(method.upper(), path).right is Right.OPEN:
+            operation["security"] = []
     schemas = {
         name: schema
         for name, schema in made.get("components", {}).get("schemas", {}).items()
@@ -37,14 +48,15 @@ def document(app: FastAPI) -> dict[str, Any]:
     }
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
     schemas |= problem.pop("$defs", {}) | {"Problem": problem}
-    made["components"] = {"schemas": dict(sorted(schemas.items()))}
+    made["components"] = {"schemas": dict(sorted(schemas.items())), "securitySchemes": {"key": _KEY}}
+    made["security"] = [{"key": []}]
     return made
 
 
-def _operations(paths: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _operations(paths: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, item in paths.items():
-        for operation in item.values():
-            yield path, operation
+        for method, operation in item.items():
+            yield path, method, operation
 
 
 def _refuses_with_problems(path: str, operation: dict[str, Any]) -> None:

@@ -3,12 +3,13 @@
 import argparse
 import logging
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import analyzer.assistant
+import collector.server
+from agent.log_format import configure
 from analyzer.asking import TOKEN
 from analyzer.assistant.over_http import LOOPBACK, PATH, forwarding_app, guarded_app
 from analyzer.assistant.server import create_server
@@ -39,8 +40,9 @@ def assistant(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     # What others log, a name within, must never come between the lines of the protocol on stdout.
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger(analyzer.assistant.__name__).setLevel(logging.INFO)  # what was proposed, and what was said of it
+    configure(level="warning")
+    for ours in (analyzer.assistant.__name__, collector.server.__name__):  # what was proposed, and what was said of it
+        logging.getLogger(ours).setLevel(logging.INFO)
     if options.http is None:
         _over_stdio(options)
     else:
@@ -73,9 +75,7 @@ def _over_http(options: argparse.Namespace) -> None:
         access = access_of(config, path)
         app = guarded_app(create_server(OwnSite(path, settings, access)), _hosts(host, settings), access)
         require_way_in(access, replace(config, store=path), options.config)
-    scheme = "https" if config.tls_certificate else "http"
-    print(f"gpuledger assistant: {scheme}://{config.listen}{PATH}", file=sys.stderr, flush=True)
-    listen(app, config)
+    listen(app, config, f"the tools are at %s{PATH}")
 
 
 def _store(options: argparse.Namespace) -> tuple[Path, Settings]:

@@ -5,8 +5,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from analyzer.api.generation import Generations
 from analyzer.errors import AnalyzerError
@@ -27,7 +27,7 @@ EVERY_SECONDS = 15.0
 STOPPING_SECONDS = 5.0
 
 
-class FleetPage:
+class FleetPage(Collector):
     """One site's page. `read` opens a reader, which is closed here; `url` is where people reach the pages."""
 
     def __init__(self, read: "Callable[[], Reader]", url: str = "", every_seconds: float = EVERY_SECONDS) -> None:
@@ -39,7 +39,7 @@ class FleetPage:
         self._families: list[GaugeMetricFamily] = []
         self._beside: tuple[int, Beside] | None = None  # the ledger's end, and what was read for it
         self._info: GaugeMetricFamily | None = None
-        self._page = b""
+        self._shown: list[CounterMetricFamily | GaugeMetricFamily] = []
         self._failures = 0
         self._failing = False
         self._ending = threading.Event()
@@ -55,9 +55,9 @@ class FleetPage:
         if self._thread.ident is not None:
             self._thread.join(STOPPING_SECONDS)
 
-    def exposition(self) -> bytes:
-        """Return the newest page, as it was made."""
-        return self._page
+    def collect(self) -> "list[CounterMetricFamily | GaugeMetricFamily]":
+        """Return the families of the newest page, as prometheus_client asks for them."""
+        return self._shown
 
     def once(self) -> None:
         """Make the page anew where the ledger has changed; where it cannot be read, keep the last and count it."""
@@ -70,7 +70,7 @@ class FleetPage:
             self._failures += 1
         else:
             self._failing = False
-        self._page = self._written()
+        self._shown = self._written()
 
     def _look(self) -> None:
         reader = self._read()
@@ -91,16 +91,14 @@ class FleetPage:
             self._beside = (reading.known_until, read_beside(reader, reading.hour, reading.known_until))
         return beside_families(self._beside[1], reading.currency.lower())
 
-    def _written(self) -> bytes:
-        registry = CollectorRegistry(auto_describe=False)
+    def _written(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
         about = "Readings of the ledger for this page that failed; it then shows what was so before."
         failures = CounterMetricFamily(f"{PREFIX}_read_failures", about, self._failures)
         looked = GaugeMetricFamily(
             f"{PREFIX}_read_timestamp_seconds", "When the ledger was last looked at.", time.time()
         )
         info = [] if self._info is None else [self._info]
-        registry.register(_Fixed([*info, *self._families, failures, looked]))
-        return generate_latest(registry)
+        return [*info, *self._families, failures, looked]
 
     def _run(self) -> None:
         while True:
@@ -114,14 +112,3 @@ def _info(reader: "Reader", url: str) -> GaugeMetricFamily:
     family = GaugeMetricFamily(f"{PREFIX}_info", about, labels=["fleet", "currency", "url"])
     family.add_metric([reader.settings.cluster, reader.settings.currency, url.rstrip("/")], 1)
     return family
-
-
-class _Fixed:
-    """Families that are there already, as prometheus_client wants to be given them."""
-
-    def __init__(self, made: list[CounterMetricFamily | GaugeMetricFamily]) -> None:
-        self._made = made
-
-    def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
-        """Return them."""
-        return self._made

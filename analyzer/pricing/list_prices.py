@@ -1,8 +1,7 @@
 """The list prices that ship with gpuledger: dated public rows, for hints and for comparison.
 
-They price nothing by themselves: the site's file must name the row that it pays (site.py). Traps of the file:
-reserved rows are estimates (a cloud-wide discount, no quote), `flex_or_dws_suspected` is probably not the on-demand
-price it was listed as, and `accelerator_only` rows leave out the host.
+They price nothing by themselves: the site's file must name the row that it pays (site.py). Reserved rows are estimates:
+a cloud-wide discount, no quote. Each source has a licence, which NOTICE names; rows of others are imported by the site.
 """
 
 import csv
@@ -18,7 +17,7 @@ LIST_PRICES = Path(__file__).with_name("list_prices.csv")
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:
-    """One public price. `as_of` is the source's own word for its date: an ISO date, or "undated (…)"."""
+    """One public price. `as_of` is the source's date."""
 
     provider: str
     region: str

@@ -16,10 +16,10 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.version import installed_version
 from collector.backup.copying import copied, copy_sqlite, linked
 from collector.backup.folder import backups, let_go, name_of, new_backup
 from collector.backup.lake_files import named_files, noted_hashes
@@ -209,7 +209,4 @@ def _known(last: Path | None) -> dict[str, File]:
 
 
 def _release() -> str:
-    try:
-        return version("gpuledger")
-    except PackageNotFoundError:
-        return "(a checkout that is not installed)"
+    return installed_version() or "(a checkout that is not installed)"

@@ -6,7 +6,9 @@ by host first: the GPUs of one run share hosts, so that a run's week is a few ro
 """
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from collector.errors import ConfigError
 from collector.tiers.tables import HOUR_US, SIZES, TIERED, tiered
 
 DAY_US = 24 * HOUR_US
@@ -53,6 +55,22 @@ def layouts() -> dict[str, Layout]:
 def droppable() -> tuple[str, ...]:
     """Return the tables that retention may drop days of, samples first."""
     return (*RAW, *LONG, *(tiered(name).name(size) for size in SIZES for name in TIERED))
+
+
+def kept_days(text: str) -> tuple[str, int]:
+    """Return the table and the days of an entry of the setting keep_days, such as flow_samples=3.
+
+    Raises:
+        ConfigError: there is no such table, or it is no number of days.
+    """
+    table, _, days = text.partition("=")
+    if table not in droppable():
+        near = get_close_matches(table, droppable(), n=1)
+        told = f"; the nearest is {near[0]}" if near else f"; known are {', '.join(droppable())}"
+        raise ConfigError(f"collector.keep_days has {text!r}: no table that expires{told}")
+    if not days.isdecimal() or int(days) < 1:
+        raise ConfigError(f"collector.keep_days has {text!r}: write a whole number of days, as in {table}=7")
+    return table, int(days)
 
 
 def tier_of(table: str) -> str:

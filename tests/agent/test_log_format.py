@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent.log_format import Record, tell_of_failure, without_carets
+from agent.log_format import INDENT, JsonLine, Record, TextLine, tell_of_failure, without_carets
 
 ROOT = Path(__file__).parents[2]
 CARETS = re.compile(r"[ |+]*[~^]+\n?")
@@ -92,15 +94,33 @@ logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(messag
 failing("agent")
 """
 
+# What a daemon may have to tell: DuckDB's message of several lines, what a thread and the process end by, a warning.
+EVENTS = """
+import logging, sys, threading, warnings
+from agent.log_format import configure
+configure(sys.argv[1], "info")
+configure(sys.argv[1], "warning")  # settings that are read again write nothing twice
+logging.getLogger("collector.upkeep").error("roll_up failed: %s", "Out of Memory\\n\\nPossible solutions:\\n* less")
+logging.getLogger("collector").info("below the level")
+warnings.warn("old")
+thread = threading.Thread(target=lambda: {}["gone"], name="sealer")
+thread.start()
+thread.join()
+[][0]
+"""
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
-def child(folder: Path, script: str, whose: str) -> subprocess.CompletedProcess[str]:
-    """Run a script where positions within lines are known; `whose` says how exceptions are logged there."""
+
+def child(folder: Path, script: str, word: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a script with a word, where positions within lines are known; `code` is how it must end."""
     file = folder / "script.py"  # only of a file does a traceback show lines
     file.write_text(script)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONNODEBUGRANGES"}
-    words = [sys.executable, str(file), whose]
+    words = [sys.executable, str(file), word]
     environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == code, ran.stderr
+    return ran
 
 
 def test_who_logs_disturbs_nobody_who_parses(tmp_path: Path) -> None:
@@ -166,9 +186,87 @@ def test_a_record_that_cannot_be_written_is_told(
     ]
 
 
+def record(message: str, *arguments: object, error: BaseException | None = None) -> Record:
+    """Return a record of the spool, as a logger makes it."""
+    caught = None if error is None else (type(error), error, error.__traceback__)
+    return Record("agent.spool", logging.WARNING, "/agent/spool.py", 7, message, arguments, caught)
+
+
+def test_in_text_an_event_is_a_line_with_its_traceback_below(tmp_path: Path) -> None:
+    """A failure of six lines came without time, level and logger; nobody knew what had failed, or when."""
+    lines = child(tmp_path, EVENTS, "text", code=1).stderr.splitlines()
+    events = [line for line in lines if not line.startswith(INDENT)]
+    said = [re.sub(rf"^{TIME} ", "", line) for line in events]
+    assert said[0] == "ERROR collector.upkeep: roll_up failed: Out of Memory Possible solutions: * less"
+    assert said[1].startswith(f"WARNING py.warnings: {tmp_path}/script.py")
+    assert said[2:] == [
+        "CRITICAL gpuledger: BUG: thread sealer ended by an exception",
+        "CRITICAL gpuledger: BUG: nobody caught an exception",
+    ]
+    assert all(re.match(f"{TIME} ", line) for line in events)
+    assert lines[-1] == f"{INDENT}IndexError: list index out of range"
+    assert f"{INDENT}KeyError: 'gone'" in lines
+
+
+def test_in_json_an_event_is_a_line_whole(tmp_path: Path) -> None:
+    """Whoever collects logs takes lines: what is beside them belongs to nothing."""
+    events = [json.loads(line) for line in child(tmp_path, EVENTS, "json", code=1).stderr.splitlines()]
+    assert [(event["level"], event["logger"]) for event in events] == [
+        ("error", "collector.upkeep"),
+        ("warning", "py.warnings"),
+        ("critical", "gpuledger"),
+        ("critical", "gpuledger"),
+    ]
+    assert events[0]["message"] == "roll_up failed: Out of Memory\n\nPossible solutions:\n* less"
+    assert "traceback" not in events[0]
+    assert all(re.fullmatch(TIME, event["time"]) for event in events)
+    assert [event["traceback"].splitlines()[-1] for event in events[2:]] == [
+        "KeyError: 'gone'",
+        "IndexError: list index out of range",
+    ]
+
+
+@given(st.text(), st.text())
+def test_no_message_begins_a_line_or_moves_a_terminal(message: str, failure: str) -> None:
+    """What clients send is in messages: they could write events that never were, or hide others."""
+    of_both = record("%s", message, error=OSError(failure))
+    first, *below = TextLine().format(of_both).split("\n")
+    assert first.split(" ", 1)[1].startswith("WARNING agent.spool: ")
+    assert all(line.startswith(INDENT) for line in below)
+    whole = "".join([first, *below])
+    assert not [char for char in whole if ord(char) < 32 or 127 <= ord(char) < 160 or char in "\u2028\u2029"]
+    line = JsonLine().format(of_both)
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["message"] == message
+
+
 @pytest.mark.parametrize(
     "file", [*sorted((ROOT / "systemd").glob("*.service")), ROOT / "Dockerfile"], ids=lambda f: f.name
 )
 def test_what_we_start_knows_no_positions(file: Path) -> None:
     """The traceback of a library that is printed past the log shows no carets then either."""
     assert re.search(r"^(Environment=|ENV .*)PYTHONNODEBUGRANGES=1$", file.read_text(), re.MULTILINE)
+
+
+def test_a_log_that_is_set_up_in_a_test_is_gone_after_it(tmp_path: Path) -> None:
+    """The next one's threads are watched by pytest again, and its records go where they went (tests/conftest.py)."""
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_protocol\n")
+    (tmp_path / "test_it.py").write_text(
+        "import logging, sys, threading\n"
+        "from agent.log_format import ToStderr, configure\n"
+        "BEFORE = []\n"
+        "def state():\n"
+        "    ours = [each for each in logging.getLogger().handlers if isinstance(each, ToStderr)]\n"
+        "    return sys.excepthook, threading.excepthook, len(ours), logging.getLogger().level\n"
+        "def test_before(): BEFORE.append(state())\n"
+        "def test_sets_up():\n"
+        "    configure('json', 'debug')\n"
+        "    assert state() != BEFORE[0]\n"
+        "def test_after(): assert state() == BEFORE[0]\n"
+    )
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tmp_path)]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert "3 passed" in done.stdout, done.stdout

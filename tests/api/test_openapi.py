@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -17,8 +18,9 @@ from analyzer.config import Settings
 from collector.store.database import Store
 from dashboards.app import ServerConfig, create_server
 from dashboards.demo import DemoConfig, demo
-from tests.api.sites import collector
+from tests.api.sites import TOKEN, collector, site
 from tests.dashboards.serving import served
+from tests.waiting import PATIENCE_SECONDS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 EXAMPLES = 5  # for each operation; `make bench-fuzz` tries more
@@ -93,10 +95,38 @@ def _references(part: Any) -> Iterator[str]:
 )
 def test_schemathesis_finds_no_fault(address: str, tmp_path: Path, tried: list[str]) -> None:
     """With data that is right and data that is wrong: statuses, types, schemas and headers are as written."""
-    words = [sys.executable, "-m", "schemathesis.cli", "run", f"{address}/v1/openapi.json"]
+    # This server asks for no key, so that the fuzz reaches whatever any role may; the test below has one that asks.
+    open_to_all = httpx.get(f"{address}/v1/openapi.json", timeout=PATIENCE_SECONDS).json()
+    del open_to_all["security"]
+    (tmp_path / "openapi.json").write_text(json.dumps(open_to_all))
+    words = [sys.executable, "-m", "schemathesis.cli", "run", str(tmp_path / "openapi.json"), f"--url={address}"]
     words += [*tried, "--no-color", "--generation-database=none", "--seed=1"]
     # What writes to the disk; and TOML, which schemathesis cannot write (tests/access/test_prices.py does).
     words += ["--exclude-path=/v1/backup", "--exclude-method=PUT"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=FUZZ_SECONDS)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert re.search(r"(\d+) generated, \1 passed", done.stdout), done.stdout[-2000:]
+
+
+def test_a_client_that_is_made_from_the_document_sends_its_key(tmp_path: Path) -> None:
+    """It sends what the document's schemes say; without them each call of a generated client was a 401."""
+    with site(tmp_path) as guarded:
+        made = guarded.json("/v1/openapi.json")
+        shown = credentials(made, TOKEN)
+        for path, item in made["paths"].items():
+            for method, operation in item.items():
+                asked = re.sub(r"{\w+}", "x", path)
+                bare = guarded.client.request(method, asked).status_code
+                needs = operation.get("security", made["security"])
+                assert (bare == 401) == bool(needs) or path == "/v1/enrol", (method, path, bare)
+                if needs:
+                    assert guarded.client.request(method, asked, headers=shown).status_code != 401, (method, path)
+        assert made["paths"]["/v1/enrol"]["post"]["security"] == []  # its token is in the body
+
+
+def credentials(made: dict[str, Any], key: str) -> dict[str, str]:
+    """Return the headers by which a generated client shows its key: of the first alternative that the document has."""
+    (name,) = made["security"][0]
+    scheme = made["components"]["securitySchemes"][name]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    return {"Authorization": f"Bearer {key}"}

@@ -42,7 +42,7 @@ def test_what_may_be_interrupted_fills_what_is_free_and_then_spot() -> None:
 
 
 def test_without_a_price_no_mix_is_told() -> None:
-    """List prices differ five-fold: none takes the place of the site's own."""
+    """List prices differ more than two-fold: none takes the place of the site's own."""
     assert best_mix(gpus(1), gpus(0), 0, Rates(None, 4_000_000, None)) is None
     assert best_mix(gpus(1), gpus(0), 0, Rates(2_000_000, None, 1)) is None
     assert best_mix([], [], 0, RATES) is None

@@ -15,6 +15,7 @@ from collector.sealing.mark import Mark
 from tests.agent.test_exporter_situations import promtool
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, settings
+from tests.exposed import exposed
 from tests.fleet_metrics.test_fleet_page import page
 from tests.ledger.fleet import HOUR, MONDAY
 
@@ -82,7 +83,7 @@ def test_every_metric_that_is_named_is_served(tmp_path: Path) -> None:
     fleet.analyze(now=LATER, settings=chosen)
     metrics = Metrics()
     Pulse(fleet.store, Mark.of(fleet.store), metrics)
-    text = (page(fleet.store, chosen).exposition() + metrics.exposition()).decode()
+    text = (exposed(page(fleet.store, chosen)) + metrics.exposition()).decode()
     served = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
     document = (DOCS / "prometheus.md").read_text("utf-8")
     written = "".join((RULES / file).read_text("utf-8") for file in (*FILES, "recording.yml"))

@@ -20,6 +20,7 @@ from collector.store.database import Store
 from tests.agent.test_exporter_situations import promtool
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, settings
+from tests.exposed import exposed
 from tests.fleet_metrics.fleets import large
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
@@ -36,7 +37,7 @@ def page(store: Store, chosen: Settings) -> FleetPage:
 
 def families(made: FleetPage) -> dict[str, Metric]:
     """Return what a scrape finds."""
-    return {family.name: family for family in text_string_to_metric_families(made.exposition().decode())}
+    return {family.name: family for family in text_string_to_metric_families(exposed(made).decode())}
 
 
 def values(family: Metric) -> dict[tuple[str, ...], float]:
@@ -106,7 +107,7 @@ def test_what_nobody_mapped_and_nobody_held_has_a_name(small: tuple[Fleet, Setti
 def test_promtool_finds_nothing(small: tuple[Fleet, Settings]) -> None:
     """Names and units are as Prometheus has them."""
     fleet, chosen = small
-    lint(page(fleet.store, chosen).exposition())
+    lint(exposed(page(fleet.store, chosen)))
 
 
 def lint(text: bytes) -> None:
@@ -123,7 +124,7 @@ def test_ten_thousand_hosts_have_a_short_page() -> None:
         found = families(made)
         series = sum(len(family.samples) for family in found.values())
         assert series < MOST_SERIES
-        lint(made.exposition())
+        lint(exposed(made))
     states = found["gpuledger_fleet_week_gpu_seconds"].samples
     assert len(states) == len(BOOKINGS)
     assert sum(sample.value for sample in states) == HOSTS * GPUS * 3600

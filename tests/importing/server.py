@@ -1,9 +1,10 @@
 """A real Prometheus on this machine that serves a directory of blocks, on a free port of loopback."""
 
+import json
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,11 +24,11 @@ def promtool(*arguments: str) -> None:
 
 
 @contextmanager
-def prometheus(data: Path) -> Iterator[str]:
-    """Serve a directory's blocks, and yield the address."""
+def prometheus(data: Path, more: Mapping[str, object] | None = None) -> Iterator[str]:
+    """Serve a directory's blocks, with more of its configuration where that is given, and yield the address."""
     port = free_port()
     config = data.parent / "prometheus.yml"
-    config.write_text("global: {scrape_interval: 1m}\n")
+    config.write_text(json.dumps({"global": {"scrape_interval": "1s" if more else "1m"}} | dict(more or {})))
     words = [
         shutil.which("prometheus") or "prometheus",
         f"--config.file={config}",

@@ -101,7 +101,25 @@ def test_the_server_may_finish_and_is_nobody() -> None:
     assert seconds * 1_000_000 == STOPPING_MICROSECONDS
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "USER 10001:10001" in dockerfile
-    assert '"/opt/gpuledger/bin/gpuledger", "probe"' in dockerfile
+    assert '"/opt/gpuledger/bin/gpuledger", "probe", "/etc' in dockerfile
+    assert '"/opt/gpuledger/bin/gpuledger", "probe", "agent"]' in dockerfile
+
+
+def test_an_image_says_what_it_is_and_of_what() -> None:
+    """Bases by their digest: a tag is moved by whoever owns it. Labels by OCI's names, of this release."""
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    digest = re.compile(r"docker\.io/\S+:[\w.-]+@sha256:[0-9a-f]{64}")
+    assert digest.fullmatch(re.findall(r"^ARG BASE=(.*)$", dockerfile, re.MULTILINE)[0])
+    others = [each["image"] for each in services().values() if not each["image"].startswith("gpuledger-")]
+    assert others
+    assert all(digest.fullmatch(image) for image in others)
+    assert re.findall(r"^ARG VERSION=(.*)$", dockerfile, re.MULTILINE) == [project["version"]]
+    assert f'org.opencontainers.image.licenses="{project["license"]}"' in dockerfile
+    for name in ("title", "description"):
+        assert dockerfile.count(f"org.opencontainers.image.{name}=") == 2
+    for name in ("vendor", "version", "revision"):
+        assert f"org.opencontainers.image.{name}=" in dockerfile
 
 
 def test_the_compose_file_is_one() -> None:

@@ -62,7 +62,7 @@ def test_a_price_carries_its_source_and_date(tmp_path: Path) -> None:
     ],
 )
 def test_no_price_is_guessed(tmp_path: Path, sku: str | None, option: str | None, moment: str) -> None:
-    """A list price differs five-fold between providers: filling a gap with one would be invention."""
+    """A list price differs more than two-fold between providers: filling a gap with one would be invention."""
     assert book(tmp_path, ROW).price(sku, option, at(moment)) is None
     assert PriceBook().price("H100-80GB", "on_demand", at("2026-11-09")) is None
 

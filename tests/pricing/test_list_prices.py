@@ -1,6 +1,8 @@
 """The list prices that ship: rows with a source, and their traps kept out of every hint."""
 
+from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 from analyzer.pricing.list_prices import canonical_sku, list_prices, median_of, on_demand, range_of
 
@@ -8,25 +10,38 @@ from analyzer.pricing.list_prices import canonical_sku, list_prices, median_of, 
 def test_every_row_names_its_source() -> None:
     """A price without a source is a rumour."""
     rows = list_prices()
-    assert len(rows) == 156
+    assert len(rows) == 67
     assert all(row.source and row.source_version and row.as_of for row in rows)
 
 
 def test_the_hint_is_what_the_screens_draw() -> None:
     """Estimates, spot and doubtful rows are left out, or the range would begin at a price nobody can pay."""
-    assert range_of("H100-80GB") == (2_290_000, 12_290_000)
+    assert range_of("H100-80GB") == (6_880_000, 12_290_000)
     assert median_of("H100-80GB") == 10_000_000
     assert range_of("Z9000-1GB") is None
     assert median_of("Z9000-1GB") is None
 
 
 def test_nothing_that_is_no_quote_is_in_a_hint() -> None:
-    """The file marks its own traps: estimates, prices without the host, a suspected flex-start price."""
+    """The file marks its own traps: estimates, and whatever else is no price that is really asked."""
+    plain = [row for row in list_prices() if row.objection is None]
     objectionable = [row for row in list_prices() if row.objection is not None]
-    assert {"is an estimate, not a quote", "leaves out the host"} <= {row.objection for row in objectionable}
-    for row in objectionable:
-        plain = [other for other in list_prices() if other.objection is None]
-        assert on_demand(row.sku, plain) == on_demand(row.sku, list_prices())
+    assert {row.objection for row in objectionable} == {"is an estimate, not a quote"}
+    row = next(row for row in plain if row.sku == "H100-80GB")
+    without_host = replace(row, price_scope="accelerator_only", micros_per_gpu_hour=1)
+    doubtful = replace(row, purchase_option="flex_start", micros_per_gpu_hour=1)
+    assert without_host.objection == "leaves out the host"
+    assert doubtful.objection == "is of a doubtful purchase option"
+    for sku in {row.sku for row in objectionable}:
+        assert on_demand(sku, [*list_prices(), without_host, doubtful]) == on_demand(sku, plain)
+
+
+def test_every_source_has_a_licence() -> None:
+    """Of a source without one nobody may pass rows on: NOTICE names each that we have."""
+    notice = (Path(__file__).parents[2] / "NOTICE").read_text("utf-8")
+    for row in list_prices():
+        name = row.source.partition(":")[2].split()[0]
+        assert name in notice, row
 
 
 def test_a_model_gets_the_ledgers_name() -> None:
@@ -36,7 +51,6 @@ def test_a_model_gets_the_ledgers_name() -> None:
     assert canonical_sku("H100-NVL", "94") == "H100-NVL-94GB"
 
 
-def test_an_undated_row_says_so() -> None:
-    """Where the source has no date we keep its word and invent none."""
-    for row in list_prices():
-        assert row.as_of.startswith("undated") or date.fromisoformat(row.as_of)
+def test_every_row_has_its_date() -> None:
+    """A price that nobody knows the age of is none."""
+    assert all(date.fromisoformat(row.as_of) for row in list_prices())

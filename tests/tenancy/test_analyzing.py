@@ -17,6 +17,7 @@ from collector.tenancy.tenant import Tenant
 from dashboards.booking import Booker
 from dashboards.job import AnalysisJob
 from dashboards.job_page import JobPage
+from tests.exposed import exposed
 from tests.fleet.postgres import Postgres
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.ledger.several import Site, in_folder
@@ -95,13 +96,13 @@ def test_one_books_the_other_follows_and_takes_over(tmp_path: Path, registry: Re
         assert second.once().held is not None
         assert (second.last.error, second.last.unbooked) == (None, {"held": 1})
         assert site.b.own_books()["ledger"] == site.a.books()["ledger"] != []
-        page = JobPage(second, lease).exposition().decode()
+        page = exposed(JobPage(second, lease)).decode()
         assert 'gpuledger_analysis_unbooked_passes_total{reason="held"} 1.0' in page
         assert "gpuledger_analysis_lease_held 0.0" in page
         assert 'gpuledger_analysis_lease_info{holder="a",url="http://a:8470"} 1.0' in page
         fall_silent(registry, a)
         assert second.once().held is None
-        assert "gpuledger_analysis_lease_held 1.0" in JobPage(second, lease).exposition().decode()
+        assert "gpuledger_analysis_lease_held 1.0" in exposed(JobPage(second, lease)).decode()
         b._beat()
         assert "b (http://b:8470) books into this lake" in str(first.once().held)
 
@@ -137,7 +138,7 @@ def test_a_site_with_one_analyzer_hears_nothing_of_leases(tmp_path: Path) -> Non
         _work(site.fleet)
         job = AnalysisJob(Booker(site.a.store, Settings(), None, None), 3600)
         assert job.once().error is None
-        assert b"lease" not in JobPage(job, None).exposition()
+        assert b"lease" not in exposed(JobPage(job, None))
         assert [line for line in _lines(site, Live()) if "books" in line[1]] == []
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from agent.version import installed_version
 from analyzer.capacity.profile.advised import read_advised
 from analyzer.capacity.profile.around import read_around
 from analyzer.capacity.profile.caveats import caveats
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from analyzer.config import Settings
     from collector.store.session import Session
 
-DISTRIBUTION = "gpuledger"
 NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
 MILLI = 1000
 NO_FACTORS = "at the GPUs alone: no [[energy]] row of the price file says more"
@@ -108,10 +107,7 @@ def _made(source: Source, work: Work, known: Hours) -> Made:
 
 def tool_version() -> str:
     """Return the version that is installed; of a checkout that is not, that it is one."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "a checkout"
+    return installed_version() or "a checkout"
 
 
 def _represented(run: Held, work: Work, by_run: dict[str, tuple[Booked, ...]]) -> Represented:
