@@ -4,6 +4,7 @@
 
 const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
 const WIDE = 600; // from here on the buttons stand beside the plot, so that they hide no legend
+const LEGEND = 44; // what it takes more on a phone, where its entries stand in two columns
 const PAPER = 680; // what a printed page has, in CSS pixels
 
 function drawChart(holder, onPaper = false) {
@@ -14,6 +15,7 @@ function drawChart(holder, onPaper = false) {
   const { data, layout } = JSON.parse(text, (key, value) => (key.endsWith("color") ? now(value) : value));
   const wide = holder.clientWidth > WIDE;
   if (wide && !onPaper) layout.margin = { ...layout.margin, r: 40 };
+  if (!wide) layout.height += LEGEND;
   if (onPaper) layout.width = Math.min(PAPER, holder.clientWidth);
   return Plotly.react(holder, data, layout, { ...CONFIG, displayModeBar: wide && !onPaper });
 }

@@ -1,23 +1,42 @@
 """A document with charts opens anywhere by itself and draws them, in light, in the dark and on paper."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from analyzer.capacity.profile.page import page as profile_page
+from analyzer.capacity.profile.signature import signed
+from analyzer.planning.page import plan_html
 from analyzer.report.html import finding_html
+from tests.capacity.profile.example import EXAMPLE
+from tests.capacity.profile.test_page import KEY
+from tests.planning.answers import on_time
 from tests.report.test_finding_html import explained
 
 WORKING = ".chart .bars >> nth=0 >> .point path >> nth=0"
 LIGHT, DARK = "rgb(42, 111, 48)", "rgb(127, 203, 160)"  # of what is useful, as palette.css has them
 
 
+MADE: dict[str, tuple[Callable[[], str], int, str]] = {
+    "finding": (lambda: finding_html(explained()), 8 * 3, ".bars .point"),
+    "plan": (lambda: plan_html(on_time()), 4, ".bars .point"),
+    "profile": (lambda: profile_page(signed(EXAMPLE, KEY), key=KEY), 3, ".cartesianlayer .subplot"),
+}  # each kind of document, with how much of what its figures have
+
+
+def saved(folder: Path, text: str) -> str:
+    """Return the address of a document that was saved."""
+    file = folder / "document.html"
+    file.write_text(text, encoding="utf-8")
+    return file.as_uri()
+
+
 @pytest.fixture
 def document(tmp_path: Path) -> str:
-    """Return the address of a saved document."""
-    file = tmp_path / "finding.html"
-    file.write_text(finding_html(explained()), encoding="utf-8")
-    return file.as_uri()
+    """Return the address of a finding's saved document."""
+    return saved(tmp_path, finding_html(explained()))
 
 
 def opened(context: BrowserContext, document: str) -> tuple[Page, list[str]]:
@@ -29,11 +48,16 @@ def opened(context: BrowserContext, document: str) -> tuple[Page, list[str]]:
     return page, complaints
 
 
+@pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_saved_document_draws_its_charts_without_a_network(browser: Browser, document: str, width: int) -> None:
+def test_a_saved_document_draws_its_charts_without_a_network(
+    browser: Browser, tmp_path: Path, kind: str, width: int
+) -> None:
     """It is one file: it may be opened on a plane, and on a phone."""
-    page, complaints = opened(browser.new_context(viewport={"width": width, "height": 900}, offline=True), document)
-    assert page.locator(".chart .main-svg .bars .point").count() == 8 * 3
+    make, count, drawn = MADE[kind]
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+    page, complaints = opened(context, saved(tmp_path, make()))
+    assert page.locator(f".chart {drawn}").count() >= count
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert complaints == []
 

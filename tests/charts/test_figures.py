@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from plotly.offline import get_plotlyjs_version
 
 from analyzer.charts.course import Course, month_course
+from analyzer.charts.gantt import Row, gantt
 from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.profile import Share, Size, Spread, scaling, spreads, whole
 from analyzer.charts.scripts import DRAW, PLOTLY, policy, scripts
 from analyzer.charts.series import Chart, Trace
 from analyzer.charts.theme import CLEAR, palette
@@ -45,6 +48,12 @@ def course(**known: float | None) -> Course:
 FIGURES = {
     "hours": read(stacked_bars(hours(tuple(Trace(name, name, (1.0, None, 2.0)) for name in CLASSES), mark=2.0))),
     "course": read(month_course(course())),
+    "gantt": read(
+        gantt([Row("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0))], [(0.0, "06:00"), (6.0, "12:00")], 5.0)
+    ),
+    "whole": read(whole([Share("useful 60 %", "useful", 0.6), Share("avoidable 40 %", "avoidable", 0.4)])),
+    "spreads": read(spreads([Spread("SM activity", 0.1, 0.5, 1.0, "50 %")])),
+    "scaling": read(scaling([Size("8 GPUs", "9 k/s", 1.0, 1.0), Size("16 GPUs", "15 k/s", 1.7, 2.0)])),
 }
 
 
@@ -77,7 +86,7 @@ def test_every_colour_has_a_name_in_the_palette(name: str) -> None:
     assert set(named) == set(palette().values())
     assert all(palette()[each] == colour for colour, each in named.items())
     found = set(coloured(FIGURES[name]))
-    assert len(found) > 5
+    assert len(found) > 3
     assert {colour for _, colour in found} <= set(named) | {CLEAR}
     assert all(key.endswith("color") for key, _ in found)
 
@@ -96,6 +105,42 @@ def test_a_name_is_shown_as_it_is(unit: str) -> None:
     figure = read(stacked_bars(hours((Trace(HOSTILE, "useful", (1.0,)),), unit)))
     assert "<a" not in json.dumps(figure)
     assert figure["data"][0]["name"].startswith("&lt;a href=")
+
+
+def test_a_task_s_bars_lie_where_it_is_and_what_it_has_not_is_not_drawn() -> None:
+    """Inputs, run and slack follow one another; a task without inputs or slack has one bar."""
+    ticks = [(0.0, "06:00"), (6.0, "12:00")]
+    made = [
+        Row("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0)),
+        Row("b", "b on c", False, None, (0.0, 2.0), None),
+    ]
+    figure = read(gantt(made, ticks, None))
+    spans = {one["name"]: [*zip(one["y"], one["base"], one["x"], strict=True)] for one in figure["data"]}
+    assert spans == {
+        "slack": [(0, 3.0, 1.0)],
+        "data on its way": [(0, 0.0, 1.0)],
+        "does not": [(1, 0.0, 2.0)],
+        "decides the end": [(0, 1.0, 2.0)],
+    }
+    assert figure["layout"]["yaxis"]["range"] == [1.5, -0.5], "the first task is on top"
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        gantt([Row(HOSTILE, HOSTILE, True, None, (1.0, 3.0), None)], [(0.0, "06:00"), (6.0, "12:00")], 5.0),
+        whole([Share(HOSTILE, "useful", 0.6)]),
+        spreads([Spread(HOSTILE, 0.1, 0.5, 1.0, HOSTILE)]),
+        scaling([Size(HOSTILE, HOSTILE, 1.0, 1.0), Size(HOSTILE, HOSTILE, 1.7, 2.0)]),
+        month_course(replace(course(), sign=HOSTILE)),
+    ],
+    ids=("gantt", "whole", "spreads", "scaling", "course"),
+)
+def test_no_name_in_a_figure_is_more_than_a_name(figure: dict[str, object]) -> None:
+    """Tasks, units and kinds of GPU are called by whoever starts a job."""
+    text = json.dumps(figure)
+    assert "<a" not in text
+    assert "&lt;a href" in text
 
 
 def test_shares_have_the_whole_scale_and_small_ones_their_own() -> None:
