@@ -51,4 +51,4 @@ def _axis(chart: Chart) -> dict[str, object]:
     if not all(time.endswith("T00:00:00") for time in chart.times):
         return times("%a %-d %b %H:%M")
     every = max(1, -(-len(chart.times) // DAYS_TOLD))
-    return times("%a %-d %b", tickvals=chart.times[::every], tickformat="%-d %b")
+    return times("%a %-d %b", tickvals=chart.times[::every], tickformat="%-d %b", tickformatstops=[])

@@ -28,7 +28,7 @@ function withPlotly() {
 const inView = new IntersectionObserver((entries) => {
   for (const entry of entries.filter((each) => each.isIntersecting)) {
     inView.unobserve(entry.target);
-    withPlotly().then(() => drawChart(entry.target));
+    withPlotly().then(() => setTimeout(drawChart, 0, entry.target)); // a task of its own: a hand is answered before it
   }
 }, { rootMargin: "200px" });
 

@@ -25,9 +25,9 @@ def signals(profile: CapacityProfile) -> tuple[Spread, ...]:
     for each in profile.distributions:
         is_ratio = each.signal.endswith("_ratio")
         top = 1.0 if is_ratio else max(each.highest, 1e-9)
-        places = (min(1.0, max(0.0, value / top)) for value in (each.p10, each.p50, each.p90))
+        p10, p50, p90 = (min(1.0, max(0.0, value / top)) for value in (each.p10, each.p50, each.p90))
         label = f"{SIGNALS.get(each.signal, plain(each.signal))}{f', {plain(each.sku)}' if each.sku else ''}"
-        found.append(Spread(label, *places, ratio(each.p50, 0) if is_ratio else f"{each.p50:,.0f}"))
+        found.append(Spread(label, p10, p50, p90, ratio(each.p50, 0) if is_ratio else f"{each.p50:,.0f}"))
     return tuple(found)
 
 
