@@ -12,11 +12,11 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONNODEBUGRANGES := 1
 
 BENCHES := $(addprefix bench-,truth real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs)
-.PHONY: help demo test types tests soak record services wheel manual licences sbom lock docs site grafana picture clean $(BENCHES)
+.PHONY: help demo test types tests soak record services wheel manual licences sbom lock docs site grafana picture plotly clean $(BENCHES)
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "make soak | record | services | wheel | manual | licences | sbom | lock | docs | site | grafana | picture | clean"
+	@echo "make soak | record | services | wheel | manual | licences | sbom | lock | docs | site | grafana | picture | plotly | clean"
 	@echo "make $(BENCHES)" | sed 's/ bench/ | bench/g; s/make |/make/' | fold -s -w 100
 
 # uv makes the environment in seconds. Where packages are reached by pip's own settings alone, pip makes it.
@@ -114,6 +114,18 @@ lock: $(MADE)
 	$(COMPILE) --python-version 3.10 --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
 	for tool in site:mkdocs==1.6.1 uv:uv==0.13.9; do \
 	  echo $${tool#*:} | $(subst pyproject.toml,-,$(COMPILE)) --python-version 3.11 --output-file requirements-$${tool%%:*}.lock; done
+
+# The part of plotly.js that draws our figures (analyzer/charts), once for each version of plotly. Needs npm.
+PLOTLY = $(shell $(BIN)/python -c "from plotly.offline import get_plotlyjs_version; print(get_plotlyjs_version())")
+BANNER = /* plotly.js $(PLOTLY): bars and lines. Copyright 2012-2026, Plotly, Inc. MIT: plotly.LICENSE.txt. By make plotly. */
+plotly: $(MADE)
+	@made=$$(mktemp -d) && into=$$PWD/analyzer/charts && cd $$made \
+	  && npm install --silent --ignore-scripts --no-save plotly.js@$(PLOTLY) esbuild@0.28.2 \
+	  && echo 'const P = require("plotly.js/lib/core"); P.register([require("plotly.js/lib/bar")]); module.exports = P;' > entry.js \
+	  && node_modules/.bin/esbuild entry.js --bundle --minify --format=iife --global-name=Plotly --define:global=window \
+	    --define:define.amd=false --target=es2020 --legal-comments=eof --loader:.css=empty "--banner:js=$(BANNER)" \
+	    --log-level=warning --outfile=$$into/plotly.min.js \
+	  && cp node_modules/plotly.js/LICENSE $$into/plotly.LICENSE.txt; rm -rf $$made
 
 clean:
 	rm -rf .venv .venv-site dist share .mypy_cache .ruff_cache .pytest_cache .hypothesis

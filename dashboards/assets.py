@@ -2,13 +2,13 @@
 
 import gzip
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from analyzer.report.html import TEMPLATES
+from analyzer.charts.scripts import DRAW, PLOTLY
+from analyzer.report.templating import TEMPLATES
 
 STATIC = Path(__file__).parent / "static"
 STYLES = ("page", "plotly", "fleet", "run", "money", "placement", "operations")
@@ -16,20 +16,12 @@ YEAR_SECONDS = 31_536_000
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-def plotly_script() -> Path:
-    """Return the plotly.js that the installed plotly package carries."""
-    spec = find_spec("plotly")
-    if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError("BUG: plotly is a dependency of the server and is not installed")
-    return Path(spec.submodule_search_locations[0]) / "package_data" / "plotly.min.js"
-
-
 @lru_cache(maxsize=8)
 def asset(name: str) -> bytes | None:
     """Return a file's bytes; None where we serve no such file."""
     files = {
-        "plotly.min.js": [plotly_script()],
-        "page.js": [STATIC / "page.js"],
+        "plotly.min.js": [PLOTLY],
+        "page.js": [DRAW, STATIC / "page.js"],
         "timeline.js": [STATIC / "timeline.js"],
         "copy.js": [STATIC / "copy.js"],
         "page.css": [

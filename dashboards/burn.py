@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from analyzer.budgets.month import Line, MonthReport, month_report
 from analyzer.budgets.spent import spending
 from analyzer.budgets.text import between, expected_column, first_sentence, spent_column
-from analyzer.period import Period, day_starts, local
+from analyzer.charts.course import Course, month_course
+from analyzer.period import Period, local
 from analyzer.pricing.charging.edited import edited, edited_words
-from analyzer.report.drawing import BOTTOM, HEIGHT, RIGHT, TICKS, TOP, WIDTH, Label, scale_end, tick_words
 from analyzer.report.words import MICROS, UNKNOWN, amount, day, money_decimals, plain, symbol
 from dashboards.read_pages import Sheet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from analyzer.api.desk import Reading
 
 BUDGET_AT, WHOLE_AT = 70.0, 92.0  # where of a bar of 100 the budget stands; without one, the most that may come
-LABELS = 5
-LEFT = 56  # amounts of a month are longer than the shares of other charts
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +71,11 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """The month's course as shapes on a sheet: what was spent, where that leads, and the budget's height."""
+    """The month's course as a figure, and its numbers: a day, what was spent, and together."""
 
     whose: str
-    spent: str  # the points of a line
-    ahead: str  # of the dashed line to the expected end; empty where nothing is forecast
-    cone: str  # of the area between low and high; empty where it is not known
-    budget: float | None
-    scale: tuple[Label, ...]
-    times: tuple[Label, ...]
+    figure: "Mapping[str, object]"
     rows: tuple[tuple[str, str, str], ...]
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = LEFT
-    right: int = WIDTH - RIGHT
 
 
 def month_of(reading: "Reading", week: str | None) -> MonthReport | None:
@@ -198,53 +189,31 @@ def _notes(reading: "Reading", report: MonthReport) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Paper:
-    """Where moments and amounts of a month lie on the sheet; `top` is the end of the scale, in whole units."""
-
-    period: Period
-    top: float
-
-    def x(self, at_us: int) -> float:
-        length = self.period.end - self.period.start
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (at_us - self.period.start) / length, 1)
-
-    def y(self, micros: int) -> float:
-        return round(TOP + (HEIGHT - TOP - BOTTOM) * (1 - micros / MICROS / self.top), 1)
-
-    def points(self, course: Sequence[tuple[int, int]]) -> str:
-        return " ".join(f"{self.x(at)},{self.y(micros)}" for at, micros in course)
-
-    def scale(self, sign: str) -> tuple[Label, ...]:
-        ticks = [self.top * tick / TICKS for tick in range(TICKS + 1)]
-        return tuple(Label(sign + tick_words(tick), self.y(round(tick * MICROS))) for tick in ticks)
-
-    def times(self) -> tuple[Label, ...]:
-        zone = self.period.timezone
-        starts = list(day_starts(self.period.start, self.period.end, zone))[:: 31 // LABELS]
-        return tuple(Label(day(local(start, zone)).partition(" ")[2], self.x(start)) for start in starts)
-
-
 def _burn(line: Line, report: MonthReport, by_day: Sequence[tuple[int, int]], sign: str) -> Burn:
     so_far = list(accumulate(spent for _, spent in by_day))
     begun = [(by_day[0][0], 0), *zip(_day_ends(by_day, report), so_far, strict=True)]
-    now, end = begun[-1], report.period.end
-    allowed = line.budget.micros_per_month if line.budget else None
     ending = line.ending if line.ending and line.ending.model else None
-    low, high = (ending.low_micros, ending.high_micros) if ending else (None, None)
-    expected = ending.expected_micros if ending else 0
-    paper = _Paper(report.period, scale_end(max(so_far[-1], allowed or 0, expected, high or 0, MICROS) / MICROS))
-    is_sure = low is not None and high is not None
-    return Burn(
-        plain(line.name),
-        paper.points(begun),
-        paper.points([now, (end, expected)]) if ending else "",
-        paper.points([now, (end, high or 0), (end, low or 0)]) if is_sure else "",
-        None if allowed is None else paper.y(allowed),
-        paper.scale(sign),
-        paper.times(),
-        _rows(by_day, so_far, report.period),
+    budget = line.budget.micros_per_month if line.budget else None
+    course = Course(
+        [_at(moment, report.period) for moment, _ in begun],
+        [micros / MICROS for _, micros in begun],
+        begins=_at(report.period.start, report.period),
+        ends=_at(report.period.end, report.period),
+        expected=_units(ending.expected_micros if ending else None),
+        low=_units(ending.low_micros if ending else None),
+        high=_units(ending.high_micros if ending else None),
+        budget=_units(budget),
+        sign=sign,
     )
+    return Burn(plain(line.name), month_course(course), _rows(by_day, so_far, report.period))
+
+
+def _at(moment: int, period: Period) -> str:
+    return local(moment, period.timezone).replace(tzinfo=None).isoformat()
+
+
+def _units(micros: int | None) -> float | None:
+    return None if micros is None else micros / MICROS
 
 
 def _day_ends(by_day: Sequence[tuple[int, int]], report: MonthReport) -> list[int]:

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 
+from analyzer.charts.series import Chart, Trace, chart
 from analyzer.period import HOUR, Period
-from analyzer.report.charts import Chart, Trace, chart
 from analyzer.report.readings import within
 from analyzer.report.run import Point
 from analyzer.states import CLASSES, Class, booking

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyzer.charts.series import Chart, Trace
 from analyzer.period import Period, day_starts, local
-from analyzer.report.charts import Chart, Trace
 from analyzer.report.readings import within
 from analyzer.report.words import MICROS, MS_PER_HOUR, day, symbol
 from analyzer.states import CLASSES, booking

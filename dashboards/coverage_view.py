@@ -4,8 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.charts.series import Chart, Trace, chart
 from analyzer.period import HOUR, Period
-from analyzer.report.charts import Chart, Trace, chart
 from analyzer.report.coverage import measured
 from analyzer.report.readings import within
 from analyzer.report.week_text import silent_words

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
+from analyzer.charts.over_time import stacked_bars
 from analyzer.errors import LedgerError
 from analyzer.period import HOUR, Period
 from analyzer.reading import Reader
@@ -129,7 +130,8 @@ def _week(reader: Reader, _: FleetAsked, period: Period) -> View:
 
 
 def _chart(reader: Reader, _: FleetAsked, period: Period) -> View:
-    return {"chart": fleet_chart(reader.session, period)}
+    chart = fleet_chart(reader.session, period)
+    return {"chart": chart, "figure": stacked_bars(chart)}
 
 
 def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analyzer.report.html import TEMPLATES
+from analyzer.report.templating import TEMPLATES
 from analyzer.report.words import moment
 from collector.access.endpoints import endpoint_of
 from dashboards.assets import asset
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OWN = Path(__file__).parent / "templates"
 # Nothing inline, nothing from elsewhere, no frame around it; forms come to us alone.
 STRICT = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # with none at all, browsers do not say either where a form of ours came from
     "X-Content-Type-Options": "nosniff",

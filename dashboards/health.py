@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from analyzer.charts.over_time import stacked_bars
 from analyzer.doctor.line import Line, Section
 from analyzer.doctor.words import span
 from analyzer.report.coverage import newest_hour_end
-from analyzer.report.drawing import drawing
 from analyzer.report.words import days, moment
 from dashboards.agent_list import agent_list, agents_sheet
 from dashboards.answering import PAGE, PART, kind_of
@@ -111,7 +111,7 @@ def _of_period(reading: "Reading", period: "Period") -> "Mapping[str, object]":
         "before": before,
         "after": after,
         "covered": covered,
-        "sheet": drawing(covered.chart),
+        "figure": stacked_bars(covered.chart),
         "unjudged": _rules(reading, period) if reading.has_looked(period) else None,
     }
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from analyzer.report.drawing import drawing
+from analyzer.charts.over_time import stacked_bars
 from analyzer.report.words import days, symbol
 from dashboards.burn import budget_rows, budget_sheet, burn, burn_sheet, month_of
 from dashboards.cost_days import day_chart, days_sheet
@@ -75,7 +75,7 @@ def money_view(reading: "Reading", week: str | None, by: str) -> "Mapping[str, o
         "by": bearer,
         "table": cost_table(reading, period, bearer),
         "chart": chart,
-        "sheet": drawing(chart),
+        "figure": stacked_bars(chart),
         "budgets": budget_rows(reading, month) if month else None,
         "burn": burn(reading, month) if month else None,
         "units": unit_costs(reading, period),

@@ -10,10 +10,11 @@ from fastapi.responses import HTMLResponse
 
 from analyzer.api.faults import BusyError
 from analyzer.api.scope import Scope
+from analyzer.charts.over_time import stacked_bars
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Period
 from analyzer.reading import Reader
-from analyzer.report.charts import finding_charts
+from analyzer.report.finding_charts import finding_charts
 from analyzer.report.finding_view import Explained, Words, finding_view
 from analyzer.report.run import run_names
 from dashboards import fleet_page, run_page
@@ -160,6 +161,7 @@ class Pages:
     def _finding(self, reader: Reader, finding_id: str, week: str | None) -> str:
         explained = _explained(reader, finding_id, week)
         plot = explained.argument.plot if explained.argument else None
+        shown = finding_charts(explained.finding, plot, reader.settings.timezone)
         return self._render(
             "finding.html",
             reader,
@@ -167,7 +169,7 @@ class Pages:
             view=finding_view(explained),
             json_link=_json_link("explain", explained.finding.id, week),
             names=run_names(reader.session, explained.finding.run_ids),
-            charts=finding_charts(explained.finding, plot, reader.settings.timezone),
+            drawings=[(each, stacked_bars(each)) for each in shown],
         )
 
 

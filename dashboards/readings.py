@@ -1,6 +1,6 @@
 """GET /v1/read: the reports of the command line, from a running server; `--server URL` asks here."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -12,6 +12,7 @@ from analyzer.api.asking import Spanned, Text, refusals
 from analyzer.api.faults import MeaninglessError, WholeError
 from analyzer.api.model import iso
 from analyzer.api.scope import Scope
+from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.part_reading import READINGS, of_request
 from analyzer.reading import Reader
@@ -22,6 +23,7 @@ from dashboards.answering import Answering, Wanted, is_opened
 from dashboards.pages import SECURITY, state_of
 
 MOST = 10_000
+OURS = "'self'"
 _TYPES = {
     "json": "application/json",
     "text": "text/plain; charset=utf-8",
@@ -99,12 +101,13 @@ class Reports:
             scope = Scope.of(request.scope)
             _check_whole(scope, asked.what)
             scope.check([name for name in (asked.by, "user" if asked.user else None) if name])
+            headers = _headers(asked.format)
             if asked.format == "html" and is_opened(request):
-                return self._answering.answer(request, self._wanted(scope, asked), SECURITY)
+                return self._answering.answer(request, self._wanted(scope, asked), headers)
             opened = self._read()
             with opened.session:
                 answer = _answer(opened, asked, scope)
-            return Response(answer, media_type=_TYPES[asked.format], headers=SECURITY)
+            return Response(answer, media_type=_TYPES[asked.format], headers=headers)
 
         return router
 
@@ -119,6 +122,13 @@ class Reports:
                 return state_of(reader), self._answering.frame.with_time(_answer(reader, asked, scope))
 
         return Wanted(scope, ("read", asked.model_dump_json()), make)
+
+
+def _headers(form: Format) -> Mapping[str, str]:
+    """Return what an answer comes with: a document has its style and its charts' scripts within it, a page has none."""
+    if form != "html":
+        return SECURITY
+    return SECURITY | {"Content-Security-Policy": f"{policy(OURS)}; frame-ancestors 'none'"}
 
 
 def _check_whole(scope: Scope, what: What) -> None:

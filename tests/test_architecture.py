@@ -44,7 +44,7 @@ DOORS = {
     "mcp": ("analyzer/assistant/",),
     "mcp_types": ("analyzer/assistant/",),  # what it speaks in, from the same hands
     "jinja2": ("analyzer/mail/", "analyzer/report/", "dashboards/"),
-    "plotly": ("analyzer/report/", "dashboards/"),
+    "plotly": ("analyzer/charts/",),
     "rich": ("analyzer/", "dashboards/"),
     "pyarrow": ("collector/", "analyzer/", "dashboards/"),
     "grafana_foundation_sdk": ("dashboards/grafana/",),  # of developers alone: no server makes dashboards

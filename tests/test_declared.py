@@ -40,7 +40,6 @@ UNIMPORTED = {
     "duckdb-extension-postgres-scanner": "a file that DuckDB loads",
     "duckdb-extension-sqlite-scanner": "a file that DuckDB loads",
     "httptools": "uvicorn's protocol, of which ours is made (collector/connection.py)",
-    "plotly": "its JavaScript is served (dashboards/assets.py)",
     "pytz": "DuckDB makes times with zones of it",
     "tzdata": "zones for zoneinfo where a host has none",
     "uvloop": "uvicorn's loop",

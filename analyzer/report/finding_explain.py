@@ -8,7 +8,7 @@ from analyzer.argument.signs import Sign
 from analyzer.findings import Finding
 from analyzer.period import local
 from analyzer.report.as_json import plain_data
-from analyzer.report.charts import whose_gpus
+from analyzer.report.finding_charts import whose_gpus
 from analyzer.report.finding_plot import plot_lines
 from analyzer.report.finding_told import told
 from analyzer.report.finding_view import (

@@ -1,10 +1,9 @@
-"""Reports as HTML: a fragment for the page, or one self-contained file without scripts. Every name is escaped."""
+"""Reports as HTML: a fragment for the page, or one self-contained file, which loads nothing. Every name is escaped."""
 
 from analyzer.placement.life.realised import Realised
 from analyzer.report.by_what_text import by_what_words
 from analyzer.report.charged import charge_lines
-from analyzer.report.charts import finding_charts
-from analyzer.report.drawing import drawing
+from analyzer.report.finding_charts import finding_charts
 from analyzer.report.finding_view import Explained, finding_view
 from analyzer.report.group_table import group_lines
 from analyzer.report.record_text import record_words
@@ -75,9 +74,13 @@ def week_html(report: WeekReport) -> str:
 
 
 def finding_html(explained: Explained) -> str:
-    """Return one finding with its picture as one self-contained HTML document, without scripts."""
+    """Return one finding with its picture as one self-contained HTML document."""
+    from analyzer.charts.over_time import (
+        stacked_bars,
+    )  # plotly takes a third of a second, and most answers draw nothing
+
     plot = explained.argument.plot if explained.argument else None
-    charts = [(each, drawing(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
+    charts = [(each, stacked_bars(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
     view = finding_view(explained)
     return environment().get_template("finding_document.html").render(view=view, charts=charts)
 

@@ -5,16 +5,20 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analyzer.charts.scripts import policy, scripts
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """Return the template environment; everything is escaped unless a template says otherwise, and none does."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals |= {"policy": policy, "scripts": scripts}
+    return made

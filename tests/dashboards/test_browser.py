@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -39,6 +40,19 @@ def test_no_button_sends_a_chart_away(browser: Browser, site: str) -> None:
     titles = visit.page.eval_on_selector_all(".modebar-btn", "buttons => buttons.map(b => b.dataset.title || '')")
     assert titles
     assert not [title for title in titles if "cloud" in title.lower() or "share" in title.lower()]
+    visit.close()
+
+
+@pytest.mark.parametrize("what", ["week", "explain"])
+def test_a_report_opened_from_the_server_is_the_document_that_is_saved(browser: Browser, site: str, what: str) -> None:
+    """The server's policy lets its style and the scripts of its charts be, and a saved one has no other."""
+    found = httpx.get(f"{site}/v1/findings", params={"since": "2026-W46"}).json()["items"]
+    subject = f"&subject={found[0]['id']}" if what == "explain" else ""
+    visit = Visit(browser, f"{site}/v1/read?what={what}&since=2026-W46&format=html{subject}")
+    expect(visit.page.locator("th").first).to_have_css("text-align", "left")
+    expect(visit.page.locator("main")).not_to_have_css("max-width", "none")
+    if what == "explain":
+        visit.page.wait_for_selector(".chart .main-svg .bars")
     visit.close()
 
 

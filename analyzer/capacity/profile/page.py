@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.first_page import FirstPage, first_page
 from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END
-from analyzer.capacity.profile.shapes import ROW, WIDTH, curve, parts, spreads
+from analyzer.capacity.profile.shapes import shares, signals, sizes
 from analyzer.capacity.profile.signature import Envelope, signed_text
 from analyzer.capacity.profile.spelling import canonical
+from analyzer.charts.profile import scaling, spreads, whole
 from analyzer.report.templating import environment
 
 if TYPE_CHECKING:
@@ -39,12 +40,10 @@ def page(envelope: Envelope, decided: "Shown | None" = None, key: "Ed25519Privat
 def view(envelope: Envelope, decided: "Shown | None" = None) -> dict[str, object]:
     """Return everything that the template prints: page one, and the figures and pictures after it."""
     first, profile = first_page(envelope, decided), envelope.profile
-    bars = spreads(profile)
+    classes, spread, came = shares(first.lines), signals(profile), sizes(profile)
     return {name: getattr(first, name) for name in FirstPage.__slots__} | {
-        "parts": parts(first.lines),
         "tables": tables(profile),
-        "spreads": bars,
-        "spreads_height": ROW * (len(bars) + 1) + 8,
-        "curve": curve(profile),
-        "width": WIDTH,
+        "whole": whole(classes) if classes else None,
+        "spreads": spreads(spread) if spread else None,
+        "scaling": scaling(came) if came else None,
     }

@@ -1,0 +1,87 @@
+"""One theme for every figure: the palette of pages and documents, on paper and on a screen.
+
+A figure is made in the colours of light paper, read from palette.css, whose classes colour-blind eyes tell apart. Its
+`meta` names them, and draw.js puts in their place what the palette says of the dark, so that one figure is both.
+"""
+
+import re
+from functools import lru_cache
+from html import escape
+from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
+
+from analyzer.report.templating import TEMPLATES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from analyzer.states import Class
+
+FONT = 'system-ui, "DejaVu Sans", sans-serif'
+CLEAR = "rgba(0,0,0,0)"
+# What touches another has a pattern besides its colour.
+PATTERNS: "Mapping[Class, str]" = {"useful": "", "avoidable": "/", "overhead": ".", "spare": "", "unknown": "x"}
+DAY_MS = 86_400_000
+FAINTER = 0.35  # of a second band of one class against the first, and so on
+
+
+@lru_cache(maxsize=1)
+def palette() -> "Mapping[str, str]":
+    """Return the colours of light paper by their names."""
+    light = (TEMPLATES / "palette.css").read_text("utf-8").partition("@media")[0]
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light))
+
+
+def times(hover: str, **more: object) -> dict[str, object]:
+    """Return an axis of local time, in the words that dates have everywhere else; `hover` is how a moment is told."""
+    stops = [
+        {"dtickrange": [None, DAY_MS - 1], "value": "%H:%M\n%a %-d %b"},
+        {"dtickrange": [DAY_MS, None], "value": "%-d %b"},
+    ]
+    return {"type": "date", "hoverformat": hover, "tickformatstops": stops, **more}
+
+
+def literal(text: str) -> str:
+    """Return somebody's text as plotly shows it, which reads tags and links in names."""
+    return escape(text, quote=False)
+
+
+def bars(klass: "Class", nth: int = 0) -> go.bar.Marker:
+    """Return how bars of a class are painted; of several bands of one class each is fainter than the one before."""
+    pattern = {"shape": PATTERNS[klass], "fillmode": "overlay", "size": 7, "solidity": 0.15}
+    return go.bar.Marker(
+        color=palette()[klass],
+        opacity=1 / (1 + FAINTER * nth),
+        line={"width": 0},
+        pattern=pattern | {"fgcolor": palette()["paper"]},
+    )
+
+
+def figure(traces: list[go.Bar | go.Scatter], height: int, **layout: object) -> dict[str, object]:
+    """Return a figure as JSON-ready data, `height` in CSS pixels; its width is what there is."""
+    made = go.Figure(traces, {"template": _template(), "height": height, "meta": {"colours": _names()}, **layout})
+    return dict(made.to_plotly_json())
+
+
+def _names() -> dict[str, str]:
+    return {colour: name for name, colour in reversed([*palette().items()])}  # of two with one colour the first
+
+
+@lru_cache(maxsize=1)
+def _template() -> go.layout.Template:
+    ink = palette()
+    axis = {"gridcolor": ink["line"], "zerolinecolor": ink["line"], "automargin": True, "fixedrange": False}
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": CLEAR,
+            "plot_bgcolor": CLEAR,
+            "font": {"family": FONT, "size": 12, "color": ink["ink"]},
+            "margin": {"l": 48, "r": 12, "t": 8, "b": 36},
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
+            "modebar": {"orientation": "v", "bgcolor": CLEAR, "color": ink["quiet"], "activecolor": ink["ink"]},
+            "hoverlabel": {"bgcolor": ink["card"], "font": {"color": ink["ink"]}},
+            "xaxis": axis,
+            "yaxis": axis,
+        }
+    )
