@@ -184,6 +184,7 @@ class Connection:
                     raise TooSlowError(f"it took longer than {whole_seconds:g} s")
         finally:
             if not response.is_reusable:
+                response.close()  # which holds its socket itself where the server ends the connection
                 self.close()
         content = b"".join(parts)
         return Reply(response.status, response.reason, response.headers, content[:most_bytes], size <= most_bytes)

@@ -142,9 +142,12 @@ def _analyze(
             session.execute("DELETE FROM analysis")
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])
             keep_rule_versions(session, rules.versions.rules, rules.limits)
-        beside = settings.rates(rules.book)
         terms = Terms(
-            rules.book.charges, settings.terms_version(teams, rules.book), *astuple(rules.versions), beside=beside
+            rates=rules.book.charges,
+            version=settings.terms_version(teams, rules.book),
+            rules=rules.versions.rules,
+            prices=rules.versions.prices,
+            beside=settings.rates(rules.book),
         )
         moved = close_terms(session, terms, now_us)
         keep_findings(session, rules.versions)

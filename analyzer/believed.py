@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 JOINING_US = 900_000_000  # the hosts of a run that no scheduler knows tell of it within a quarter of an hour
 _NAMED = tuple(name for name, table in TABLES.items() if table.has("told_by") and name != "run_aliases")
-# Rows beside one another may each be true and come to more than any device can move: that is unknown, and no error.
-_AMOUNT = f"CREATE OR REPLACE TEMP MACRO amount(x) AS CASE WHEN x <= {2**53} THEN x::BIGINT END"
+# Rows beside one another may each be true and come to more than any device can move: that is unknown, and no error. So
+# is a reading that no device tells: the door takes none, but a store may be older than its rules.
+_AMOUNTS = (
+    f"CREATE OR REPLACE TEMP MACRO amount(x) AS CASE WHEN x BETWEEN {-(2**53)} AND {2**53} THEN x::BIGINT END",
+    f"CREATE OR REPLACE TEMP MACRO whole(x) AS CASE WHEN x BETWEEN 0 AND {2**53} THEN round(x)::HUGEINT END",
+)
 _OF_HOSTS = "('process', 'declared', 'cgroup')"
 # Whose word is believed of which run, where hosts send under keys of their own. A scheduler's word stands; a host is
 # heard of a run that its scheduler has put there, and of one that no scheduler knows where it was there from the run's
@@ -104,7 +108,8 @@ def show_believed(session: "Session") -> None:
 
     Where no host sends under a key of its own there is nobody to doubt.
     """
-    session.execute(_AMOUNT)
+    for macro in _AMOUNTS:
+        session.execute(macro)
     (path,) = session.row("SELECT current_setting('search_path')")
     place, books = _places(path)
     if _is_doubted(session, place):

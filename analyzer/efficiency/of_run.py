@@ -9,7 +9,7 @@ from analyzer.efficiency.figure import Figure, withheld
 from analyzer.efficiency.goodput import Attempt, Goodput, Life, goodput
 from analyzer.efficiency.mfu import mfu
 from analyzer.efficiency.scaling import MODEL_LABEL, Peer, Scaling, Unit, scaling, signature
-from analyzer.efficiency.steps import StepTime, Told, by_period, step_time
+from analyzer.efficiency.steps import EXPIRED, StepTime, Told, by_period, step_time
 from analyzer.efficiency.stragglers import Straggler, stragglers
 from collector.tiers.retained import kept_from
 
@@ -105,9 +105,14 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     peers = [peer for run_id, gpus in alike if (peer := peer_of(gpus, said.get(run_id))) is not None]
     if own.batch is not None:
         told = {peer.run_id for peer in peers}
-        rest = [(run_id, gpus) for run_id, gpus in alike if run_id not in told]
-        peers += [peer for run_id, gpus in rest[:WAVES_MOST] if (peer := _seen(session, run_id, gpus)) is not None]
-    return scaling(peers, is_batch_known=own.batch is not None)
+        rest = [(run_id, gpus) for run_id, gpus in alike if run_id not in told][:WAVES_MOST]
+        seen = [_seen(session, run_id, gpus) for run_id, gpus in rest]
+        return scaling(
+            [*peers, *(peer for peer in seen if isinstance(peer, Peer))],
+            is_batch_known=True,
+            expired=seen.count(EXPIRED),
+        )
+    return scaling(peers, is_batch_known=False)
 
 
 def peer_of(gpus: int, said: Told | None) -> Peer | None:
@@ -124,12 +129,15 @@ def peer_of(gpus: int, said: Told | None) -> Peer | None:
     return Peer(said.run_id, gpus, amounts, said.working_us)
 
 
-def _seen(session: "Session", run_id: str, gpus: int) -> Peer | None:
-    """Return a run whose steps are seen in its samples alone: as many steps as there were periods."""
+def _seen(session: "Session", run_id: str, gpus: int) -> Peer | str | None:
+    """Return a run whose steps are seen in its samples alone, one a period; EXPIRED where those are gone."""
     start, end = session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger WHERE run_id = ?", [run_id])
     if start is None:
         return None
-    step = by_period(readings.wave(session, run_id, start, end))
+    wave = readings.wave(session, run_id, start, end)
+    if wave is None and kept_from(session, ("gpu_samples",)) > start:
+        return EXPIRED
+    step = by_period(wave)
     if step.seconds is None or not step.steps:
         return None
     return Peer(run_id, gpus, {"steps": step.steps}, round(step.seconds * step.steps * 1_000_000))

@@ -42,7 +42,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """The table of sizes, smallest first, and of what it counts; or why there is none."""
+    """The table of sizes, smallest first, and of what it counts; and why there is none, or what is not in it."""
 
     unit: Unit | None
     sizes: tuple[Size, ...]
@@ -58,23 +58,27 @@ def signature(name: str | None, labels: Mapping[str, str], sku: str | None) -> S
     return Signature(model, batch, sku)
 
 
-def scaling(peers: Iterable[Peer], *, is_batch_known: bool) -> Scaling:
-    """Return the table of runs of one signature.
+def scaling(peers: Iterable[Peer], *, is_batch_known: bool, expired: int = 0) -> Scaling:
+    """Return the table of runs of one signature; of so many more nobody can tell any more what they did.
 
     Tokens are compared before samples, and those before steps. Steps compare only where the batch of a step is known to
     be the same: with the GPUs the batch often grows, and then a step does more.
     """
+    gone = None
+    if expired:
+        runs = "1 run" if expired == 1 else f"{expired} runs"
+        gone = f"the samples of {runs} of its kind, which tell no steps, are no longer kept"
     usable = [peer for peer in peers if peer.working_us > 0 and peer.gpus > 0]
     rated = [peer for peer in usable if any(peer.amounts.get(unit) for unit in UNITS)]
     if not rated:
-        return Scaling(None, (), "no run of its kind says its tokens, samples or steps")
+        return Scaling(None, (), gone or "no run of its kind says its tokens, samples or steps")
     for unit in UNITS if is_batch_known else UNITS[:2]:
         counted = [peer for peer in rated if peer.amounts.get(unit)]
         if len({peer.gpus for peer in counted}) > 1:
-            return Scaling(unit, _table(counted, unit))
+            return Scaling(unit, _table(counted, unit), gone)
     if len({peer.gpus for peer in rated}) > 1:
         return Scaling(None, (), "runs of several sizes tell steps alone: label global_batch, or tell tokens")
-    return Scaling(None, (), "only one size seen")
+    return Scaling(None, (), f"only one size seen; {gone}" if gone else "only one size seen")
 
 
 def _table(peers: Sequence[Peer], unit: Unit) -> tuple[Size, ...]:

@@ -90,9 +90,14 @@ def commands(
             text = reader.answer(one)
         except AnalyzerError as error:
             text = f"refused: {error}"
-        named = (one.what, "unjudged" if one.unjudged else None, one.subject, one.format)
-        found[" ".join(word for word in named if word)] = text
+        found[name_of(one)] = text
     return found
+
+
+def name_of(one: Request) -> str:
+    """Return what a reading is called here."""
+    named = (one.what, "unjudged" if one.unjudged else None, one.subject, one.format)
+    return " ".join(word for word in named if word)
 
 
 def addresses(store: "Store", settings: Settings, asked: Asked) -> dict[str, str]:

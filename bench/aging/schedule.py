@@ -3,6 +3,9 @@
 Each turn is a process of its own that opens the store as a server does after a crash, does the server's own jobs in a
 drawn order, and dies at a drawn statement (SIGKILL), at a drawn moment (whatever it is doing), or has its statements
 refused from some on, as by a full disk. In the end all jobs go well once, at the age at which nothing is kept.
+
+What a store holds then is held to what one holds that aged in peace, whose readings are all read: readings are made of
+nothing else. Where it differs, and of every tenth schedule whatever it holds, they are read.
 """
 
 import multiprocessing
@@ -14,12 +17,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from analyzer.analysis import analyze
+from bench.aging.contents import contents
 from bench.aging.readings import addresses, commands
 from bench.aging.sites import Aged, opened
 from bench.aging.told import untold
@@ -34,6 +38,7 @@ T = TypeVar("T")
 Asking = Sequence[object] | dict[str, object]
 OLDEST_DAYS = 500  # beyond all tiers
 AGES, TURNS, SUBJECTS = 2, 2, 2
+READ_EVERY = 10  # schedules
 EXPIRES = ("gpu_samples", "service_samples", "progress", "gpu_minutes", "gpu_hours", "network_hours")
 
 
@@ -71,10 +76,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a schedule did, how many readings then say what is not kept, and those that differ, before and after."""
+    """What a schedule did, the tables that differ from those of a store in peace, and readings that differ untold."""
 
     seed: int
     troubles: Counter[str] = field(default_factory=Counter)
+    tables: tuple[str, ...] = ()
     readings: int = 0
     said: int = 0
     left: dict[str, int] = field(default_factory=dict)
@@ -159,27 +165,47 @@ def _some(draw: random.Random, of: tuple[str, ...]) -> list[str]:
     return draw.sample(of, min(SUBJECTS, len(of)))
 
 
-def _left(site: Aged) -> dict[str, int]:
-    """Return how many rows are left of what was to expire."""
+def held(site: Aged) -> tuple[dict[str, str], dict[str, int]]:
+    """Return what a site's store holds, and how many rows are left of what was to expire."""
     with opened(site.folder) as store, store.session() as session:
-        return {table: session.row(f"SELECT count(*) FROM {table}")[0] for table in EXPIRES}
+        left = {table: session.row(f"SELECT count(*) FROM {table}")[0] for table in EXPIRES}
+        return contents(session), {table: count for table, count in left.items() if count}
 
 
-def play(site: Aged, kept: Path, seed: int, before: Mapping[str, str]) -> Played:
-    """Play the schedule of a seed on a copy of what is kept, and compare all with what was read before."""
-    draw, troubles = random.Random(seed), Counter[str]()
+def fresh(site: Aged, kept: Path) -> None:
+    """Put a site back to what is kept."""
     shutil.rmtree(site.folder, ignore_errors=True)
     shutil.copytree(kept, site.folder)
+
+
+def peace(site: Aged, kept: Path, before: Mapping[str, str]) -> tuple[dict[str, str], Played]:
+    """Let a site age without any trouble, read all of it, and return what its store holds then."""
+    fresh(site, kept)
+    in_child(work, site, OLDEST_DAYS, random.Random(0), None)
+    there, left = in_child(held, site) or ({}, {})
+    return there, _compared(Played(-1, left=left), before, in_child(read, site, None))
+
+
+def play(site: Aged, kept: Path, seed: int, before: Mapping[str, str], there: Mapping[str, str]) -> Played:
+    """Play the schedule of a seed on a copy of what is kept, and compare it with what was read and held before."""
+    draw, troubles = random.Random(seed), Counter[str]()
+    fresh(site, kept)
     for days in sorted(draw.sample(range(14, OLDEST_DAYS), AGES)):
         for _ in range(TURNS):
             trouble = Trouble(draw.choice(("kill", "moment", "refuse")), _drawn(draw))
             ended = in_child(work, site, days, draw, trouble)
             troubles[f"{trouble.kind}{'' if ended is None else ', survived'}"] += 1
     in_child(work, site, OLDEST_DAYS, draw, None)
-    after, left = in_child(read, site, draw), in_child(_left, site)
+    found, left = in_child(held, site) or ({}, {})
+    tables = tuple(sorted(name for name in {*found, *there} if found.get(name) != there.get(name)))
+    played = Played(seed, troubles, tables, left=left)
+    if not tables and seed % READ_EVERY:
+        return played
+    return _compared(played, before, in_child(read, site, draw))
+
+
+def _compared(played: Played, before: Mapping[str, str], after: Mapping[str, str] | None) -> Played:
     assert after is not None
-    assert left is not None
-    said = sum(text != before[name] for name, text in after.items())
     differ = {name: (before[name], after[name]) for name in untold(before, after)}
-    rows = {table: count for table, count in left.items() if count}
-    return Played(seed, troubles, len(after), said - len(differ), rows, differ)
+    said = sum(text != before[name] for name, text in after.items()) - len(differ)
+    return replace(played, readings=len(after), said=said, differ=differ)

@@ -28,7 +28,7 @@ from dashboards.demo_site import write_settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
 NODES, GPUS = 6, 2
-LEFT_HOURS = 24  # not rolled up yet when the schedules of a site begin
+LEFT_HOURS = 6  # not rolled up yet when the schedules of a site begin
 MONTH_START = 1_793_491_200_000_000  # Sunday 1 November 2026, 00:00 UTC
 MONTH_END = MONTH_START + 30 * DAY
 DEMO_START = 1_794_178_800_000_000  # Monday 9 November 2026, 00:00 in Europe/Berlin

@@ -2,7 +2,7 @@
 
 Observations (notices, and rules that lacked a signal) claim no time and no money; they may go where it is said that
 what they rest on has expired. Of all else a value may be unknown where the object that holds it says that it is not
-kept.
+kept, and a table where that is its reason.
 """
 
 import json
@@ -47,7 +47,7 @@ def _agree(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever JSON holds
     if not isinstance(old, dict) or not isinstance(new, dict) or old.keys() != new.keys():
         return False
     says = any(word in value for value in new.values() if isinstance(value, str) for word in NOT_KEPT)
+    tables = dict if any(word in (new.get("because") or "") for word in NOT_KEPT) else dict | list
     return all(
-        key in OBSERVATIONS or _agree(old[key], new[key]) or (says and not isinstance(new[key], dict | list))
-        for key in old
+        key in OBSERVATIONS or _agree(old[key], new[key]) or (says and not isinstance(new[key], tables)) for key in old
     )

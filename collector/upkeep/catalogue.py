@@ -1,10 +1,9 @@
 """The jobs that keep the catalogue small: old snapshots, files that nobody names any more, and SQLite's own file."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
+import subprocess
 from typing import TYPE_CHECKING
 
+from agent import child
 from collector.errors import StoreError
 from collector.store.lake import delete
 from collector.upkeep.outcome import Outcome
@@ -70,24 +69,14 @@ def shrink(store: "Store") -> Outcome:
     file = store.lake.file if store.lake is not None else None
     if file is None:
         return Outcome("the catalogue is a server's")
-    with store.turn:
-        try:
-            freed = _vacuum(file)
-        except sqlite3.Error as error:
-            raise StoreError(f"the catalogue {file} cannot be tidied up now: {error}") from error
-    return Outcome(f"{freed} bytes given back", freed)
-
-
-def _vacuum(file: Path) -> int:
     before = file.stat().st_size
-    with closing(sqlite3.connect(file, timeout=10.0, isolation_level=None)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        (page,) = connection.execute("PRAGMA page_size").fetchone()
-        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-        if free * page >= max(_FREE_BYTES, before // _FREE_SHARE):
-            connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return max(0, before - file.stat().st_size)
+    with store.turn:
+        words = child.command("collector.upkeep.vacuum", str(file), str(max(_FREE_BYTES, before // _FREE_SHARE)))
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own module
+    if done.returncode:
+        raise StoreError(f"the catalogue {file} cannot be tidied up now: {done.stderr.strip()}")
+    freed = max(0, before - file.stat().st_size)
+    return Outcome(f"{freed} bytes given back", freed)
 
 
 def _trim_markers(store: "Store") -> None:

@@ -11,8 +11,12 @@ from analyzer.efficiency.of_run import Efficiency
 from analyzer.errors import ConfigError
 from analyzer.reading import Reader
 from analyzer.report.cli import report
+from analyzer.report.efficiency_text import not_known
 from analyzer.request import Request
 from collector.store.database import Store
+from collector.tiers import schema
+from collector.upkeep.retention import Keeping, drop
+from collector.upkeep.rolling import roll_up
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
@@ -115,6 +119,24 @@ def test_steps_are_seen_in_fine_samples() -> None:
     assert found.scaling.unit == "steps"
     assert [size.gpus for size in found.scaling.sizes] == [1, 2]
     assert found.scaling.sizes[1].speed_up == pytest.approx(20 / 15, rel=0.02)
+
+
+def test_scaling_by_samples_that_are_gone_says_so() -> None:
+    """A table that shrinks without a word is another figure; so is "no run of its kind tells its steps"."""
+    fleet = Fleet()
+    schema.make_tables(fleet.store)
+    dipping(fleet, SFT, "n1", 1, 20, model="llama", global_batch="512")
+    dipping(fleet, BIG, "n2", 2, 15, model="llama", global_batch="512")
+    fleet.own("n9", ["n9g"])
+    fleet.sample("n9", "n9g", T, T + DAY + HOUR)  # days are dropped whole, and with the last that is judged
+    fleet.analyze(now=MONDAY + 30 * DAY)
+    assert of(fleet, SFT).scaling.because is None
+    roll_up(fleet.store, 1e9)
+    drop(fleet.store, Keeping(), MONDAY + 30 * DAY, lambda _: None)
+    known = of(fleet, SFT)
+    gone = "the samples of 2 runs of its kind, which tell no steps, are no longer kept"
+    assert (known.scaling.sizes, known.scaling.because) == ((), gone)
+    assert ("scaling", gone) in not_known(known)
 
 
 def test_a_service_has_no_goodput() -> None:

@@ -55,6 +55,15 @@ def test_steps_compare_where_their_batch_is_the_same() -> None:
     assert found.sizes[1].efficiency == 0.75
 
 
+def test_a_table_without_runs_whose_samples_are_gone_says_so() -> None:
+    """It has fewer runs than it had, and a reader cannot see that."""
+    left = [peer("a", 8, 10, steps=20), peer("b", 16, 10, steps=30)]
+    gone = "the samples of 1 run of its kind, which tell no steps, are no longer kept"
+    found = scaling(left, is_batch_known=True, expired=1)
+    assert (found.sizes, found.because) == (scaling(left, is_batch_known=True).sizes, gone)
+    assert scaling(left[:1], is_batch_known=True, expired=1).because == f"only one size seen; {gone}"
+
+
 def test_a_signature_is_model_batch_and_sku() -> None:
     """The label goes before the name: people name runs after the weather."""
     assert signature("sunny", {"model": "llama-7b", "global_batch": "1024"}, "H100-80GB") == Signature(

@@ -1,19 +1,20 @@
 """A quarter through the real server, whose clock runs fast: what was closed says the same ever after.
 
-The server, the mail and the keys' command run with libfaketime: their clock is a file's. It begins with a store of an
-earlier release, whose own week closed long ago.
+The server, the mail and the commands run with a wall clock that a file moves (shifted_clock.c). It begins with a store
+of an earlier release, whose own week closed long ago.
 """
 
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
@@ -22,23 +23,28 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent.wire.envelope import encode
-from bench.aging.readings import Asked, requests
+from bench.aging.readings import MONTHLY, Asked, name_of, requests
+from bench.aging.told import untold
 from tests.access.conftest import bearer
-from tests.collector.serving import Client
+from tests.collector.serving import Answer, Client
 from tests.fleet.ports import free_port
 from tests.ledger.fleet import DAY, HOUR, Row
 from tests.mail.smtp import Mailbox, running
+from tests.nvml.fake.build import compiler
 from tests.operations.test_migration import STORES, unpacked
 from tests.waiting import until as until_within
 
-LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 ROOT = Path(__file__).parents[2]
 BERLIN = ZoneInfo("Europe/Berlin")
 WEEKS = [datetime.fromisocalendar(2026, 5 + number, 1).replace(tzinfo=BERLIN) for number in range(13)]
 OLD_WEEK = "2025-W46"
-RESTARTS = {4: signal.SIGTERM, 8: signal.SIGKILL}
+FINAL = {0: "2026-01", 4: "2026-02", 9: "2026-03"}  # after which weeks months are
+RESTARTS = {4: signal.SIGTERM, 8: signal.SIGKILL, 12: signal.SIGTERM}
 UPKEEP = (3, 7, 10, 12)  # after which weeks the upkeep is waited for; it looks every half minute
-PATIENCE_SECONDS = 1_800.0  # a bound: a pass over months takes minutes where the machine is shared
+PATIENCE_SECONDS = 600.0  # a bound, never waited out
+# What is read again after every later week; reports too where samples have expired meanwhile, and after the last all.
+FINANCE = ("charges json", "charges csv", "units json", "costs json")
+REPORTS = (*FINANCE, "week json", "month json")
 STREAMS = {"q1": "0c5f7a52-6f0e-4b0e-9a3a-0d5b6d0f3a11", "q2": "0c5f7a52-6f0e-4b0e-9a3a-0d5b6d0f3a12"}
 SETTINGS = """
 [analyzer]
@@ -72,7 +78,7 @@ until = partial(until_within, seconds=PATIENCE_SECONDS)
 
 @dataclass
 class Site:
-    """A site in a folder: its clock, its server, and what was read of each week when it closed."""
+    """A site in a folder: its clock, its server, and what was read of each week and month when it closed."""
 
     folder: Path
     client: Client
@@ -80,6 +86,7 @@ class Site:
     closed: dict[str, dict[str, str]] = field(default_factory=dict)
     server: "subprocess.Popen[bytes] | None" = None
     sent: int = 0
+    compared: Counter[str] = field(default_factory=Counter)
 
     @property
     def store(self) -> Path:
@@ -89,22 +96,15 @@ class Site:
     @property
     def environment(self) -> dict[str, str]:
         """What lets a process read its clock from the file."""
-        clock = {"LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME_TIMESTAMP_FILE": str(self.folder / "clock")}
-        return {**os.environ, **clock, "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        clock = {"LD_PRELOAD": str(self.folder / "clock.so"), "SHIFTED_CLOCK": str(self.folder / "clock")}
+        return os.environ | clock
 
     def goes_to(self, moment: datetime) -> int:
-        """Set the clock, and return the moment in microseconds."""
-        behind = (datetime.now(BERLIN) - moment).total_seconds()
-        written = self.folder / "clock.new"
-        written.write_text(f"{-behind:+.0f}\n")
-        written.rename(self.folder / "clock")
-        if self.server is not None:
-            until(lambda: self.reads() >= moment, "the server reads its clock", process=self.server, more=self.said)
+        """Set the clock, of a server that runs too, and return the moment in microseconds."""
+        shift = round(moment.timestamp()) * 1_000_000_000 - time.time_ns()
+        with (self.folder / "clock").open("r+b" if (self.folder / "clock").exists() else "wb", buffering=0) as clock:
+            clock.write(struct.pack("=q", shift))
         return round(moment.timestamp()) * 1_000_000
-
-    def reads(self) -> datetime:
-        """Return what the server's clock says."""
-        return parsedate_to_datetime(self.client.get("/healthz").headers["date"])
 
     def command(self, *words: str) -> str:
         """Return what a command prints."""
@@ -118,7 +118,7 @@ class Site:
 
     def starts(self) -> None:
         """Start the server, and wait until it answers."""
-        flags = ["--config", str(self.folder / "gpuledger.toml"), "--analyze-every", "2", "--seal-seconds", "1"]
+        flags = ["--config", str(self.folder / "gpuledger.toml"), "--analyze-every", "20", "--seal-seconds", "1"]
         with (self.folder / "log").open("ab") as log:
             words = [sys.executable, "-m", "gpuledger", "serve", *flags]
             self.server = subprocess.Popen(words, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
@@ -141,57 +141,94 @@ class Site:
         except OSError:
             return False
 
-    def get(self, path: str, key: str = "read", **query: str) -> str:
-        """Return what an address answers."""
-        answer = self.client.get(f"{path}?{urlencode(query)}" if query else path, bearer(self.keys[key]))
-        assert answer.status == 200, (path, answer.text)
+    def get(self, path: str, **query: str) -> str:
+        """Return what an address answers; one that says that it cannot now is asked again, which is counted."""
+        address, key = f"{path}?{urlencode(query)}" if query else path, bearer(self.keys["read"])
+
+        def answered() -> Answer | None:
+            answer = self.client.get(address, key)
+            self.compared["asked again, of 503"] += answer.status == 503
+            return None if answer.status == 503 else answer
+
+        answer = until(answered, f"an answer to {address}", process=self.server, more=self.said)
+        assert answer.status == 200, (address, answer.text, self.said())
         return answer.text
 
-    def tells(self, start: int, end: int) -> None:
+    def tells(self, week: str, start: int, end: int) -> None:
         """Let both hosts tell of a week, every hour: one trains, one serves."""
         for node, stream in STREAMS.items():
-            tables = {name: [dict(row, node=node) for row in rows] for name, rows in told(node, start, end).items()}
+            tables = {
+                name: [dict(row, node=node) for row in rows] for name, rows in told(node, week, start, end).items()
+            }
             self.sent += 1
             body = encode(agent=node, stream=stream, sequence=self.sent, sent_at=end + HOUR, tables=tables)
             answer = self.client.post(body, bearer(self.keys["writer"]))
             assert answer.status == 200, answer.text
 
-    def hours(self, week: str) -> Counter[str]:
-        """Return how many hours of a week have each status."""
-        answer = self.client.get(f"/v1/hours?since={week}&limit=500", bearer(self.keys["read"]))
-        return Counter(one["status"] for one in json.loads(answer.text)["items"] if answer.status == 200)
+    def hours(self, period: str) -> Counter[str]:
+        """Return how many hours of a day, a week or a month have each status."""
+        answer = self.client.get(f"/v1/hours?since={period}&limit=500", bearer(self.keys["read"]))
+        return Counter(one["status"] for one in json.loads(answer.text)["items"]) if answer.status == 200 else Counter()
 
     def is_kept_up(self, now: int) -> bool:
-        """Whether rolling up and retention have gone well since a moment."""
+        """Whether rolling up, and after it retention, have gone well since a moment."""
         wanted = {"roll_up", "retention"}
         for line in self.get("/metrics").splitlines():
-            if line.startswith("gpuledger_collector_upkeep_last_success_timestamp_seconds{") and (
+            if line.startswith("gpuledger_upkeep_last_success_timestamp_seconds{") and (
                 float(line.split()[-1]) * 1e6 >= now
             ):
                 wanted.discard(line.split('"')[1])
         return not wanted
 
-    def readings(self, week: str) -> dict[str, str]:
-        """Return every reading of a week."""
-        asked = Asked(week, "", 0, (), ())
+    def readings(self, label: str, only: Collection[str] = ()) -> dict[str, str]:
+        """Return every reading of a week or a month, or some of them; a text is what its JSON is."""
+        is_week = "W" in label
+        asked = Asked(label, label, 0, (trained(label),) if is_week and label != OLD_WEEK else (), ())
         found = {}
         for one in requests(asked):
-            if one.since == week:
-                answer = self.client.get(f"/v1/read?{urlencode(one.query())}", bearer(self.keys["read"]))
-                found[f"{one.what} {one.format}"] = f"{answer.status} {answer.text}"
+            of_it = one.since == label and not (is_week and one.what in MONTHLY)
+            if (of_it or one.what == "run") and one.format != "text" and (not only or name_of(one) in only):
+                found[name_of(one)] = self.get("/v1/read", **one.query())
+        return found
+
+    def files(self, month: str) -> dict[str, str]:
+        """Return what finance is sent of a month: a bill in FOCUS, and the ledger's rows."""
+        found = {}
+        for form in ("focus", "csv"):
+            out = self.folder / f"{form}.csv"
+            self.command("export", form, "--month", month, "--out", str(out))
+            found[f"export {form}"] = out.read_text()
+        return found
+
+    def changed(self, only: Collection[str] = ()) -> dict[tuple[str, str], tuple[str, str]]:
+        """Return what says another thing now than when its week or month closed, without saying why."""
+        found: dict[tuple[str, str], tuple[str, str]] = {}
+        for label, before in self.closed.items():
+            now = self.readings(label, only)
+            differ = untold(before, now)
+            if not only and label in FINAL.values():
+                now |= self.files(label)
+                differ += [name for name in ("export focus", "export csv") if now[name] != before[name]]
+            self.compared.update(name.replace(f" {trained(label)}", "") for name in now)
+            found |= {(label, name): (before[name], now[name]) for name in differ}
         return found
 
 
-def told(node: str, start: int, end: int) -> dict[str, list[Row]]:
+def trained(week: str) -> str:
+    """Return the run that trains in a week."""
+    return f"slurm/alpha/{week.replace('-W', '')}"
+
+
+def told(node: str, week: str, start: int, end: int) -> dict[str, list[Row]]:
     """Return what a host tells of a week."""
     hours = [{"started_at": at, "ended_at": at + HOUR} for at in range(start, end, HOUR)]
-    run = "slurm/alpha/7" if node == "q1" else "kubernetes/prod/chat"
+    run = trained(week) if node == "q1" else "kubernetes/prod/chat"
     gpu = {"gpu_uuid": f"GPU-{node}", "up": True, "utilization_ratio": 0.9, "sm_active_ratio": 0.7}
     rows: dict[str, list[Row]] = {
         "ownership": [{"gpu_uuid": f"GPU-{node}", "owned_from": start, "sku": "H100-80GB"}],
         "allocations": [
             {"run_id": run, "gpu_uuid": f"GPU-{node}", "started_at": start, "ended_at": end, "scheduler": "slurm"}
-            | {"name": run.rpartition("/")[2], "account": "nlp", "attempt": start // DAY}
+            | {"name": "train" if node == "q1" else "chat", "account": "nlp", "attempt": start // DAY}
         ],
         "gpu_samples": [hour | gpu | {"energy_joules": 10**6 + number} for number, hour in enumerate(hours)],
     }
@@ -213,8 +250,12 @@ def mailbox() -> Mailbox:
 @pytest.fixture
 def site(tmp_path: Path, mailbox: Mailbox) -> Iterator[Site]:
     """Yield a site whose store is an earlier release's, before the quarter begins."""
-    if not LIBRARIES:
-        pytest.skip("libfaketime is missing: apt-get install libfaketime")
+    gcc = compiler()
+    if gcc is None:
+        pytest.skip("no C compiler: apt-get install gcc libc6-dev")
+    source = Path(__file__).with_name("shifted_clock.c")
+    flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
+    subprocess.run([gcc, *flags, "-o", tmp_path / "clock.so", source], check=True)
     client = Client(free_port())
     with running(mailbox, None, asks=False) as port:
         path = unpacked(STORES[-1], tmp_path)
@@ -244,21 +285,29 @@ def week_plays(site: Site, number: int) -> None:
     hours = (end - start) // HOUR
     assert hours == (167 if week == "2026-W13" else 168), "clocks change on 29 March"
     site.goes_to(ended.replace(hour=2))
-    site.tells(start, end)
-    until(lambda: sum(site.hours(week).values()) == hours, f"{week} is booked", more=site.said)
+    site.tells(week, start, end)
+    sunday = str((ended - timedelta(days=1)).date())  # asked again and again, where a week is seven times as much
+    until(lambda: sum(site.hours(sunday).values()) == hours - 6 * 24, f"{week} is booked", more=site.said)
+    assert sum(site.hours(week).values()) == hours
     now = site.goes_to(ended.replace(day=ended.day, hour=2) + timedelta(days=2))
-    until(lambda: site.hours(week).keys() <= {"closed", "final"}, f"{week} is closed", more=site.said)
+    until(lambda: site.hours(sunday).keys() <= {"closed", "final"}, f"{week} is closed", more=site.said)
     site.closed[week] = site.readings(week)
     site.command("report", "week", week, "--mail", "--store", str(site.store))
+    if month := FINAL.get(number):
+        until(lambda: site.hours(month).keys() == {"final"}, f"{month} is final", more=site.said)
+        site.closed[month] = site.readings(month) | site.files(month)
     if number in RESTARTS:
         site.ends(RESTARTS[number])
         site.starts()
     if number in UPKEEP:
         until(lambda: site.is_kept_up(now), "the upkeep has done its work", more=site.said)
+    assert site.changed(REPORTS if number in UPKEEP else FINANCE) == {}, week
 
 
-def test_what_was_closed_stays_what_it_was_for_a_quarter(site: Site, mailbox: Mailbox) -> None:
-    """Weeks close, mails go, samples and tiers expire, months are final, a key ends, a clock changes, two restarts."""
+def test_what_was_closed_stays_what_it_was_for_a_quarter(
+    site: Site, mailbox: Mailbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Weeks close, mails go, samples and tiers expire, months are final, a key ends, a clock changes, restarts."""
     until(lambda: site.hours(OLD_WEEK).keys() == {"final"}, "the earlier release's week is final", more=site.said)
     site.closed[OLD_WEEK] = site.readings(OLD_WEEK)
     assert site.client.get("/v1/hours", bearer(site.keys["brief"])).status == 200
@@ -266,11 +315,8 @@ def test_what_was_closed_stays_what_it_was_for_a_quarter(site: Site, mailbox: Ma
         week_plays(site, number)
     assert site.client.get("/v1/hours", bearer(site.keys["brief"])).status == 401
     assert len(mailbox.got) == len(WEEKS)
-    assert {status for week in site.closed for status in site.hours(week)} == {"closed", "final"}
-    now = {week: site.readings(week) for week in site.closed}
-    assert {
-        (week, what): (text, now[week][what])
-        for week, before in site.closed.items()
-        for what, text in before.items()
-        if now[week][what] != text
-    } == {}
+    assert {status for label in site.closed for status in site.hours(label)} == {"closed", "final"}
+    assert site.changed() == {}
+    with capsys.disabled():
+        kinds = ", ".join(f"{name} {times}" for name, times in sorted(site.compared.items()))
+        print(f"\n{len(site.closed)} weeks and months, compared again: {kinds}")

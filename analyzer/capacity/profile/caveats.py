@@ -57,8 +57,9 @@ def _of_price(work: Work) -> Iterator[str]:
 
 def _of_scaling(work: Work, scaled: Scaled) -> Iterator[str]:
     if scaled.because is not None:
-        yield f"Scaling is not known: {plain(scaled.because)}."
-    elif len(work.names) > 1:
+        said = "The table of sizes is not whole" if scaled.table else "Scaling is not known"
+        yield f"{said}: {plain(scaled.because)}."
+    if scaled.table and len(work.names) > 1:
         yield f"The table of sizes is of {plain(scaled.of or 'the largest run')} alone."
 
 

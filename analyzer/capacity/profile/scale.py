@@ -21,7 +21,7 @@ NAMES_MOST = 3  # of the runs that held most, by name: which of them have been a
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """The table, smallest size first; `because` says why there is none, `of` of which runs it is."""
+    """The table, smallest first; `because` says why there is none or what is not in it, `of` of which runs it is."""
 
     table: tuple[Scale, ...]
     knee_gpus: int | None
@@ -49,7 +49,7 @@ def _scaled(run: Held, found: Scaling) -> Scaled:
         Scale(size.gpus, size.runs, round(size.per_second, 6), found.unit or "", round(size.efficiency, 6))
         for size in found.sizes
     )
-    return Scaled(table, knee(table), run.name)
+    return Scaled(table, knee(table), run.name, found.because)
 
 
 def knee(table: tuple[Scale, ...]) -> int | None:

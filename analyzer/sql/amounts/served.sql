@@ -12,8 +12,8 @@ WHERE s.started_at >= $from_us AND s.started_at < $until_us GROUP BY ALL;
 CREATE OR REPLACE TEMP TABLE latency_new AS
 WITH told AS (
     SELECT s.started_at // 3600000000 * 3600000000 AS hour, coalesce(k.run_id, s.run_id) AS run_id, s.engine,
-        round(1000000 * if(s.slo_seconds > 1000000, 1000000, s.slo_seconds))::BIGINT AS slo_micros,
-        round(1000000 * if(s.first_token_seconds_p99 > 1000000, 1000000, s.first_token_seconds_p99))::BIGINT AS micros
+        whole(1000000 * if(s.slo_seconds > 1000000, 1000000, s.slo_seconds))::BIGINT AS slo_micros,
+        whole(1000000 * if(s.first_token_seconds_p99 > 1000000, 1000000, s.first_token_seconds_p99))::BIGINT AS micros
     FROM service_samples s LEFT JOIN amount_names k ON k.alias = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
     WHERE s.started_at >= $from_us AND s.started_at < $until_us
 )
