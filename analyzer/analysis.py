@@ -5,7 +5,7 @@ before, never on how a pass was cut or on when its input arrived.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer import fabric
