@@ -139,6 +139,7 @@ class Connection:
             raise ValueError("a proxy is for https:// alone: it would read what else we say")
         self._timeout_seconds = timeout_seconds
         self._open: http.client.HTTPConnection | None = None
+        self._answer: Response | None = None  # holds the socket itself where the server ends the connection
 
     def response(
         self, method: str, target: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
@@ -184,16 +185,16 @@ class Connection:
                     raise TooSlowError(f"it took longer than {whole_seconds:g} s")
         finally:
             if not response.is_reusable:
-                response.close()  # which holds its socket itself where the server ends the connection
                 self.close()
         content = b"".join(parts)
         return Reply(response.status, response.reason, response.headers, content[:most_bytes], size <= most_bytes)
 
     def close(self) -> None:
-        """Close it; the next question opens another."""
-        if self._open is not None:
-            self._open.close()
-        self._open = None
+        """Close it, and what is not read of the answer; the next question opens another."""
+        for each in (self._answer, self._open):
+            if each is not None:
+                each.close()
+        self._answer = self._open = None
 
     def _response(
         self, method: str, target: str, body: bytes | str | None, headers: Mapping[str, str] | None
@@ -202,7 +203,8 @@ class Connection:
             with _renamed():
                 self._open = self._open or self._opened()
                 self._open.request(method, target or "/", body, {"User-Agent": "gpuledger", **(headers or {})})
-                return Response(self._open.getresponse())
+                self._answer = Response(self._open.getresponse())
+                return self._answer
         except BaseException:
             self.close()
             raise

@@ -48,7 +48,8 @@ def read_once(config: AgentConfig, eyes: Eyes, clock: Clock, every_seconds: floa
     said += sampler.beat(everything=True)
     sampler.close()
     elapsed_seconds = (clock.monotonic() - began) / MICROSECONDS
-    return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing, eyes.no_gpu)
+    silent = {one.name: one.failing for one in eyes.witnesses() if one.failing}
+    return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, eyes.no_gpu)
 
 
 def lines(reading: Reading) -> list[str]:

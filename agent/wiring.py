@@ -168,7 +168,8 @@ def _witnesses(host: _Host, gpus: "WaitingNvml", remembered: "Remembered") -> "W
 
     if host.alone:
         return Witnesses()
-    return open_witnesses(host.config, gpus.devices, host.run_of, remembered, authorities(remembered))
+    told_before = authorities(remembered)
+    return open_witnesses(host.config, gpus.devices, host.run_of, remembered, told_before, lasting=host.lasting)
 
 
 def _processes(

@@ -9,7 +9,7 @@ from agent.attribution.kubelet import Kubelet
 from agent.attribution.mapping import DcgmMapping, Jobstats
 from agent.attribution.run import Attribution
 from agent.attribution.slurm import SlurmJobs
-from agent.attribution.witnesses import Witness, Witnesses
+from agent.attribution.witnesses import UNHURRIED_SECONDS, Witness, Witnesses
 from agent.config import AgentConfig
 from agent.remembered import Remembered
 
@@ -20,10 +20,13 @@ def open_witnesses(
     attribution: Callable[[Process], Attribution],
     remembered: Remembered,
     told_before: Collection[str] = (),
+    *,
+    lasting: bool = True,
 ) -> Witnesses:
     """Return the witnesses that the settings allow; `listed` is the driver's list of GPUs and MIG instances.
 
-    `told_before` are the authorities that stand behind what was held when the agent before this one ended.
+    `told_before` are the authorities that stand behind what was held when the agent before this one ended. Where
+    nothing is `lasting` there is no next reading: each is waited for.
     """
     aliases = Aliases(remembered)
     numbers: dict[str, int] = {}  # they change only with the driver, and then the agent is a new one
@@ -43,4 +46,6 @@ def open_witnesses(
         witnesses.append(DcgmMapping(config.dcgm_mapping, config.cluster, devices))
     if config.jobstats is not None:
         witnesses.append(Jobstats(config.jobstats, config.cluster, devices))
-    return Witnesses(witnesses, aliases)
+    if lasting:
+        return Witnesses(witnesses, aliases)
+    return Witnesses(witnesses, aliases, patience_seconds=UNHURRIED_SECONDS, late_seconds=UNHURRIED_SECONDS)

@@ -19,6 +19,7 @@ from agent.errors import SourceError, SourceHungError
 
 _LOG = logging.getLogger(__name__)
 PATIENCE_SECONDS = 0.2  # with all witnesses together; what comes later counts at the next reading
+UNHURRIED_SECONDS = 5.0  # with all of them where there is no beat to keep; who has not answered then counts as failing
 LATE_SECONDS = 60.0  # without an answer before a slow witness counts as failing
 GOOD_FOR_SECONDS = 3600.0
 
@@ -77,10 +78,11 @@ class Witnesses:
         aliases: Aliases | None = None,
         seconds: Callable[[], float] = time.monotonic,
         patience_seconds: float = PATIENCE_SECONDS,
+        late_seconds: float = LATE_SECONDS,
     ) -> None:
         self.aliases = aliases or Aliases()
         self._seconds = seconds
-        self._patience_seconds = patience_seconds
+        self._patience_seconds, self._late_seconds = patience_seconds, late_seconds
         self._asked = [_Asked(one, Attendant(one.name, one.read, self._microseconds), seconds()) for one in witnesses]
 
     @property
@@ -150,7 +152,7 @@ class Witnesses:
             self._take(one, one.attendant.answer(patience_seconds), self._seconds())
         except SourceHungError as error:
             last = one.began_at if one.told_at is None else one.told_at
-            if self._seconds() - last > LATE_SECONDS:
+            if self._seconds() - last >= self._late_seconds:
                 self._fails(one, str(error))
         except SourceError as error:
             self._fails(one, str(error))

@@ -26,6 +26,15 @@ def test_what_is_cut_off_or_no_http_is_one_kind_of_error(status: str, words: str
         ask(server.url, timeout_seconds=PATIENCE_SECONDS, most_bytes=100)
 
 
+def test_with_a_connection_the_answer_that_nobody_read_is_closed() -> None:
+    """It holds the socket where the server ends the connection; the garbage collector closed it, long after."""
+    with listening() as server:
+        connection = Connection(server.url, PATIENCE_SECONDS)
+        answer = connection.response("GET", "/")
+        connection.close()
+        assert answer._response.isclosed()
+
+
 def test_an_answer_ends_in_time_however_it_trickles() -> None:
     """Each piece comes in time, the whole does not."""
     ticks = iter((0.0, 6.0))
