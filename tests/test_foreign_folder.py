@@ -49,6 +49,7 @@ ASKED = {
     "analyzer.placement.gang.highs": [],
     "analyzer.planning.cp_sat": [],
     "collector.backup.sqlite_copy": ["none.sqlite", "copy.sqlite"],
+    "collector.upkeep.vacuum": ["none.sqlite", "1"],
     "collector.decoding.decoder": ["1000", "10"],
     "gpuledger": ["report", "recording", "none.jsonl"],
 }

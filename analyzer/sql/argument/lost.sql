@@ -16,7 +16,7 @@ WITH claimed AS (
     FROM claimed c LEFT JOIN told t ON t.run_id = c.run_id AND t.ended_at > c.first_hour AND t.ended_at <= c.last_hour + 3600000000 GROUP BY ALL
 ), saved AS (
     SELECT run_id, minute + 60000000 AS at_us FROM checkpoints
-    UNION ALL SELECT run_id, ended_at FROM progress WHERE checkpoint IS NOT NULL
+    UNION ALL SELECT run_id, unnest(checkpoints) FROM progress_amounts
 ), gone AS (
     SELECT e.*, (SELECT max(s.at_us) FROM saved s WHERE s.run_id = e.run_id AND s.at_us BETWEEN e.began_at AND e.ended_at) AS saved_at FROM ended e
 )
