@@ -1,7 +1,7 @@
 """Cut what is due into chunks of a size that fits into memory: hours that abut, or a part of one hour's GPUs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.pending import HOUR_MS, Chunk
@@ -21,6 +21,15 @@ def cut(session: "Session") -> list[Chunk]:
     for hours, gpu_hours in _abutting(counts):
         chunks += _parts(session, hours[0]) if gpu_hours > GPUS else [Chunk(hours[0], hours[-1] + HOUR_MS)]
     return chunks
+
+
+def spans(session: "Session", hours: Sequence[int], gpu_hours: int, *, least_hours: int = 1) -> list[tuple[int, int]]:
+    """Cut hours of the ledger into spans of about so many GPU-hours, first and last hour of each."""
+    if not hours:
+        return []
+    (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1]])
+    most = max(least_hours, gpu_hours // max(1, gpus))
+    return [(hours[at], hours[min(at + most, len(hours)) - 1]) for at in range(0, len(hours), most)]
 
 
 def _abutting(counts: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:

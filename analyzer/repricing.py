@@ -5,6 +5,7 @@ Hours that still have their samples are made anew whole (pending.py); of these t
 
 from typing import TYPE_CHECKING
 
+from analyzer.chunks import GPU_HOURS, spans
 from analyzer.placed import stood
 from analyzer.publishing import rates_of
 from analyzer.statements import run as run_sql
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from analyzer.pricing.book import PriceBook
     from collector.store.session import Session
 
-GPU_HOURS = 11_000  # at once, as in a chunk of the ledger (chunks.py)
 _DUE = """
 CREATE OR REPLACE TEMP TABLE reprice_due AS
 SELECT hour FROM ledger_hours
@@ -48,12 +48,9 @@ def reprice(session: "Session", book: "PriceBook", versions: "Versions", judgeab
         return 0
     session.execute(_DUE, {"prices": versions.prices, "judgeable": judgeable_us})
     hours = [hour for (hour,) in session.rows("SELECT hour FROM reprice_due ORDER BY hour")]
-    if not hours:
-        return 0
-    (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1]])
-    most, made = max(1, GPU_HOURS // max(1, gpus)), 0
-    for at in range(0, len(hours), most):
-        span = {"first": hours[at], "last": hours[min(at + most, len(hours)) - 1]}
+    made = 0
+    for first, last in spans(session, hours, GPU_HOURS):
+        span: dict[str, object] = {"first": first, "last": last}
         with session.transaction():
             session.execute(_BOOKED, span)
             rates_of(session, book, _KINDS)

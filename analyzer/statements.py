@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.booked import with_booked
+from analyzer.cost_split import with_split
 from analyzer.placed import with_placed
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def statements(file: str) -> tuple[str, ...]:
     """Return the statements of one file of analyzer/sql, without comment lines and semicolons.
 
     {booked ledger} in them is the ledger with whose its rows are (booked.py), {placed l} joins
-    where the hosts of `l` stood (placed.py).
+    where the hosts of `l` stood (placed.py), {split rows cost} prices rows (cost_split.py).
     """
-    text = with_placed(with_booked((DIRECTORY / file).read_text()))
+    text = with_split(with_placed(with_booked((DIRECTORY / file).read_text())))
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return tuple(part.strip().rstrip(";") for part in "\n".join(lines).split(";\n") if part.strip())
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.argument.kept import kept_row
 from analyzer.argument.signs import Sign, hours, percent, span
 from analyzer.statements import statements
-from collector.tiers.sources import Kept
-from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
     from analyzer.findings import Finding
@@ -115,14 +114,4 @@ def _share(what: str, part: int | None, whole: int | None, needed: str, mark: in
 
 
 def _broken(session: "Session", finding: "Finding", period: "Period") -> BrokenGpus:
-    rolled = Kept.of(session, tiered("gpu_samples")).rolled_until
-    (select,) = statements("argument/broken.sql")
-    asked = {
-        "runs": list(finding.run_ids),
-        "cause": finding.cause,
-        "nodes": list(finding.hosts),
-        "start": period.start,
-        "end": min(period.end, finding.last_at),
-        "rolled": rolled,
-    }
-    return BrokenGpus(*session.row(select.format(minutes=_MINUTES if rolled > period.start else ""), asked))
+    return BrokenGpus(*kept_row(session, "argument/broken.sql", _MINUTES, finding, period))

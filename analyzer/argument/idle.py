@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.statements import statements
+from analyzer.argument.kept import kept_row
 from analyzer.thresholds import Thresholds
-from collector.tiers.sources import Kept
-from collector.tiers.tables import tiered
 
 if TYPE_CHECKING:
     from analyzer.findings import Finding
@@ -46,17 +44,15 @@ def idle_gpus(session: "Session", finding: "Finding", period: "Period", limits: 
     Raises:
         StoreError: the store does not answer.
     """
-    rolled = Kept.of(session, tiered("gpu_samples")).rolled_until
-    (select,) = statements("argument/idle.sql")
-    asked = {
-        "runs": list(finding.run_ids),
-        "cause": finding.cause,
-        "nodes": list(finding.hosts),
-        "start": period.start,
-        "end": min(period.end, finding.last_at),
-        "rolled": rolled,
-        "around": 1000 * limits.abandoned_ms,
-        "quiet": limits.quiet_permille,
-        "active": limits.active_permille,
-    }
-    return IdleGpus(*session.row(select.format(minutes=_MINUTES if rolled > period.start else ""), asked))
+    return IdleGpus(
+        *kept_row(
+            session,
+            "argument/idle.sql",
+            _MINUTES,
+            finding,
+            period,
+            around=1000 * limits.abandoned_ms,
+            quiet=limits.quiet_permille,
+            active=limits.active_permille,
+        )
+    )

@@ -12,14 +12,4 @@ WITH owned_ms AS (
     LEFT JOIN rates r ON r.hour = o.hour AND r.sku IS NOT DISTINCT FROM o.sku
         AND r.purchase_option IS NOT DISTINCT FROM o.purchase_option AND r.node_group IS NOT DISTINCT FROM o.node_group
         AND r.region IS NOT DISTINCT FROM o.region
-), based AS (
-    SELECT l.*, t.total, t.price_version, (t.total::HUGEINT * l.milliseconds // t.owned_ms)::BIGINT AS base,
-        t.total::HUGEINT * l.milliseconds % t.owned_ms AS remainder
-    FROM ledger_here l JOIN totals t ON t.gpu_uuid = l.gpu_uuid AND t.hour = l.hour
-        AND t.sku IS NOT DISTINCT FROM l.sku AND t.purchase_option IS NOT DISTINCT FROM l.purchase_option
-)
-SELECT * EXCLUDE (total, base, remainder), base + CASE WHEN row_number() OVER (
-        PARTITION BY gpu_uuid, hour, sku, purchase_option
-        ORDER BY remainder DESC, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared)
-    <= total - sum(base) OVER (PARTITION BY gpu_uuid, hour, sku, purchase_option) THEN 1 ELSE 0 END AS cost_micros
-FROM based
+), {split ledger_here cost_micros}

@@ -1,4 +1,4 @@
--- What closed hours whose samples are gone would cost by the prices of now: their booked time, divided as cost.sql divides it.
+-- What closed hours whose samples are gone would cost by the prices of now: their booked time, split as cost.sql splits it.
 -- Reads booked_now and rates (publishing.py).
 CREATE OR REPLACE TEMP TABLE repriced AS
 WITH totals AS (
@@ -9,17 +9,7 @@ WITH totals AS (
         AND r.purchase_option IS NOT DISTINCT FROM b.purchase_option AND r.node_group IS NOT DISTINCT FROM h.node_group
         AND r.region IS NOT DISTINCT FROM h.region
     GROUP BY b.gpu_uuid, b.hour, b.sku, b.purchase_option
-), based AS (
-    SELECT b.*, t.total, (t.total::HUGEINT * b.milliseconds // t.owned_ms)::BIGINT AS base,
-        t.total::HUGEINT * b.milliseconds % t.owned_ms AS remainder
-    FROM booked_now b JOIN totals t ON t.gpu_uuid = b.gpu_uuid AND t.hour = b.hour
-        AND t.sku IS NOT DISTINCT FROM b.sku AND t.purchase_option IS NOT DISTINCT FROM b.purchase_option
-)
-SELECT * EXCLUDE (total, base, remainder), base + CASE WHEN row_number() OVER (
-        PARTITION BY gpu_uuid, hour, sku, purchase_option
-        ORDER BY remainder DESC, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared)
-    <= total - sum(base) OVER (PARTITION BY gpu_uuid, hour, sku, purchase_option) THEN 1 ELSE 0 END AS now_micros
-FROM based;
+), {split booked_now now_micros};
 
 INSERT INTO adjustments BY NAME
 SELECT * EXCLUDE (now_micros) REPLACE (0 AS milliseconds, coalesce(now_micros, 0) - coalesce(cost_micros, 0) AS cost_micros),

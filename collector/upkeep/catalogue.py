@@ -10,6 +10,8 @@ from collector.upkeep.outcome import Outcome
 from collector.upkeep.writing import writing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from collector.store.database import Store
 
 HOUR_SECONDS = 3600
@@ -71,12 +73,21 @@ def shrink(store: "Store") -> Outcome:
         return Outcome("the catalogue is a server's")
     before = file.stat().st_size
     with store.turn:
-        words = child.command("collector.upkeep.vacuum", str(file), str(max(_FREE_BYTES, before // _FREE_SHARE)))
-        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own module
-    if done.returncode:
-        raise StoreError(f"the catalogue {file} cannot be tidied up now: {done.stderr.strip()}")
+        vacuum(file, max(_FREE_BYTES, before // _FREE_SHARE))
     freed = max(0, before - file.stat().st_size)
     return Outcome(f"{freed} bytes given back", freed)
+
+
+def vacuum(file: "Path", free_bytes: int) -> None:
+    """Fold the log of SQLite's catalogue in, and write the file anew where so much of it is free.
+
+    Raises:
+        StoreError: the file cannot be opened, or somebody would not let go of it.
+    """
+    words = child.command("collector.upkeep.vacuum", str(file), str(free_bytes))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own module
+    if done.returncode:
+        raise StoreError(f"the catalogue {file} cannot be tidied up now: {done.stderr.strip()}; run the same again")
 
 
 def _trim_markers(store: "Store") -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from analyzer.booked import COLUMNS
+from analyzer.chunks import spans
 from analyzer.placed import COLUMNS as PLACE
 from analyzer.placed import placed
 from analyzer.pricing.beside.rates import close_rates
@@ -147,11 +148,7 @@ def _runs_digest(session: "Session") -> str:
 
 def _spans(session: "Session") -> list[tuple[int, int]]:
     hours = [hour for (hour,) in session.rows("SELECT hour FROM terms_due ORDER BY hour")]
-    if not hours:
-        return []
-    (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1]])
-    most = max(24, GPU_HOURS // max(1, gpus))
-    return [(hours[at], hours[min(at + most, len(hours)) - 1]) for at in range(0, len(hours), most)]
+    return spans(session, hours, GPU_HOURS, least_hours=24)
 
 
 def _close_span(

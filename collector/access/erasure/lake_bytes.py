@@ -1,11 +1,9 @@
 """What a lake keeps of changed rows goes: older snapshots, their files, the catalogue's statistics."""
 
-import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from collector.errors import StoreError
 from collector.store.lake import CATALOGUE
+from collector.upkeep.catalogue import vacuum
 from collector.upkeep.lake_files import flush
 
 if TYPE_CHECKING:
@@ -43,12 +41,5 @@ def tidy_catalogue(store: "Store") -> None:
         StoreError: somebody holds the file.
     """
     file = store.lake.file if store.lake is not None else None
-    if file is None:
-        return
-    try:
-        with closing(sqlite3.connect(file, timeout=10.0, isolation_level=None)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    except sqlite3.Error as error:
-        raise StoreError(f"the catalogue {file} cannot be written anew now: {error}; run the same again") from error
+    if file is not None:
+        vacuum(file, 0)
