@@ -1,8 +1,8 @@
 """Whether what differs between two readings is told: not a byte may, but where the later one says what is not kept.
 
 Observations (notices, and rules that lacked a signal) claim no time and no money; they may go where it is said that
-what they rest on has expired. Of all else a value may be unknown where the object that holds it says that it is not
-kept, and a table where that is its reason.
+what they rest on has expired. Of all else a value may become unknown where the object that holds it says that it is not
+kept, never another number, and a table may lose rows where that is its reason.
 """
 
 import json
@@ -46,8 +46,18 @@ def _agree(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever JSON holds
         return len(old) == len(new) and all(map(_agree, old, new))
     if not isinstance(old, dict) or not isinstance(new, dict) or old.keys() != new.keys():
         return False
-    says = any(word in value for value in new.values() if isinstance(value, str) for word in NOT_KEPT)
-    tables = dict if any(word in (new.get("because") or "") for word in NOT_KEPT) else dict | list
+    told = (value for value in new.values() if isinstance(value, str))
+    says = any(word in value for value in told for word in NOT_KEPT)
+    is_why = any(word in (new.get("because") or "") for word in NOT_KEPT)
     return all(
-        key in OBSERVATIONS or _agree(old[key], new[key]) or (says and not isinstance(new[key], tables)) for key in old
+        key in OBSERVATIONS
+        or _agree(old[key], new[key])
+        or (says and (new[key] is None or isinstance(new[key], str)))
+        or (is_why and _is_less(old[key], new[key]))
+        for key in old
     )
+
+
+def _is_less(old: Any, new: Any) -> bool:  # noqa: ANN401 - whatever JSON holds
+    """Whether a table only lost rows, or is not there at all."""
+    return new is None or (isinstance(old, list) and isinstance(new, list) and all(one in old for one in new))
