@@ -53,6 +53,20 @@ def settle_hours(session: "Session") -> None:
         session.load("analysed_until", ("until_us",), [[known_us]])
 
 
+def reached_until(session: "Session") -> int:
+    """Return up to when the last pass found anything to book, in microseconds; 0 where none has."""
+    return int(session.row("SELECT coalesce(max(until_us), 0) FROM analysed_until")[0])
+
+
+def is_reached(session: "Session", until_us: int) -> bool:
+    """Return whether passes came to the last hour before a moment.
+
+    Where telemetry stopped, or a pass is under way, owned hours before it are still to be booked, whatever the clock
+    says: a period of which they are part is not closed.
+    """
+    return reached_until(session) > until_us - HOUR_US
+
+
 def closes_at(hour_us: int, calendar: Calendar) -> datetime:
     """Return when the week of this hour closes: 48 hours after its last."""
     here = local(hour_us, calendar.timezone)

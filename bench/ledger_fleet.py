@@ -57,6 +57,7 @@ FROM parts
 _HOURS = """
 INSERT INTO ledger_hours SELECT $start + h * $hour, 'closed', '', 'bench', 'bench' FROM range(0, $hours) a(h)
 """
+_REACHED = "INSERT INTO analysed_until SELECT $start + $hours * $hour"
 _DOINGS = """
 INSERT INTO run_doings (run_id, hour, measured_ms, sm_ms, busy_ms, office_busy_ms, activity_ms, pauses, phase_minutes,
     memory_minutes, tensor_minutes, turns, windows, exchange_windows)
@@ -104,7 +105,7 @@ def write(path: Path, size: Size, memory_limit: str = "2GB") -> int:
         "start": size.start, "hour": HOUR, "hours": hours, "gpus": size.gpus, "names": NAMES, "teams": TEAMS,
     }  # fmt: skip
     with Store.open(path, memory_limit=memory_limit) as store, store.session() as session:
-        for statement in (_RUNS, _HOURS, _DOINGS, _OWNED, _SAID):
+        for statement in (_RUNS, _HOURS, _REACHED, _DOINGS, _OWNED, _SAID):
             session.execute(statement, {name: value for name, value in about.items() if f"${name}" in statement})
         for first in range(0, hours, 24):
             span = about | {"first": first, "last": min(hours, first + 24)}

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from analyzer.booked import booked
+from analyzer.closing import reached_until
 from analyzer.period import HOUR, Period, local, midnight
 from analyzer.placed import placed
 from analyzer.report.coverage import STATUSES
@@ -167,17 +168,27 @@ def places(session: Session, start: int, end: int) -> dict[str, Place]:
     return {node: Place(*where) for node, *where in rows}
 
 
-def statuses(session: Session, period: Period) -> dict[int, str]:
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How settled each hour of a period is that the ledger has, and up to when all is booked."""
+
+    by_hour: dict[int, str]
+    reached_us: int
+
+    def least(self, start: int, end: int) -> str | None:
+        """Return the status of the least settled hour of a span, open where some of it is still to be booked."""
+        found = [self.by_hour[hour] for hour in range(start, end, HOUR) if hour in self.by_hour]
+        if found and self.reached_us <= end - HOUR:
+            found.append("open")
+        return min(found, key=STATUSES.index, default=None)
+
+
+def statuses(session: Session, period: Period) -> Settled:
     """Return how settled each hour of a period is."""
-    return dict(
-        session.rows("SELECT hour, status FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end])
+    rows = session.rows(
+        "SELECT hour, status FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end]
     )
-
-
-def least_settled(known: dict[int, str], start: int, end: int) -> str | None:
-    """Return the status of the least settled hour of a span; None where none is known."""
-    found = (known[hour] for hour in range(start, end, HOUR) if hour in known)
-    return min(found, key=STATUSES.index, default=None)
+    return Settled(dict(rows), reached_until(session))
 
 
 def days(period: Period) -> Iterator[tuple[int, int]]:

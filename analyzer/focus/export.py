@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from analyzer.errors import LedgerError
-from analyzer.focus.charges import adjustments, charges, days, hours, least_settled, place_hosts, places, statuses
+from analyzer.focus.charges import Settled, adjustments, charges, days, hours, place_hosts, places, statuses
 from analyzer.focus.columns import columns
 from analyzer.focus.exact import MILLIONTHS, scaled
 from analyzer.focus.issuer import Issuer
@@ -53,7 +53,7 @@ def export_focus(session: Session, asked: Asked, path: Path) -> Exported:
     """
     with session.transaction():  # one state of the ledger from the first day to the last
         known = statuses(session, asked.period)
-        if not known:
+        if not known.by_hour:
             raise LedgerError(f"the ledger has no hour of {asked.period.label}; gpuledger analyze books what is there")
         cost, unpriced = _totals(session, asked.period)
         if unpriced and not asked.leave_out_unpriced:
@@ -64,8 +64,8 @@ def export_focus(session: Session, asked: Asked, path: Path) -> Exported:
         tally = _Tally()
         rows = tally.watched(_rows(session, asked, known))
         count = write(path, columns(asked.issuer.version), rows, asked.form, tally.holds_to(cost))
-    status = least_settled(known, asked.period.start, asked.period.end)
-    return Exported(count, cost, tally.adjusted_micros, unpriced, len(known), status)
+    status = known.least(asked.period.start, asked.period.end)
+    return Exported(count, cost, tally.adjusted_micros, unpriced, len(known.by_hour), status)
 
 
 def _totals(session: Session, period: Period) -> tuple[int, int]:
@@ -77,11 +77,11 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
     return int(cost), int(unpriced)
 
 
-def _rows(session: Session, asked: Asked, known: dict[int, str]) -> Iterator[Row]:
+def _rows(session: Session, asked: Asked, known: Settled) -> Iterator[Row]:
     place_hosts(session, asked.period)
     spans = hours(asked.period) if asked.hourly else days(asked.period)
     for start, end in spans:
-        status = least_settled(known, start, end)
+        status = known.least(start, end)
         if status is not None:
             found = charges(session, start, end, energy=asked.energy)
             priced = [charge for charge in found if charge.unit_micros is not None]

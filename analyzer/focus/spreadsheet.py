@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzer.booked import booked
 from analyzer.errors import LedgerError
-from analyzer.focus.charges import days, least_settled, statuses
+from analyzer.focus.charges import Settled, days, statuses
 from analyzer.focus.columns import Column
 from analyzer.focus.exact import MILLIONTHS, scaled
 from analyzer.focus.rows import Row, hours_of
@@ -55,15 +55,15 @@ def export_csv(session: Session, period: Period, currency: str, path: Path) -> i
     """
     with session.transaction():
         known = statuses(session, period)
-        if not known:
+        if not known.by_hour:
             raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger analyze books what is there")
         return write(path, COLUMNS, _rows(session, period, currency, known), "csv", lambda: None)
 
 
-def _rows(session: Session, period: Period, currency: str, known: dict[int, str]) -> Iterator[Row]:
+def _rows(session: Session, period: Period, currency: str, known: Settled) -> Iterator[Row]:
     for start, end in days(period):
         day = f"{local(start, period.timezone).date()}"
-        status = least_settled(known, start, end)
+        status = known.least(start, end)
         for row in session.rows(_ROWS, {"start": start, "end": end}):
             yield {"day": day, "currency": currency, **({"status": status} if status else {}), **_row(row)}
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from analyzer.closing import is_reached
 from analyzer.errors import LedgerError
 from analyzer.period import Period
 from analyzer.report.readings import Entry, fold, within
@@ -104,13 +105,14 @@ def cluster(session: Session, period: Period) -> str | None:
 
 
 def hours(session: Session, period: Period) -> Hours:
-    """Return which hours of the period are in the ledger."""
+    """Return which hours of the period are in the ledger; open while some of it is still to be booked."""
     where, values = within(period)
     rows = session.rows(f"SELECT status, rules_version, price_version FROM ledger_hours WHERE {where}", values)
     status = min((row[0] for row in rows), key=STATUSES.index, default=None)
     rules, prices = sorted({row[1] for row in rows}), sorted({row[2] for row in rows if row[2]})
     if status in CLOSED:
         prices = _booked_by(session, period)
+        status = status if is_reached(session, period.end) else "open"
     return Hours(len(rows), period.hours, status, tuple(rules), tuple(prices))
 
 

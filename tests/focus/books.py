@@ -58,6 +58,8 @@ class Books:
             columns = ("hour", "status", "input_digest", "rules_version")
             with self.session() as session:
                 session.load("ledger_hours", columns, [(hour, "closed", "test", "test")])
+                session.execute("DELETE FROM analysed_until")
+                session.load("analysed_until", ("until_us",), [[max(self.hours) + HOUR]])
 
     def run(self, run_id: str, team: str | None = "team-a", name: str | None = "train", **more: str | None) -> None:
         """Say whose a run is, and what else is known of it."""

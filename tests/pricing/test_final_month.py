@@ -33,6 +33,7 @@ from tests.ledger.fleet import DAY, HOUR, Fleet
 from tests.ledger.several import Site, in_folder, same
 from tests.pricing.final_month import BEGINS, DECEMBER, FINAL, Rules, files, fleet, place, report, sums
 
+EARLY = BEGINS - 2 * DAY
 RETENTION = ("table_name", "kept_from", "dropped_rows", "reason", "recorded_at")
 CENTRES = st.sampled_from([None, "4711", "4712"])
 RULES = st.builds(
@@ -51,14 +52,18 @@ Move = tuple[str, int] | None
 MOVES = st.none() | st.tuples(st.sampled_from("ab"), st.sampled_from([BEGINS + HOUR, DECEMBER, FINAL + HOUR]))
 
 
-@settings(max_examples=12)
-@given(before=RULES, edits=st.lists(st.tuples(RULES, MOVES), min_size=1, max_size=3))
-def test_edits_after_a_month_is_final_change_no_byte_of_it(before: Rules, edits: list[tuple[Rules, Move]]) -> None:
+@pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.soak)])
+def test_edits_after_a_month_is_final_change_no_byte_of_it(examples: int) -> None:
     """Prices, charge rates, teams, cost centres, policies: files stay, and what differs is booked in December.
 
     So do costs besides GPUs and where hosts stood, by whatever tariffs are edited, wherever hosts are moved, and
     however late it is told that they moved.
     """
+    drawn = given(before=RULES, edits=st.lists(st.tuples(RULES, MOVES), min_size=1, max_size=3))
+    settings(max_examples=examples)(drawn(_no_byte_changes))()
+
+
+def _no_byte_changes(before: Rules, edits: list[tuple[Rules, Move]]) -> None:
     with TemporaryDirectory() as name:
         folder, site = Path(name), fleet()
         now = before.settings(folder)
@@ -194,6 +199,27 @@ def test_a_month_that_an_earlier_release_made_final_closes_with_the_first_pass(t
     november = report(site.store, now, "2025-11")
     assert (november.closed_at, november.edited) == (FINAL + DAY, None)
     assert "final: teams and charge rates as of 2025-12-11" in charge_text(november, Paper(ascii=True))
+
+
+def test_a_month_of_which_hours_are_still_to_be_booked_is_not_final(tmp_path: Path) -> None:
+    """Hosts fell silent in November and came back in January: what they owned meanwhile is booked then, not before."""
+    site, now = Fleet(), Rules(rate=3_000).settings(tmp_path)
+    site.own("n1", ["g1"])
+    site.hold("slurm/alpha/1", "n1", ["g1"], EARLY, EARLY + 4 * HOUR, account="nlp")
+    site.sample("n1", "g1", EARLY, EARLY + 4 * HOUR)
+    site.analyze(FINAL, now)
+    november = report(site.store, now, "2025-11")
+    assert (november.hours.status, november.closed_at) == ("open", None)
+    said = charge_text(november, Paper(ascii=True))
+    assert "of 720 hours of 2025-11 are in the ledger" in said
+    assert "final" not in said
+    files(site.store, now, tmp_path)
+    days = {row["ChargePeriodStart"][:10]: row["x_BookStatus"] for row in rows_of(tmp_path / "focus.csv")}
+    assert days == {"2025-11-28": "final", "2025-11-29": "open"}, "of the second an hour is booked"
+    site.sample("n1", "g1", FINAL, FINAL + HOUR)
+    site.analyze(FINAL + DAY, now)
+    november = report(site.store, now, "2025-11")
+    assert (november.hours.status, november.closed_at) == ("final", FINAL + DAY)
 
 
 def test_what_was_edited_before_the_pass_that_closes_it_is_a_correction(tmp_path: Path) -> None:

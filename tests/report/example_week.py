@@ -279,6 +279,7 @@ def fill(session: Session) -> None:
     session.insert("ledger", pa.Table.from_pylist(rows))
     session.insert("ledger", pa.Table.from_pylist(previous_rows(rows)))
     session.insert("ledger_hours", pa.Table.from_pylist(hours))
+    session.load("analysed_until", ("until_us",), [[W46.end]])
     kinds = dict.fromkeys(("served", "latency", "progress", "energy", "activity", "traffic"), "samples")
     session.insert(
         "amount_hours", pa.Table.from_pylist([{"hour": h["hour"], "booked_batch": 0, **kinds} for h in hours])

@@ -23,6 +23,7 @@ class Written:
         rows = [[hour, "closed", "", "rules", "prices"] for hour in range(start, end, HOUR)]
         with self.store.session() as session:
             session.load("ledger_hours", ["hour", "status", "input_digest", "rules_version", "price_version"], rows)
+            session.load("analysed_until", ["until_us"], [[end]])
 
     def run(self, run_id: str, name: str, team: str | None, **more: object) -> None:
         """Say what is known of a run."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.closing import is_reached
 from analyzer.period import local
 
 if TYPE_CHECKING:
@@ -57,13 +58,13 @@ def edited(session: "Session", period: "Period", settings: "Settings") -> Edited
 
 
 def closed_at(session: "Session", period: "Period") -> int | None:
-    """Return when the terms of a period were closed, of its hours the last; None where any hour is not."""
+    """Return when the terms of a period were closed, of its hours the last; None where any is not, or is to come."""
     at, is_open = session.row(
         "SELECT max(c.closed_at), coalesce(bool_or(c.hour IS NULL), true) FROM ledger_hours h "
         "LEFT JOIN closed_hours c ON c.hour = h.hour WHERE h.hour >= $start AND h.hour < $end",
         {"start": period.start, "end": period.end},
     )
-    return None if is_open else int(at)
+    return None if is_open or not is_reached(session, period.end) else int(at)
 
 
 def _is_waiting(session: "Session", settings: "Settings") -> bool:
