@@ -62,8 +62,6 @@ OURS_ALONE = {
     "collector/importing/history.py",
     "collector/backup/manifest.py",  # a file that a backup wrote
     "analyzer/planning/cp_sat.py",  # between the analyzer and its own solvers
-    "analyzer/placement/gang/highs.py",
-    "analyzer/placement/gang/by_rack.py",
     "analyzer/solver_process.py",
     "analyzer/windows.py",  # columns of our own tables
     "analyzer/alarms/hook.py",
