@@ -68,7 +68,6 @@ OURS_ALONE = {
     "analyzer/placement/life/kept.py",
     "analyzer/capacity/gate/keeping.py",
     "analyzer/casebook/rule_versions.py",
-    "analyzer/detectors/document.py",  # a result of our own benches
     "dashboards/demo.py",  # between the demo and its agents
     "dashboards/page_file.py",  # pages that a server kept for itself
     "dashboards/grafana/written.py",  # what it wrote the line before
