@@ -140,16 +140,18 @@ def _texts(folder: Path) -> dict[str, str]:
 
 
 def _demo(recorder: Recorder) -> Path:
-    store = recorder.folder / "site" / "demo.duckdb"
-    if not store.exists():
-        store.parent.mkdir(exist_ok=True)
+    """Return the demo's store, made where there is none: what made it stays beside it, for the next record here."""
+    store, said = recorder.folder / "site" / "demo.duckdb", recorder.folder / "demo.txt"
+    if not said.exists():
+        shutil.rmtree(store.parent, ignore_errors=True)
+        store.parent.mkdir()
         (answer,) = recorder.ask(["demo", "--once", "--port", "0", "--store", str(store)])
-        recorder.keep("commands", "demo", answer)
         key = Ed25519PrivateKey.from_private_bytes(b"k" * 32)  # the same each time: profiles are signed by it
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         file = store.with_name(f"{store.name}.profile.key")
-        file.write_bytes(pem)
+        file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         file.chmod(0o600)
+        said.write_text(answer)
+    recorder.keep("commands", "demo", said.read_text())
     return store
 
 
