@@ -68,8 +68,8 @@ $(BENCHES): bench-%: $(MADE)
 	@$(BIN)/python bench/bench_$*.py $(ARGS)
 
 docs: $(MADE)
-	@$(BIN)/python -m agent.wire.document
-	@$(BIN)/python -m analyzer.detectors.document docs bench/results/truth.json
+	@$(BIN)/python -m bench.contract_document docs
+	@$(BIN)/python -m bench.detectors_document docs bench/results/truth.json
 
 # The dashboards as JSON, from the code beside it.
 grafana: $(MADE)

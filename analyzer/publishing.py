@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from analyzer.pricing.book import PriceBook
     from collector.store.session import Session
 
-HOUR_US = 3_600_000_000
 KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
 FROM owned_hours o JOIN gpus g USING (gid) {stood("g.node", "o.hour_ms * 1000")} ORDER BY ALL

@@ -49,6 +49,7 @@ def _row(seed: int, tasks: int, nodes: int, seconds: float) -> Row:
     problem = scarce(seed, tasks, nodes)
     cpu, began = cpu_seconds(), time.monotonic()
     answer = solve(problem, seconds)
+    bound = answer.plan.lower_bound_seconds
     row: Row = {
         "tasks": tasks,
         "nodes": nodes,
@@ -56,7 +57,7 @@ def _row(seed: int, tasks: int, nodes: int, seconds: float) -> Row:
         "bound_minutes": round(answer.earliest_seconds / 60, 1),
         **{f"{plan.solver}_minutes": round(plan.makespan_seconds / 60, 1) for plan in answer.compared},
         "optimal": answer.plan.is_optimal,
-        "gap_ratio": round(answer.plan.gap_ratio or 0.0, 4),
+        "gap_ratio": round(answer.plan.makespan_seconds / bound - 1, 4) if bound else 0.0,
         "cpu_seconds": round(cpu_seconds() - cpu, 2),
         "wall_seconds": round(time.monotonic() - began, 2),
     }

@@ -25,10 +25,10 @@ from analyzer.planning.plan import Plan
 from analyzer.planning.problem import Problem
 from analyzer.planning.solve import solve
 from analyzer.planning.validator import Broken, Placed, Proposal, validate
-from analyzer.planning.validator.proposal import proposal_of
 from bench.machine import add_record, cpu_seconds, keep, kept, machine, told
 from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible
+from bench.plans.proposed import proposal_of
 
 CODE = ("analyzer.planning", "analyzer.solver_process", "bench.plans")
 KEEP_EVERY = 25

@@ -7,27 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.log_format import configure
 from collector.config import SECRETS, TABLE, CollectorConfig, load, settings
 from collector.errors import ConfigError
 from collector.importing.files import column_names
 from collector.importing.importer import Imported, import_file
-from collector.server import serve as run_server
 from collector.store.database import Store
 
 OK, CHECK_FAILED = 0, 1
 SHOWN_REJECTS = 5
-
-
-def serve(argv: list[str]) -> int:
-    """Run the collector alone until a signal ends it."""
-    parser = argparse.ArgumentParser(prog="gpuledger serve --only collector", description=serve.__doc__)
-    add_settings(parser)
-    options = parser.parse_args(argv)
-    config = config_of(options)
-    configure(config.log_format, config.log_level)
-    run_server(config, options.config)
-    return OK
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:

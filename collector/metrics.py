@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from agent.exposition import exposition
 from collector.freshness import Freshness, FreshnessPage
 from collector.sealing.counts import SealCounts
 
@@ -98,7 +97,3 @@ class Metrics:
         """Return how many columns and tables of newer agents were not read, since the start."""
         kinds = ("column", "table")
         return {kind: int(self.registry.get_sample_value(_IGNORED, {"kind": kind}) or 0) for kind in kinds}
-
-    def exposition(self) -> bytes:
-        """Return the page of /metrics in Prometheus' text format."""
-        return exposition(self.registry)[0]

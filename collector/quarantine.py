@@ -4,7 +4,6 @@ They are kept in the hot file, in the transaction that brings the batch they cam
 so many and no more are kept, the oldest go first, and every one that is not kept is counted.
 """
 
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 10_000
 _SPARE = MAX_ROWS // 10  # beyond which the oldest are dropped, so that not every commit has to
-_LOG = logging.getLogger(__name__)
 _TEXT: pa.DataType = pa.string()
 _INTEGER: pa.DataType = pa.int64()
 _COLUMNS = pa.schema(

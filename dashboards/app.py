@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -55,7 +54,6 @@ from dashboards.requests import request_routes
 from dashboards.shelf import Shelf
 from dashboards.warming import Warming
 
-Only = Literal["collector", "analyzer"]
 ANALYZE_SECONDS = 300.0
 
 

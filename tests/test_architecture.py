@@ -62,15 +62,12 @@ OURS_ALONE = {
     "collector/importing/history.py",
     "collector/backup/manifest.py",  # a file that a backup wrote
     "analyzer/planning/cp_sat.py",  # between the analyzer and its own solvers
-    "analyzer/placement/gang/highs.py",
-    "analyzer/placement/gang/by_rack.py",
     "analyzer/solver_process.py",
     "analyzer/windows.py",  # columns of our own tables
     "analyzer/alarms/hook.py",
     "analyzer/placement/life/kept.py",
     "analyzer/capacity/gate/keeping.py",
     "analyzer/casebook/rule_versions.py",
-    "analyzer/detectors/document.py",  # a result of our own benches
     "dashboards/demo.py",  # between the demo and its agents
     "dashboards/page_file.py",  # pages that a server kept for itself
     "dashboards/grafana/written.py",  # what it wrote the line before

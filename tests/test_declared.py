@@ -23,7 +23,6 @@ PLACES = {
     "server": ("collector/", "analyzer/", "dashboards/"),
     "fleet": ("collector/registry/database.py",),
     "assistant": ("analyzer/assistant/",),
-    "placement": ("analyzer/placement/gang/highs.py",),
     "planning": ("analyzer/planning/cp_sat.py",),
     "forecast": ("analyzer/forecast/fitted.py",),
     "dev": ("dashboards/grafana/",),

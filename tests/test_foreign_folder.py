@@ -19,7 +19,7 @@ FOREIGN = (
     "json", "logging", "multiprocessing", "pathlib", "pickle", "platform", "queue", "random", "runpy", "secrets",
     "shutil", "signal", "socket", "sqlite3", "ssl", "statistics", "subprocess", "tempfile", "threading", "tomllib",
     "traceback", "typing", "urllib", "uuid", "webbrowser", "zoneinfo",
-    "anyio", "duckdb", "fastapi", "grpc", "highspy", "jinja2", "mcp", "nanoarrow", "numpy", "orjson", "ortools",
+    "anyio", "duckdb", "fastapi", "grpc", "jinja2", "mcp", "nanoarrow", "numpy", "orjson", "ortools",
     "pandas", "plotly", "polars", "prometheus_client", "psutil", "pyarrow", "pydantic", "pynvml", "pytz", "rich",
     "sqlalchemy", "statsforecast", "torch", "uvicorn", "yaml", "zstandard",
 )  # fmt: skip
@@ -45,8 +45,6 @@ for name, module in sorted(sys.modules.items()):
 # What each child is asked here: enough to load all that it needs, and to answer.
 ASKED = {
     "agent.simulated": ["--help"],
-    "analyzer.placement.gang.by_rack": [],
-    "analyzer.placement.gang.highs": [],
     "analyzer.planning.cp_sat": [],
     "collector.backup.sqlite_copy": ["none.sqlite", "copy.sqlite"],
     "collector.upkeep.vacuum": ["none.sqlite", "1"],

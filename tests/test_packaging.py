@@ -169,7 +169,7 @@ def test_what_fleets_alone_need_is_not_on_a_plain_site() -> None:
     """A site of one collector has no PostgreSQL and no object store: 73 MB of 550 were for them."""
     server, fleet, full = (set(locked(f"requirements-{role}.lock")) for role in ("server", "fleet", "full"))
     assert fleet - server == FLEETS_ALONE
-    assert {"mcp", "ortools", "highspy"} <= full - fleet
+    assert {"mcp", "ortools"} <= full - fleet
     assert server < fleet < full
 
 

@@ -1,6 +1,5 @@
 """The agent as it runs on a host: the beat, the spool, the sender and /metrics, put together and taken apart."""
 
-import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
 
@@ -22,7 +21,6 @@ from agent.scrape import Door, ScrapeServer, Secret
 from agent.spool import Spool, open_spool
 from agent.wiring import Eyes, open_stamper
 
-_LOG = logging.getLogger(__name__)
 STOP_SECONDS = 5.0  # for the batch that is on its way when the agent ends; the rest lies in the spool
 
 

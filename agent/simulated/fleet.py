@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from agent.simulated.activity import NOTHING, BoolArray, IntArray
-from agent.simulated.changes.apply import changed
 from agent.simulated.outages import Outage
 from agent.simulated.plan import Plan, Run
 from agent.simulated.schedule import outages, pending, plans
@@ -20,7 +19,6 @@ class Stay:
     """One run's time on one GPU. `main` is False for all but one of the runs that share a GPU."""
 
     run: Run
-    seat: int
     timeline: Timeline  # cut to the span
     main: bool
 
@@ -32,12 +30,10 @@ class Fleet:
         self.site = site
         self.outages: tuple[Outage, ...] = outages(site)
         self.pending: tuple[Plan, ...] = pending(site)
-        made = (
+        self.runs: tuple[Run, ...] = tuple(
             archetype(plan, site.span, site.generator("run", _share(plan), plan.attempt))
             for plan, archetype in plans(site)
         )
-        self.runs: tuple[Run, ...] = changed(tuple(made), site.changes, site)
-
         self._timelines: dict[tuple[str, int], Timeline] = {}
 
     @cached_property
@@ -50,7 +46,7 @@ class Fleet:
                 if start < end:
                     stays = found.setdefault((seat.node, seat.gpu), [])
                     alone = all(stay.timeline.end <= start or stay.timeline.start >= end for stay in stays)
-                    stays.append(Stay(run, at, made.between(start, end), alone))
+                    stays.append(Stay(run, made.between(start, end), alone))
         return found
 
     def stays(self, host: Host, gpu: int) -> list[Stay]:

@@ -44,16 +44,14 @@ class _Lines:
     """Open connections, handed from batch to batch."""
 
     url: str
-    token: str | None
     idle: "SimpleQueue[Connection]" = field(default_factory=SimpleQueue)
 
     def post(self, body: bytes) -> tuple[int, str, float | None]:
         """Post one body; return the status, the answer's start and what Retry-After asks for."""
         line = self.idle.get() if not self.idle.empty() else Connection(self.url, TIMEOUT_SECONDS)
-        headers = {"Content-Type": CONTENT_TYPE} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
         path = f"{address(self.url).path.rstrip('/')}/v1/batches"
         try:
-            answer = line.reply("POST", path, body, headers, most_bytes=ANSWER_BYTES)
+            answer = line.reply("POST", path, body, {"Content-Type": CONTENT_TYPE}, most_bytes=ANSWER_BYTES)
         finally:
             self.idle.put(line)
         asked = answer.headers.get("Retry-After", "")
@@ -76,15 +74,13 @@ def encode_batch(batch: Batch) -> bytes:
     )
 
 
-def send(
-    url: str, batches: Iterator[Batch], *, token: str | None = None, done: Callable[[int], None] = lambda _: None
-) -> Delivered:
+def send(url: str, batches: Iterator[Batch], done: Callable[[int], None] = lambda _: None) -> Delivered:
     """Send every batch, in order of each agent as far as it matters to nobody; call `done` with how many are through.
 
     Raises:
         DeliveryError: the collector refuses a batch, or did not take it after several tries.
     """
-    lines = _Lines(url, token)
+    lines = _Lines(url)
     sent: list[tuple[int, int]] = []
     rows = 0
     waiting: set[Future[tuple[int, int]]] = set()

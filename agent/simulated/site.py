@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.simulated.changes.change import Change
-
 SECOND = 1_000  # milliseconds: the unit of time inside the simulator
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -77,7 +75,6 @@ class Site:
     last_day_every_seconds: int
     seed: int
     plan: str
-    changes: tuple[Change, ...] = ()  # what was done to it: see agent.simulated.changes
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the days of the span in order; the last has its own beat."""
@@ -95,9 +92,8 @@ class Site:
         return f"GPU-{uuid.uuid5(NAMESPACE, f'{self.cluster}/{host.name}/{gpu}')}"
 
     def stream(self, agent: str) -> str:
-        """Return the UUID of an agent's stream: another seed, beat or change is another body, hence another stream."""
+        """Return the UUID of an agent's stream: another seed or beat is another body, hence another stream."""
         beats = f"{self.every_seconds}/{self.last_day_every_seconds}"
-        beats += f"/{self.changes}" if self.changes else ""
         return str(uuid.uuid5(NAMESPACE, f"{self.cluster}/{self.started_at}/{self.seed}/{beats}/{agent}"))
 
     def host(self, name: str) -> Host:

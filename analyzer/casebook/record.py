@@ -34,9 +34,6 @@ class Tally:
         return f"{nearest} %"
 
 
-NONE = Tally(0, 0, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class VersionTally:
     """One version of a rule at one confidence; None where it was not kept."""

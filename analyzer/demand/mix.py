@@ -10,7 +10,6 @@ from dataclasses import dataclass
 STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
 WEEK_HOURS = 168
 HOUR_MS = 3_600_000
-PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from analyzer.mail.content import Content, Footer
 
 _ID = re.compile(r"\b[rf]-[a-z0-9]{4,5}\b")
 TEMPLATES = Path(__file__).parent / "templates"
-CHART = "chart"  # the picture's Content-ID, before the sender's domain
-BAR_PIXELS = 90
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,6 @@ Answer = Literal["yes", "some", "no"]
 ANSWERS: tuple[Answer, ...] = ("yes", "some", "no")
 Columns = Mapping[str, Set[str]]
 
-_ENERGY = {"energy_joules", "energy_joules_total", "power_watts"}
 _ACTIVITY = {"utilization_ratio", "sm_active_ratio"}
 _LIMITS = {"throttle_power_seconds", "throttle_thermal_seconds", "throttle_hardware_seconds"}
 _CLOCKS = {"sm_clock_hertz", "sm_clock_reference_hertz"}

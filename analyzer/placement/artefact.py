@@ -14,11 +14,6 @@ class Artefact:
     text: str
 
 
-def slurm(text: str) -> Artefact:
-    """Return lines of a batch script, or commands of Slurm."""
-    return Artefact("slurm", text)
-
-
 def shell(text: str) -> Artefact:
     """Return commands for a shell."""
     return Artefact("shell", text)

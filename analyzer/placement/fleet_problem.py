@@ -19,7 +19,6 @@ from analyzer.placement.proposal import RESTART_MS
 from analyzer.placement.saving import WEEK_US
 from analyzer.placement.site import Site
 
-WEEK_MS = WEEK_US // 1000
 MOVED_SHARE_MAX = 20  # a twentieth of the fleet moves at once (as the guards say), or one gang where that is more
 SMALL_GPUS = 4  # a run of more fills most of a node
 TIDY_MS = 1  # of each GPU that moves: of two plans as good, the one that moves fewer

@@ -41,4 +41,3 @@ class Wanted:
 
 
 OF_FLEET = Wanted()
-OF_RUN = Wanted(is_of_fleet=False)

@@ -1,7 +1,7 @@
 """Solve with CP-SAT, in a process of its own: python -m analyzer.planning.cp_sat. The only module that imports ortools.
 
-highspy and ortools carry libraries of one name and cannot be imported in one process, in either order. Of ortools only
-the compiled half is loaded: it needs neither pandas nor numpy nor protobuf, and takes 0.1 s.
+A solver that has to be stopped is stopped for certain only from outside. Of ortools only the compiled half is loaded:
+it needs neither pandas nor numpy nor protobuf, and takes 0.1 s.
 
 One question comes as JSON on standard input: `model` (CpModelProto as text, without an objective), `hint` (the values
 of a known solution), `aims`, `seconds`, `workers`. An aim has `limits` and `objectives`, each a linear expression of

@@ -93,13 +93,6 @@ class Plan:
         """Whether it is known that no plan is shorter."""
         return self.bound is not None and self.bound.seconds >= self.makespan_seconds
 
-    @property
-    def gap_ratio(self) -> float | None:
-        """How far above the lower bound the plan is, as a share of the bound; None where there is no bound."""
-        if not self.lower_bound_seconds:
-            return None if self.bound is None else 0.0
-        return self.makespan_seconds / self.lower_bound_seconds - 1
-
     @cached_property
     def by_task(self) -> dict[str, Placement]:
         """Placements by the task's name."""

@@ -89,12 +89,3 @@ def by_class(parts: Iterable[tuple[Locality, int, bool]]) -> tuple[ClassBytes, .
         whole, guessed = sums.get(where, (0, 0))
         sums[where] = (whole + amount, guessed + (amount if estimated else 0))
     return tuple(ClassBytes(where, *sums[where]) for where in LOCALITIES if sums.get(where, (0, 0))[0])
-
-
-def together(runs: Iterable[Iterable[ClassBytes]]) -> tuple[ClassBytes, ...]:
-    """Return the classes of several runs as one: of a team, or of the fleet."""
-    parts: list[tuple[Locality, int, bool]] = []
-    for one in (one for run in runs for one in run):
-        parts.append((one.locality, one.estimated_bytes, True))
-        parts.append((one.locality, one.bytes - one.estimated_bytes, False))
-    return by_class(parts)

@@ -1,16 +1,13 @@
-"""Rings of hosts: how often an order of ranks crosses racks, blocks or zones, and what a collective moves over them.
+"""Rings of hosts: how often an order of ranks crosses racks, blocks or zones.
 
-A ring over N hosts has N links, each of which carries the same: of an all-reduce of S bytes 2(N-1)/N x S. How many of
-them leave a rack depends on the order of the ranks alone: one for each rack where racks stand together, up to N where
-they alternate. Source of the factors: nccl-tests, doc/PERFORMANCE.md.
+A ring over N hosts has N links, each of which carries the same. How many of them leave a rack depends on the order of
+the ranks alone: one for each rack where racks stand together, up to N where they alternate.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-Collective = Literal["all_reduce", "all_reduce_in_network", "reduce_scatter", "all_gather", "all_to_all", "broadcast"]
 LEVELS = ("rack", "block", "zone")
 
 
@@ -59,26 +56,6 @@ def interleaved(counts: Sequence[int]) -> int:
     """
     whole, largest = sum(counts), max(counts, default=0)
     return whole if 2 * largest <= whole else 2 * (whole - largest)
-
-
-def factor(collective: Collective, ranks: int) -> tuple[int, int]:
-    """Return numerator and denominator of what each link carries, as a part of the collective's bytes."""
-    if ranks < 2:
-        return 0, 1
-    return {
-        "all_reduce": (2 * (ranks - 1), ranks),
-        "all_reduce_in_network": (ranks - 1, ranks + 1),
-        "reduce_scatter": (ranks - 1, ranks),
-        "all_gather": (ranks - 1, ranks),
-        "all_to_all": (ranks - 1, ranks),
-        "broadcast": (1, 1),
-    }[collective]
-
-
-def crossing_bytes(collective: Collective, size_bytes: int, hosts: int, crossed: int) -> int:
-    """Return the bytes that a collective of `size_bytes` over a ring of hosts moves over so many crossings of it."""
-    numerator, denominator = factor(collective, hosts)
-    return crossed * numerator * size_bytes // denominator
 
 
 def next_hosts(hosts: Sequence[str]) -> dict[str, str]:

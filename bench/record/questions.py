@@ -19,7 +19,7 @@ READS: dict[str, tuple[str, ...]] = {
         f"{WEEK} --width 60",
         "--since 2d",
     ),
-    "report run": ("pretrain-7b", "llm-serve", "pretrain-7b --traffic", "no-such-run"),
+    "report run": ("pretrain-7b", "llm-serve", "pretrain-7b --traffic"),
     "report traffic": (WEEK, f"{WEEK} --team team-nlp"),
     "report month": ("2026-11", "2026-11 --by team", "2026-10"),
     "report units": (WEEK,),
@@ -28,38 +28,48 @@ READS: dict[str, tuple[str, ...]] = {
     "report portfolio": (WEEK,),
     "top": ("--once", "--once --node n04", "--once --sort gpus"),
     "findings": ("", "--all", "--unjudged", "--sure high", "--team team-nlp", "--check"),
-    "explain": ("{finding}", "f-nothere"),
+    "explain": ("{finding}",),
     "findings explain": ("{finding}",),
     "compare": ("pretrain-7b llm-serve",),
-    "recommend": ("", "--all", "--schema", "--team team-nlp"),
-    "show": ("{recommendation}", "r-nothere"),
+    "recommend": ("", "--all", "--team team-nlp"),
+    "show": ("{recommendation}",),
     "savings": ("",),
     "prices": ("list", "list --all", "check"),
     "prices charges": (WEEK, f"{WEEK} --by cost-centre", f"{WEEK} --csv"),
     "prices costs": (WEEK,),
     "budgets": ("2026-11",),
-    "export focus": (
-        f"--since {WEEK} --out {{folder}}/focus-1.2.csv",
-        f"--since {WEEK} --version 1.4 --by hour --energy --out {{folder}}/focus-1.4.csv",
-    ),
-    "export csv": (f"--since {WEEK} --out {{folder}}/ledger.csv",),
     "teams": ("check",),
     "size": ("llama-3-8b --for inference", "llama-3-70b --for full"),
     "plan": ("{folder}/tasks.yaml --solver heft",),
     "profile": ("--team team-nlp",),
     "gate list": ("",),
-    "access": ("list", "audit"),
-    "analyze": ("",),
+    "access": ("list",),
     "doctor": ("",),
     "mail": ("",),
     "alarms": ("",),
     "lake check": ("",),
 }
+# Asked once, for their format is said or is no matter.
+ONCE: dict[str, tuple[str, ...]] = {
+    "report week": (f"{WEEK} --mail --dry-run --out {{folder}}/written/mails",),
+    "report run": ("no-such-run",),
+    "explain": ("f-nothere",),
+    "recommend": ("--schema",),
+    "show": ("r-nothere",),
+    "export focus": (
+        f"--since {WEEK} --out {{folder}}/written/focus-1.2.csv",
+        f"--since {WEEK} --version 1.4 --by hour --energy --out {{folder}}/written/focus-1.4.csv",
+        f"--since {WEEK} --format parquet --out {{folder}}/written/focus.parquet",
+    ),
+    "export csv": (f"--since {WEEK} --out {{folder}}/written/ledger.csv",),
+}
 CHANGES: dict[str, str] = {  # asked in this order of a copy of the store, after all else
+    "analyze": "",
     "findings judge": "{finding} right --because tried",
     "findings mute": "{finding} --until 2026-12-01 --because later",
     "accept": "{recommendation} --because agreed",
     "reject": "{other_recommendation} --because unwanted",
+    "access": "audit",
 }
 UNASKED: dict[str, str] = {
     "demo": "the record's own store is made by it",
@@ -85,6 +95,8 @@ UNASKED: dict[str, str] = {
     "backup verify": "needs a backup",
     "restore": "needs a backup",
     "doctor agent": "measures this machine",
+    "probe": "asks a server that runs",
+    "probe agent": "asks an agent that runs",
 }
 
 _FORMATS = re.compile(r"--format\s+\{([^}]*)\}")
@@ -92,44 +104,60 @@ _FORMATS = re.compile(r"--format\s+\{([^}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call of the command line. `words` may hold {names} of the subject."""
+    """One call of the command line. `words` may hold {names} of the subject; a group is asked in one process."""
 
     name: str
     words: tuple[str, ...]
+    group: str
 
 
 def forgotten() -> list[str]:
     """Return the commands that stand in none of the tables: a new command is to be asked, or said why not."""
-    asked = {next(name for name in _longest(read) if name in COMMANDS) for read in [*READS, *CHANGES, *UNASKED]}
+    asked = {next(name for name in _longest(read) if name in COMMANDS) for read in [*READS, *ONCE, *CHANGES, *UNASKED]}
     return sorted(set(COMMANDS) - asked)
 
 
 def helps(subcommands: dict[str, tuple[str, ...]]) -> Iterator[Question]:
     """Yield what asks each command, and each part of one, for its help."""
-    yield Question("help", ("--help",))
+    yield Question("help", ("--help",), "help")
     for name in COMMANDS:
         for part in ("", *subcommands.get(name, ())):
-            yield Question(f"help {name} {part}".strip(), (*name.split(), *part.split(), "--help"))
+            yield Question(f"help {name} {part}".strip(), (*name.split(), *part.split(), "--help"), "help")
 
 
 def reads(help_of: dict[str, str]) -> Iterator[Question]:
     """Yield each reading in each format that its help offers. `help_of` maps a command's words to its help."""
     for name, calls in READS.items():
         found = _FORMATS.search(help_of.get(name, ""))
-        formats = (
-            [f"--format {one}" for one in found[1].replace(" ", "").replace("\n", "").split(",")] if found else [""]
-        )
+        formats = [f"--format {one}" for one in "".join(found[1].split()).split(",")] if found else [""]
         if not found and "--json" in help_of.get(name, ""):
             formats.append("--json")
         for call in calls:
             for form in formats:
-                yield Question(" ".join(f"{name} {call} {form}".split()), (*name.split(), *call.split(), *form.split()))
+                yield _question(f"{name} {call}", name, call, form)
+    for name, calls in ONCE.items():
+        for call in calls:
+            yield _question(f"{name} once", name, call)
+
+
+def of_a_server(help_of: dict[str, str], url: str) -> Iterator[Question]:
+    """Yield each reading, asked of a server, where its help offers that."""
+    for name, calls in READS.items():
+        if "--server" in help_of.get(name, ""):
+            for call in calls:
+                here = _question(name, name, call)
+                yield Question(here.name, (*here.words, "--server", url), name)
+
+
+def _question(group: str, *parts: str) -> Question:
+    words = " ".join(parts).split()
+    return Question(" ".join(words), tuple(words), group)
 
 
 def changes() -> Iterator[Question]:
     """Yield what writes into a store, in order."""
     for name, call in CHANGES.items():
-        yield Question(name, (*name.split(), *call.split()))
+        yield _question("changes", name, call)
 
 
 def _longest(name: str) -> Iterator[str]:

@@ -2,14 +2,24 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-PAGES = 400  # a site of the demo has about a hundred; more is a circle of links
+EACH = 12  # pages of one kind: of so many runs, findings and hosts
 WEEK = "2026-W46"
+UNDOCUMENTED = (  # what Prometheus, balancers and agents ask
+    ("GET", "/metrics"),
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("POST", "/v1/batches"),
+    ("POST", "/v1/enrol"),
+    ("POST", "/api/v1/write"),
+)
 _LINK = re.compile(r'(?:href|hx-get|data-url|data-csv|data-src|src)="([^"#]+)')
+_ID = re.compile(r"/[fr]-\w+|(?<=/runs)(/[^/?]+){3}")  # of a finding, a recommendation, a run
 _NAMED = {
     "/v1/read": [f"?what={what}&since={WEEK}&format=json" for what in ("week", "findings", "recommend", "savings")]
 }
@@ -27,8 +37,8 @@ def paths(spec: dict[str, dict[str, dict[str, object]]], ids: dict[str, str]) ->
 
 
 def crawled(client: httpx.Client, seeds: list[str]) -> Iterator[tuple[str, httpx.Response]]:
-    """Yield every page, sheet and file that can be reached by links from the seeds, each once, by name."""
-    waiting, seen = sorted(seeds), set(seeds)
+    """Yield the pages, sheets and files that can be reached by links from the seeds, each once, a dozen of a kind."""
+    waiting, seen, kinds = sorted(seeds), set(seeds), Counter[str]()
     while waiting:
         path = waiting.pop(0)
         answer = client.get(path)
@@ -38,6 +48,8 @@ def crawled(client: httpx.Client, seeds: list[str]) -> Iterator[tuple[str, httpx
         for link in sorted({html.unescape(one) for one in _LINK.findall(answer.text)}):
             where = urlsplit(urljoin(str(client.base_url.join(path)), link))
             target = where.path + (f"?{where.query}" if where.query else "")
-            if where.netloc == client.base_url.netloc.decode() and target not in seen and len(seen) < PAGES:
+            kind = _ID.sub("/ID", re.sub(r"=[^&]*", "", target))
+            if where.netloc == client.base_url.netloc.decode() and target not in seen and kinds[kind] < EACH:
+                kinds[kind] += 1
                 seen.add(target)
                 waiting.append(target)

@@ -4,10 +4,10 @@ import math
 import re
 from collections.abc import Mapping
 
-from agent.simulated.changes.change import Change
 from agent.simulated.plan import Run
 from analyzer.findings import Finding
 from analyzer.placement.recommendation import Recommendation
+from bench.savings.changes.change import Change
 
 # By the kind of recommendation and the cause of its finding: what is done on the site.
 CHANGES: dict[tuple[str, str], str] = {

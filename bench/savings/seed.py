@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.simulated.changes.apply import changed
-from agent.simulated.changes.change import Change
 from agent.simulated.fleet import Fleet
 from agent.simulated.site import DAY, alpha_site
 from analyzer.analysis import analyze
@@ -22,6 +20,8 @@ from analyzer.placement.saving import WEEK_US
 from analyzer.reading import Reader
 from bench.demo_store import fill, prices_beside
 from bench.savings.applied import change_of
+from bench.savings.changes.apply import ChangedFleet, changed
+from bench.savings.changes.change import Change
 from bench.savings.measured import held_ms
 from collector.store.database import Store
 from collector.store.session import Session
@@ -152,7 +152,7 @@ def _with_second(
         if change is not None and change.kind not in NOT_SHOWN and not touched & set(change.runs):
             touched |= set(change.runs)
             chosen[at] = change
-    after = analysed(Fleet(replace(fleet.site, changes=tuple(chosen.values()))))
+    after = analysed(ChangedFleet(fleet.site, tuple(chosen.values())))
     made = list(trials)
     for at in chosen:
         on = pairs[at][0]

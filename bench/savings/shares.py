@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.simulated.changes.apply import changed
-from agent.simulated.changes.change import Change
-from agent.simulated.changes.pace import lengths_of
 from agent.simulated.fleet import Fleet
 from agent.simulated.plan import Run
 from agent.simulated.site import alpha_site
 from bench.machine import add_record, keep, quantile
+from bench.savings.changes.apply import changed
+from bench.savings.changes.change import Change
+from bench.savings.changes.pace import lengths_of
 from bench.savings.measured import held_ms
 
 JUDGED = range(1, 51)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.simulated.truth import write_truth
 from analyzer.analysis import analyze
 from analyzer.config import Settings
 from analyzer.states import STATES
 from bench.demo_store import demo_fleet, fill, prices_beside
 from bench.machine import add_record, keep
+from bench.truth.simulated import write_truth
 from collector.store.database import Store
 from collector.store.session import Session
 

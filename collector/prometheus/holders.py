@@ -19,8 +19,6 @@ SCHEMA = pa.schema(
     | {name: pa.string() for name in _TEXTS}
 )
 
-Spell = tuple[Subject, Holder, int, int]  # first and last scrape, milliseconds UTC
-
 
 class Holders:
     """Collects stretches, window after window; those that meet become one."""

@@ -8,7 +8,6 @@ A scrape is one batch, known by its target and its time. What is sent again afte
 the store refused is kept and submitted again when the sender comes back with it.
 """
 
-import logging
 import math
 import queue
 import threading
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collector.landing import Receipt
     from collector.writer import Writer
 
-_LOG = logging.getLogger(__name__)
 MOST_REQUESTS = 1024  # that wait for their answer
 MOST_BYTES = 128 * 2**20  # of requests that wait to be read
 MOST_SAMPLES = 2_000_000  # of scrapes that wait for the rest of them

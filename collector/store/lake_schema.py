@@ -7,10 +7,9 @@ and columns that it knows and that are not there, and leaves alone what it does 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.wire.contract import SCHEMA_VERSION
+from agent.wire.contract import SCHEMA_VERSION, Column
 from agent.wire.tables import TABLES
 from collector.errors import StoreError
-from collector.store.ddl import column_sql
 from collector.store.missing import add_missing, columns_there
 from collector.tiers.schema import EXPIRED
 
@@ -36,7 +35,13 @@ _SETTINGS = {
     "parquet_version": "2",
     "parquet_compression": "zstd",
 }  # the defaults are V1 and Snappy: 20.4 for 16.7 B/row
+_TYPES = {"string": "VARCHAR", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN"}
 _TRIES = 10
+
+
+def column_sql(column: Column) -> str:
+    """Return the definition of one column of the contract."""
+    return f"{column.name} {_TYPES[column.type]}{' NOT NULL' if column.required else ''}"
 
 
 def declared() -> dict[str, tuple[str, ...]]:

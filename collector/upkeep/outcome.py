@@ -1,7 +1,6 @@
 """What a job of the upkeep did, for its counters and for people."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +10,3 @@ class Outcome:
     said: str
     done: int = 0  # hours, files, rows: what the job counts
     again: bool = False
-
-
-Word = Literal["done", "failed", "elsewhere"]

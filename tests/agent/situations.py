@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from agent.beat.sampler import Sampler
 from agent.beat.stamp import Identity, Stamper
-from agent.clock import MICROSECONDS, FakeClock
+from agent.clock import MICROSECONDS
 from agent.exporter import Snapshot
 from agent.source import Reading, Row, Supported, Value
+from tests.fake_clock import FakeClock
 
 BEAT_SECONDS = 10
 BEATS = 4  # the first measures no interval

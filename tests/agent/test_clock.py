@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from agent.beat.sampler import Sampler, Stamped
 from agent.beat.stamp import Stamper
-from agent.clock import MICROSECONDS, FakeClock, SystemClock, Timeline
+from agent.clock import MICROSECONDS, SystemClock, Timeline
 from agent.errors import SourceError
 from agent.source import Reading
+from tests.fake_clock import FakeClock
 
 SECOND = MICROSECONDS
 HOUR = 3600 * SECOND

@@ -5,7 +5,7 @@ from pathlib import Path
 from agent.attribution.witnesses import Condition
 from agent.beat.sampler import Sampler
 from agent.beat.stamp import Stamper
-from agent.clock import FakeClock, SystemClock
+from agent.clock import SystemClock
 from agent.daemon.about import AgentState, own_families
 from agent.delivery.post import Link
 from agent.delivery.sender import Sender
@@ -13,12 +13,13 @@ from agent.exporter import HostCollector, Scraped, Snapshot, registry
 from agent.scrape import ScrapeServer
 from agent.spool import open_spool
 from agent.wire.contract import metric_name
-from agent.wire.document import OWN_METRICS, metrics_md, privacy_md
 from agent.wire.tables import TABLES
 from agent.wiring import Eyes
+from bench.contract_document import OWN_METRICS, metrics_md, privacy_md
+from tests.fake_clock import FakeClock
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-AGAIN = "run python -m agent.wire.document docs"
+AGAIN = "run make docs"
 
 
 def test_the_metrics_document_is_the_contract() -> None:

@@ -6,9 +6,10 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.beat.sampler import Stamped
-from agent.clock import MICROSECONDS, FakeClock
+from agent.clock import MICROSECONDS
 from agent.exporter import Scraped, Snapshot, registry
 from agent.source import Value
+from tests.fake_clock import FakeClock
 
 SECOND = MICROSECONDS
 ROW: dict[str, Value] = {"gpu_uuid": "GPU-0", "up": True}

@@ -6,12 +6,13 @@ import pytest
 from prometheus_client import generate_latest
 
 from agent.beat.sampler import Stamped
-from agent.clock import MICROSECONDS, FakeClock
+from agent.clock import MICROSECONDS
 from agent.exporter import Snapshot, registry
 from agent.exporter.holders import Holder, Holders
 from agent.exporter.series import MOST_SERIES
 from agent.source import Row
 from agent.wire.tables import TABLES
+from tests.fake_clock import FakeClock
 
 SECOND = MICROSECONDS
 HELD: Row = {"gpu_uuid": "GPU-0", "run_id": "slurm/alpha/1", "scheduler": "cgroup", "started_at": 1, "user": "mira"}

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from agent.beat.sampler import Paced, Sampler, Stamped
 from agent.beat.stamp import Stamper
 from agent.beat.track import HANG_SECONDS as LONGEST_SECONDS
-from agent.clock import MICROSECONDS, FakeClock, Timeline
+from agent.clock import MICROSECONDS, Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
 from agent.source import Reading, Row, Source
+from tests.fake_clock import FakeClock
 from tests.waiting import PATIENCE_SECONDS, until
 
 SECOND = MICROSECONDS

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.beat.sampler import Stamped
-from agent.clock import FakeClock
 from agent.delivery.batch import Batcher, Draft
 from agent.delivery.scribe import Scribe
 from agent.errors import EnvelopeError
@@ -18,6 +17,7 @@ from agent.spool import Shelf, Spool, open_spool
 from agent.spool.record import rows_of as rows_in
 from agent.wire.envelope import header_of, open_envelope
 from tests.agent.batches import batch, identity, rows_of
+from tests.fake_clock import FakeClock
 from tests.waiting import PATIENCE_SECONDS
 
 LARGE = 10**7

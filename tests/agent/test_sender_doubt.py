@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import MICROSECONDS, Clock, FakeClock, SystemClock
+from agent.clock import MICROSECONDS, Clock, SystemClock
 from agent.delivery.backoff import LONGEST_ASKED_SECONDS, Backoff, http_date, retry_after
 from agent.delivery.post import Link
 from agent.delivery.sender import LAST_BATCHES, Sender
@@ -19,6 +19,7 @@ from agent.errors import ConfigError
 from agent.spool import Shelf, Spool, open_spool
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
+from tests.fake_clock import FakeClock
 from tests.waiting import PATIENCE_SECONDS
 
 DAY = 86400 * MICROSECONDS

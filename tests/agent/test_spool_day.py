@@ -15,7 +15,7 @@ import pytest
 
 from agent.beat.sampler import Sampler
 from agent.beat.stamp import Stamper
-from agent.clock import MICROSECONDS, FakeClock
+from agent.clock import MICROSECONDS
 from agent.daemon.about import AgentSource, AgentState
 from agent.delivery.backoff import Backoff
 from agent.delivery.batch import Batcher
@@ -27,6 +27,7 @@ from agent.spool import Shelf, Spool
 from agent.wiring import Eyes
 from tests.agent.batches import identity, rows_of
 from tests.agent.receiver import Receiver
+from tests.fake_clock import FakeClock
 
 ROOT = Path(__file__).parents[2]
 BEATS_A_DAY = 8640

@@ -11,8 +11,8 @@ from agent.spool.pile import BLOCK
 from agent.spool.queue import MEMORY_BYTES
 from agent.spool.shelf import PRIVATE
 from agent.wire.contract import metric_name
-from agent.wire.document import OWN_METRICS
 from agent.wire.tables import TABLES
+from bench.contract_document import OWN_METRICS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "spool.md").read_text("utf-8")
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from analyzer.detectors.document import numbers, page
 from analyzer.rules import RULE_OF
 from analyzer.thresholds import Thresholds
+from bench.detectors_document import numbers, page
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.exposition import exposition
 from collector.config import CollectorConfig
 from collector.decoding.batch import decode
 from collector.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
@@ -32,7 +33,7 @@ def values(metrics: Metrics) -> dict[str, float]:
         sample.name.removeprefix("gpuledger_collector_") + "".join(f" {value}" for value in sample.labels.values()): (
             sample.value
         )
-        for family in text_string_to_metric_families(metrics.exposition().decode())
+        for family in text_string_to_metric_families(exposition(metrics.registry)[0].decode())
         for sample in family.samples
     }
 

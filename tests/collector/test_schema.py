@@ -10,7 +10,7 @@ from agent.wire.tables import TABLES
 from collector.errors import StoreError
 from collector.store import database
 from collector.store.database import Store
-from collector.store.ddl import contract_sql
+from collector.store.lake_schema import column_sql
 from collector.store.migrations import SCHEMA_DIRECTORY, available, migrate
 from tests.new_stores import made_at_once
 
@@ -70,6 +70,20 @@ def test_every_column_is_usable_unquoted(table: Table, migrated: Store) -> None:
                 f"SELECT {name}, t.{name} AS {name} FROM {table.name} t WHERE {name} IS NULL ORDER BY {name}"
             )
             session.execute(f"SELECT {name}, count(*) FROM {table.name} GROUP BY {name}")
+
+
+def contract_sql(version: int) -> str:
+    """Return what a version of the contract added: tables that it began, columns that it appended."""
+    return "\n".join(filter(None, (_added(table, version) for table in TABLES.values())))
+
+
+def _added(table: Table, version: int) -> str:
+    if not table.columns_at(version - 1):
+        columns = ",\n    ".join([*map(column_sql, table.columns_at(version)), "batch BIGINT NOT NULL"])
+        made = f"-- A row is {table.row}.\nCREATE TABLE {table.name} (\n    {columns}\n);\n"
+        return made if table.columns_at(version) else ""
+    new = [column for column in table.columns if column.since == version]
+    return "".join(f"ALTER TABLE {table.name} ADD COLUMN {column_sql(column)};\n" for column in new)
 
 
 @pytest.mark.parametrize(

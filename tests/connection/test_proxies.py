@@ -139,7 +139,7 @@ def of_link(listener: Listener, _: Path) -> None:
 
 def of_simulated(listener: Listener, _: Path) -> None:
     """Deliver a batch of the demo."""
-    lines = _Lines(listener.url, KEY)
+    lines = _Lines(listener.url)
     lines.post(b"batch")
     lines.close()
 

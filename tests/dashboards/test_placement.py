@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from analyzer.placement.artefact import slurm
+from analyzer.placement.artefact import Artefact
 from analyzer.placement.move import Move, Place
 from analyzer.placement.recommendation import Range, Recommendation
 from dashboards.change_view import _change
@@ -91,7 +91,7 @@ def test_ranks_are_drawn_in_their_order_with_each_change_of_rack() -> None:
     hours = Range(1, 2, 3)
     advice = Recommendation(
         "r-aaaa", (), "reorder_ranks", "run", "team", "run", "order", "1 2 1", "1 1 2", "the ring <b>", hours, None,
-        "none", None, (slurm("srun <x>"),), "nobody", move=Move(here, there),
+        "none", None, (Artefact("slurm", "srun <x>"),), "nobody", move=Move(here, there),
     )  # fmt: skip
     change = _change(advice, "1 h", "USD", "UTC")
     assert [(each.rack, each.nodes) for each in change.before.stretches] == [

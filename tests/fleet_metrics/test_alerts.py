@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent.exposition import exposition
 from collector.metrics import Metrics
 from collector.pulse import Pulse
 from collector.sealing.mark import Mark
@@ -83,7 +84,7 @@ def test_every_metric_that_is_named_is_served(tmp_path: Path) -> None:
     fleet.analyze(now=LATER, settings=chosen)
     metrics = Metrics()
     Pulse(fleet.store, Mark.of(fleet.store), metrics)
-    text = (exposed(page(fleet.store, chosen)) + metrics.exposition()).decode()
+    text = (exposed(page(fleet.store, chosen)) + exposition(metrics.registry)[0]).decode()
     served = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
     document = (DOCS / "prometheus.md").read_text("utf-8")
     written = "".join((RULES / file).read_text("utf-8") for file in (*FILES, "recording.yml"))

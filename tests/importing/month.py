@@ -18,8 +18,8 @@ from pathlib import Path
 
 from agent.simulated.fleet import Fleet
 from agent.simulated.site import HOUR, Chunk, alpha_site
-from agent.simulated.truth import gpu_truth
 from analyzer.onboarding.cli import import_prometheus
+from bench.truth.simulated import gpu_truth
 from collector.store.database import Store
 from tests.importing import backfill, server
 

@@ -79,7 +79,7 @@ def test_a_reading_a_second_hides_no_stall() -> None:
 
 def test_every_signal_is_a_column_of_the_contract() -> None:
     """A column that is renamed there would turn a yes into a no here."""
-    named = signals._ACTIVITY | signals._LIMITS | signals._CLOCKS | signals._ENERGY
+    named = signals._ACTIVITY | signals._LIMITS | signals._CLOCKS
     assert named <= set(TABLES["gpu_samples"].names)
     assert all(TABLES[table].has(column) for table, column in signals._CAUSES.values())
     assert TABLES["inventory"].has("rack")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent.config import AgentConfig
+from agent.exposition import exposition
 from analyzer.config import Settings
 from collector.config import CollectorConfig
 from collector.metrics import Metrics
@@ -150,7 +151,7 @@ def test_alerts_ask_for_metrics_that_there_are() -> None:
     """An alert on a metric that was renamed stays silent for ever."""
     metrics = Metrics()
     source = "".join(path.read_text() for path in (ROOT / "collector").rglob("*.py"))
-    told = metrics.exposition().decode() + source
+    told = exposition(metrics.registry)[0].decode() + source
     asked = set(re.findall(r"gpuledger_[a-z_]+", (BESIDE / "alerts.yml").read_text()))
     assert asked
     for name in asked:

@@ -31,7 +31,7 @@ def test_the_server_says_ready_alive_and_stopping(tmp_path: Path) -> None:
     address = str(tmp_path / "notify")
     environment = os.environ | {SOCKET: address, WATCHDOG: "300000", "PYTHONPATH": str(ROOT)}
     flags = ["--store", str(tmp_path / "store.duckdb"), "--listen", "127.0.0.1:0"]
-    code = "import sys; from collector.cli import serve; sys.exit(serve(sys.argv[1:]))"
+    code = "import sys; from tests.collector.alone import serve; sys.exit(serve(sys.argv[1:]))"
     with manager(address) as listening:
         process = subprocess.Popen([sys.executable, "-c", code, *flags], env=environment)
         try:

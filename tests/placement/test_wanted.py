@@ -24,7 +24,7 @@ from analyzer.placement.planned import against
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import ASSUMED, WEEK_US
-from analyzer.placement.wanted import OF_RUN, Wanted
+from analyzer.placement.wanted import Wanted
 from analyzer.placement.wanting import Wanting
 from analyzer.reading import Reader
 from analyzer.report.paper import Paper
@@ -139,7 +139,7 @@ def test_a_run_is_advised_of_the_ledger_alone() -> None:
         for table in set(TABLES) - FACTS:
             session.execute(f"DROP TABLE {table}")
         own = findings(session, T, END, CROSSING)
-        asked = replace(OF_RUN, plan=lambda *_: pytest.fail("a run's page makes no plan"))
+        asked = Wanted(is_of_fleet=False, plan=lambda *_: pytest.fail("a run's page makes no plan"))
         advice = recommendations(session, own, T, END, asked)
         assert [(one.kind, one.run_ids) for one in advice] == [("reorder_ranks", (CROSSING,))]
         of_run = Reader(session, Settings()).run_advice(own, Period(T, END, CROSSING, "UTC"))

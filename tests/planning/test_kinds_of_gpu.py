@@ -24,8 +24,8 @@ from analyzer.planning.stock_reading import read_stock
 from analyzer.planning.tables import unjudged_rows
 from analyzer.planning.task_reading import read_tasks
 from analyzer.planning.validator import Placed, Proposal, validate
-from analyzer.planning.validator.proposal import proposal_of
 from analyzer.report.coverage import ledger_end
+from bench.plans.proposed import proposal_of
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.planning.answers import of_ledger

@@ -16,9 +16,9 @@ from analyzer.planning.random_heft import random_heft
 from analyzer.planning.slack import latest_starts
 from analyzer.planning.solve import solve
 from analyzer.planning.validator import validate
-from analyzer.planning.validator.proposal import proposal_of
 from bench.plans.brute import makespan, shortest
 from bench.plans.problems import TINY, Size, generated
+from bench.plans.proposed import proposal_of
 from tests.waiting import PATIENCE_SECONDS
 
 HOUR = 3600

@@ -17,9 +17,9 @@ from analyzer.planning.problem import Path, Problem
 from analyzer.planning.schedule import Schedule
 from analyzer.planning.solve import solve
 from analyzer.planning.validator import validate
-from analyzer.planning.validator.proposal import proposal_of
 from bench.plans.brute import length, makespan, shortest, tries
 from bench.plans.problems import TINY, Size, generated, of_kinds
+from bench.plans.proposed import proposal_of
 from tests.planning.example import four_tasks
 
 HOURS_9, HOURS_9_15 = 32_400, 33_300

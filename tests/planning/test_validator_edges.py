@@ -11,7 +11,6 @@ from analyzer.planning.problem import GB, Duration, Input, Network, Node, Planne
 from analyzer.planning.validator import Broken, Claims, Placed, Proposal, fingerprint, read_proposal, validate
 from analyzer.planning.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
 from analyzer.planning.validator.places import UNKNOWN_TOLD
-from analyzer.planning.validator.proposal import proposal_of
 from analyzer.planning.validator.reading import (
     BYTES_MAX,
     NAME_LETTERS_MAX,
@@ -20,6 +19,7 @@ from analyzer.planning.validator.reading import (
     USD_MAX,
 )
 from analyzer.planning.validator.saying import exact, listed, nearest_name
+from bench.plans.proposed import proposal_of
 from tests.planning.example import HOUR, four_tasks
 
 SIZE = 10 * GB

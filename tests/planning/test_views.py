@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.planning.axis import axis
-from analyzer.planning.document import plan_json, schema_text
+from analyzer.planning.document import plan_json
 from analyzer.planning.facts import PlanFacts
 from analyzer.planning.offered import LeftOut
 from analyzer.planning.page import plan_html
@@ -20,6 +20,7 @@ from analyzer.planning.sentence import sentence
 from analyzer.planning.text import TASKS_SHOWN, plan_text
 from analyzer.report.paper import Paper, paint
 from analyzer.report.words import NO_BREAK
+from bench.published_schemas import plan_schema
 from tests.charts.without_scripts import without_scripts
 from tests.planning.answers import impossible, of_ledger, on_time
 from tests.planning.example import HOUR
@@ -118,9 +119,9 @@ def test_all_three_say_the_same_sentence() -> None:
 def test_the_published_schema_is_the_one_of_what_is_written(request: pytest.FixtureRequest) -> None:
     """Made from the dataclasses; each of the examples is as it says, and one with a text for a figure is not."""
     if request.config.getoption("--update-golden"):
-        PUBLISHED.write_text(schema_text())
-    assert PUBLISHED.read_text() == schema_text()
-    validator = jsonschema_rs.validator_for(json.loads(schema_text()))
+        PUBLISHED.write_text(plan_schema())
+    assert PUBLISHED.read_text() == plan_schema()
+    validator = jsonschema_rs.validator_for(json.loads(plan_schema()))
     for made in VIEWS.values():
         text = plan_json(made())
         assert validator.is_valid(json.loads(text))

@@ -14,7 +14,7 @@ ROWS = 40  # of gpu_samples in a batch: five of them are more than the lake keep
 # The log is folded into the file after so much, that it happens several times in a short run.
 CODE = """
 import sys
-from collector.cli import serve
+from tests.collector.alone import serve
 from collector.store import database
 database.WAL_AUTOCHECKPOINT = "96KB"
 sys.exit(serve(sys.argv[1:]))

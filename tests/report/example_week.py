@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from analyzer.findings import Evidence, Finding
 from analyzer.period import HOUR, Calendar, Period
-from analyzer.placement.artefact import python, slurm
+from analyzer.placement.artefact import Artefact, python
 from analyzer.placement.recommendation import Range, Recommendation
 from analyzer.states import booking
 from collector.store.database import Store
@@ -460,7 +460,10 @@ def _recommendation(parts: list[str]) -> Recommendation:
         dollars,
         "none: a setting" if cost == "0" else "one restart" if cost != "-" else "unknown: ask the owner",
         None if cost == "-" else int(cost) * 10**6,
-        (slurm("#SBATCH --cpus-per-gpu=12          # was 8"), python("DataLoader(..., num_workers=8)     # was 4"))
+        (
+            Artefact("slurm", "#SBATCH --cpus-per-gpu=12          # was 8"),
+            python("DataLoader(..., num_workers=8)     # was 4"),
+        )
         if loader
         else (),
         "nobody: the cores are unallotted" if loader else "nobody",

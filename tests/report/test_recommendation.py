@@ -12,7 +12,7 @@ import pytest
 from analyzer.api.advice import Advice
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.part_reading import of_request
-from analyzer.placement.artefact import Artefact, python, slurm
+from analyzer.placement.artefact import Artefact, python
 from analyzer.placement.constraint import Constraint
 from analyzer.placement.latency import Latency
 from analyzer.placement.move import Move, Place
@@ -81,7 +81,7 @@ def move() -> Recommendation:
         notice_ids=("n-abcde",),
         run_ids=("slurm/alpha/81001",),
         artefacts=(
-            slurm("#SBATCH --exclusive\n#SBATCH --nodelist=n06,n07"),
+            Artefact("slurm", "#SBATCH --exclusive\n#SBATCH --nodelist=n06,n07"),
             Artefact("kubernetes", "spec:\n  nodeSelector:\n    rack: rack-1"),
             python("serve(max_batch=8)"),
         ),
@@ -176,7 +176,7 @@ def test_lines_for_a_scheduler_are_nothing_but_lines(reader: Reader) -> None:
 
 def test_names_in_a_ticket_are_text(reader: Reader) -> None:
     """A run's name must not close a table, open a link or end a fence."""
-    evil = replace(move(), subject="a | [x](http://y) <b>`", artefacts=(slurm("echo ```\n# done"),))
+    evil = replace(move(), subject="a | [x](http://y) <b>`", artefacts=(Artefact("slurm", "echo ```\n# done"),))
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [evil]))
     text = own.answer(Request("show", "r-mvmvm", format="markdown"))
     assert r"a \| \[x\](http://y) \<b\>\`" in text

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 from agent.simulated import labels
 from agent.simulated.activity import Activity
-from agent.simulated.batches import host_blocks, scheduler_batch
-from agent.simulated.changes.apply import KINDS, changed
-from agent.simulated.changes.change import Change
-from agent.simulated.changes.holding import CANCELLED_AFTER, LOOKS_EVERY
-from agent.simulated.changes.pace import share_of, where
-from agent.simulated.changes.sharing import SLICES, slice_gpus
-from agent.simulated.cli import main
+from agent.simulated.batches import host_blocks
 from agent.simulated.fleet import Fleet
 from agent.simulated.plan import Plan, Run, seats
 from agent.simulated.site import DAY, GIBIBYTE, HOUR, MINUTE, Host
 from agent.simulated.timeline import Timeline, lasting
+from bench.savings.changes.apply import KINDS, ChangedFleet, changed
+from bench.savings.changes.change import Change
+from bench.savings.changes.holding import CANCELLED_AFTER, LOOKS_EVERY
+from bench.savings.changes.pace import share_of, where
+from bench.savings.changes.sharing import SLICES, slice_gpus
 from tests.simulated.conftest import SMALL_KERNELS
 
 PRETRAIN, SFT, OCR, ASR, EMBED = "80217", "81234", "81163", "81177", "81161"
@@ -62,7 +61,7 @@ def gpu_rows(fleet: Fleet, host: Host, day: int) -> dict[str, np.ndarray]:
 
 def test_runs_that_no_change_names_are_what_they_were(week: Fleet) -> None:
     """The same seed with and without a change must differ in nothing else, or nothing could be laid to the change."""
-    other = Fleet(replace(week.site, changes=(Change("more_workers", (SFT,)),)))
+    other = ChangedFleet(week.site, [Change("more_workers", (SFT,))])
     assert [run.plan.number for run in other.runs] == [run.plan.number for run in week.runs]
     for ours, theirs in zip(week.runs, other.runs, strict=True):
         same = ours.plan == theirs.plan and all(
@@ -73,7 +72,7 @@ def test_runs_that_no_change_names_are_what_they_were(week: Fleet) -> None:
 
 def test_hosts_and_gpus_beside_a_change_show_the_same(week: Fleet) -> None:
     """As for runs, in what is measured: another host to the last bit, and the other GPUs of the same host."""
-    other = Fleet(replace(week.site, changes=(Change("pin_memory", (EMBED,)),)))
+    other = ChangedFleet(week.site, [Change("pin_memory", (EMBED,))])
     host, neighbour = week.site.host("n04"), week.site.host("n16")
     ours, theirs = gpu_rows(week, host, 0), gpu_rows(other, host, 0)
     for name in ("power_watts", "pcie_receive_bytes", "utilization_ratio"):
@@ -85,12 +84,6 @@ def test_hosts_and_gpus_beside_a_change_show_the_same(week: Fleet) -> None:
     ):
         for name, values in block.columns.items():
             assert np.array_equal(values, same.columns[name], equal_nan=values.dtype.kind == "f"), (table, name)
-
-
-def test_a_changed_site_is_another_stream(week: Fleet) -> None:
-    """Other bytes under the same stream and sequence would be refused with 409."""
-    other = replace(week.site, changes=(Change("cool", (PRETRAIN,)),))
-    assert scheduler_batch(week).stream != other.stream("scheduler/alpha")
 
 
 @pytest.mark.parametrize(
@@ -272,12 +265,3 @@ def test_an_unknown_change_is_our_own_mistake(week: Fleet) -> None:
     with pytest.raises(KeyError):
         after(week, "hope", SFT)
     assert "hope" not in KINDS
-
-
-def test_a_change_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two weeks of one site, with and without a change, are made by hand as well; what is misspelt is refused."""
-    assert main(["--site", "small", "--change", "more_workers:1@0.5"]) == 0
-    for wrong in ("faith:1", "release", "release:1@soon"):
-        with pytest.raises(SystemExit):
-            main(["--site", "small", "--change", wrong])
-    assert "no change is called faith" in capsys.readouterr().err

@@ -12,9 +12,9 @@ from agent.simulated.fleet import Fleet
 from agent.simulated.labels import Label
 from agent.simulated.send import encode_batch
 from agent.simulated.site import DAY, HOUR, Chunk
-from agent.simulated.truth import gpu_truth, truth, write_truth
 from agent.wire.envelope import open_envelope
 from analyzer.states import LOSABLE, booking
+from bench.truth.simulated import gpu_truth, truth, write_truth
 
 
 def hours_by_label(fleet: Fleet) -> Counter[Label]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.traffic.locality import ClassBytes, Place, between, by_class, locality, together
+from analyzer.traffic.locality import ClassBytes, Place, between, by_class, locality
 
 HERE = Place("r1", "b1", "z1", "eu")
 PLACES = {
@@ -50,8 +50,6 @@ def test_hosts_of_unknown_rack_are_not_in_one_rack() -> None:
 
 
 def test_classes_are_added_up_from_near_to_far() -> None:
-    """Estimates stay marked, also where runs of a team are taken together."""
+    """Estimates stay marked."""
     one = by_class([("unknown", 1, False), ("rack", 5, True), ("rack", 7, False), ("internet", 0, False)])
     assert one == (ClassBytes("rack", 12, 5), ClassBytes("unknown", 1, 0))
-    assert together([one, one]) == (ClassBytes("rack", 24, 10), ClassBytes("unknown", 2, 0))
-    assert together([]) == ()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.exposition import exposition
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.metrics import Metrics
@@ -37,7 +38,7 @@ class Clock:
 
 
 def _page(metrics: Metrics) -> str:
-    return metrics.exposition().decode()
+    return exposition(metrics.registry)[0].decode()
 
 
 def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) -> None:

@@ -110,11 +110,6 @@ def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     return Run(plan, timelines, tuple(2 * seat.gpu + (seat.node in HOT_NODES) for seat in plan.seats))
 
 
-def cool_role(role: int) -> int:
-    """Return the role of the same stage on a host that is not hot."""
-    return role - role % 2
-
-
 def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a healthy run over hosts of one rack: a 34 B vision-language model that evaluates every eight hours."""
     tape = plan.tape(horizon)

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 DAY_US, DAY_MS = 86_400_000_000, 86_400_000
-HOURS_A_DAY = 24
-FREE_DAYS = 7  # the last whole days of the ledger: a week has its quiet days and its busy ones
 
-# Days whose every hour is in the ledger, and the time in which nobody held a GPU of a kind that could be had.
+# The last seven days whose every hour is in the ledger (a week has its quiet days and its busy ones), and the time in
+# which nobody held a GPU of a kind that could be had.
 _FREE = """
     WITH days AS (
         SELECT hour // 86400000000 AS day FROM ledger_hours GROUP BY day HAVING count(*) = 24 ORDER BY day DESC LIMIT 7

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Represented, UnitCost
 from analyzer.notices.wording import gib
-from analyzer.period import Period, local
+from analyzer.period import local
 from analyzer.report.rounding import nearest
 from analyzer.report.words import MICROS, NO_BREAK, bytes_words, counted, day, decimal, money, plain
 from analyzer.states import booking
@@ -63,11 +63,6 @@ def days_words(start: int, end: int, timezone: str) -> str:
     """Return the days of a span: "26 Oct - 13 Nov"."""
     first, last = (day(local(each, timezone)).split(" ", 1)[1] for each in (start, end - 1))
     return first if first == last else f"{first} - {last}"
-
-
-def period_of(profile: CapacityProfile) -> Period:
-    """Return the profile's hours."""
-    return Period(profile.since_us, profile.until_us, "", profile.timezone)
 
 
 def _runs(profile: CapacityProfile) -> str:

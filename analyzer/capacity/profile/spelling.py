@@ -14,9 +14,9 @@ from agent.wire.bounded import TooDeepError, json_said
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.sense import check
 from analyzer.errors import ProfileError
-from analyzer.report.dataclass_schema import INTEGER_BITS
 
 FILE_BYTES = 4 * 2**20
+INTEGER_BITS = 63  # with a sign: what a column and most programs hold
 FLOAT_MOST = 1e18  # beyond what is counted anywhere; what is finite may still overflow as percent
 _ESCAPED = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 

@@ -14,7 +14,6 @@ from analyzer.placement.artefacts.quoting import remark, word, words
 from analyzer.placement.artefacts.yaml_text import Yaml, as_yaml
 from analyzer.placement.places import Host, Placed
 
-MIB = 2**20
 # Owners whose pod template can change while they run; a Job's cannot, and others keep it elsewhere in their manifest.
 ROLLING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 SCALABLE = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
@@ -111,11 +110,6 @@ def delete(placed: Placed) -> str:
 def cordon(nodes: Sequence[str], why: str) -> Artefact:
     """Return the commands that give no more pods to these hosts; what runs there goes on until it ends."""
     return text(f"# {remark(why)}", f"kubectl cordon {words(nodes)}")
-
-
-def mebibytes(amount: int) -> str:
-    """Return an amount of memory as Kubernetes takes it, rounded up."""
-    return f"{-(-amount // MIB)}Mi"
 
 
 def _affinity(key: str, values: Sequence[str], operator: str = "In") -> dict[str, Yaml]:

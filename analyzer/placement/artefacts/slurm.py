@@ -7,8 +7,6 @@ from analyzer.placement.artefacts.owner import native, scheduler
 from analyzer.placement.artefacts.quoting import listed, remark, word, words
 from analyzer.placement.places import Placed
 
-MIB = 2**20
-
 
 def options(*lines: str, note: str = "") -> Artefact:
     """Return options of a batch script, such as "cpus-per-gpu=12"; `note` is what the script's owner must know."""
@@ -29,11 +27,6 @@ def cancel(runs: Iterable[Placed]) -> str:
 def drain(nodes: Sequence[str], reason: str) -> Artefact:
     """Return the command that gives no more runs to these hosts; what runs there goes on until it ends."""
     return commands(f"scontrol update nodename={listed(nodes)} state=drain reason={word(reason)}")
-
-
-def mebibytes(amount: int) -> str:
-    """Return an amount of memory as options of Slurm take it, rounded up."""
-    return f"{-(-amount // MIB)}M"
 
 
 def duration(seconds: int) -> str:

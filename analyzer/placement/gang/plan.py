@@ -1,10 +1,9 @@
-"""The answer: who goes where, what it costs, and how far from the best it can be at most."""
+"""The answer: who goes where, and what it costs."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-Solver = Literal["unchanged", "greedy", "recreate", "highs"]
-BoundBy = Literal["highs", "each run alone"]
+Solver = Literal["unchanged", "greedy", "recreate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,3 @@ class Plan:
     solver: Solver
     iterations: int
     seed: int
-    bound: int | None = None  # no plan costs less
-    bound_by: BoundBy | None = None
-
-    @property
-    def gap_ratio(self) -> float | None:
-        """The share of the cost that a better plan could save at most; None where no bound is known."""
-        if self.bound is None:
-            return None
-        return 0.0 if self.cost <= self.bound else (self.cost - self.bound) / self.cost

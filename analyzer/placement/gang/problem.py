@@ -9,7 +9,7 @@ Nothing that is so today is made illegal by asking: a run may keep units of a po
 So "change nothing" is always a valid plan.
 
 A pool is whole or shared for the length of a plan: that a shared node which is emptied is given whole to another run is
-two plans. It would need capacities that depend on who has left, in every solver and bound, for a move that has to wait
+two plans. It would need capacities that depend on who has left, in every solver, for a move that has to wait
 for others anyway; what an emptied node is worth is its `open_cost`.
 """
 

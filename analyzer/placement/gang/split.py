@@ -1,7 +1,7 @@
 """Parts of a problem that have nothing to do with each other: no run of one could use what a run of another could.
 
 SKUs, taints, reservations, shared and whole nodes separate a fleet. Without a limit on what moves, the parts' best
-plans together are the best plan, and their bounds add up. Runs that must be apart are in one part.
+plans together are the best plan. Runs that must be apart are in one part.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,6 @@ class Part:
     index: Index
     pools: tuple[int, ...]
     runs: tuple[int, ...]
-
-    def places_in(self, places: list[Place]) -> list[Place]:
-        """Return the part's own places of all."""
-        number = {pool: n for n, pool in enumerate(self.pools)}
-        return [{number[pool]: units for pool, units in places[run].items()} for run in self.runs]
 
     def put_into(self, places: list[Place], own: list[Place]) -> None:
         """Write the part's places into those of all."""

@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Literal, get_args
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from analyzer.errors import ConfigError
 from analyzer.period import micros
 
 Decision = Literal["accepted", "rejected"]
-DECISIONS: tuple[Decision, ...] = get_args(Decision)
 
 
 @dataclass(frozen=True, slots=True)

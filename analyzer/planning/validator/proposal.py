@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from analyzer.planning.plan import Plan
-
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -34,9 +32,3 @@ class Proposal:
     placements: tuple[Placed, ...]
     claims: Claims = Claims()
     problem: str | None = None
-
-
-def proposal_of(plan: Plan) -> Proposal:
-    """Return a plan as a proposal, its own figures as claims, so that it is checked as if it were a stranger's."""
-    placed = tuple(Placed(each.task, each.node, each.start_seconds, each.end_seconds) for each in plan.placements)
-    return Proposal(placed, Claims(plan.makespan_seconds, plan.cost_micros))

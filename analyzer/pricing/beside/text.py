@@ -19,7 +19,6 @@ LABEL = 16
 NAME, CELL = 26, 17
 MILLIJOULES_PER_TENTH_KWH = 360_000_000
 MILLIGRAMS_PER_TENTH_KG = 100_000
-MILLION = 1_000_000
 
 
 def costs_text(costs: Costs, paper: Paper) -> str:

@@ -10,11 +10,9 @@ from analyzer.pricing.checking.complaint import Complaint, day_of
 from analyzer.pricing.checking.fleet import Booked, Owned
 from analyzer.pricing.list_prices import range_of
 from analyzer.pricing.money import dollars
-from analyzer.pricing.site import Derived, PriceRow
 from analyzer.pricing.told import name_of
 from analyzer.report.words import counted, gpu_hours
 
-_Row = PriceRow | Derived
 Kind = tuple[str | None, str | None, str | None, str | None]  # SKU, purchase option, node group, region
 
 

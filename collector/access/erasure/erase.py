@@ -60,12 +60,6 @@ def proof(name: str) -> str:
     return f"scrypt:{salt.hex()}:{hashlib.scrypt(name.encode(), salt=salt, **_SCRYPT).hex()}"
 
 
-def proves(kept: str, name: str) -> bool:
-    """Return whether an entry of the audit is about this name."""
-    _, salt, digest = kept.split(":")
-    return hashlib.scrypt(name.encode(), salt=bytes.fromhex(salt), **_SCRYPT).hex() == digest
-
-
 def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacement, by: str) -> Erased:
     """Do all of it; to run it again after it was cut off is safe.
 

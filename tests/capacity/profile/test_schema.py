@@ -7,9 +7,9 @@ import jsonschema_rs
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from analyzer.capacity.profile.schema import schema_text
 from analyzer.capacity.profile.signature import Envelope, signed
 from analyzer.capacity.profile.spelling import canonical
+from bench.published_schemas import profile_schema
 from tests.capacity.profile.example import EXAMPLE
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "profile.schema.json"
@@ -19,13 +19,13 @@ SIGNED = canonical(signed(EXAMPLE, Ed25519PrivateKey.from_private_bytes(b"k" * 3
 def test_the_published_schema_is_the_one_that_is_written(request: pytest.FixtureRequest) -> None:
     """Made from the dataclasses: it cannot say another thing than the file."""
     if request.config.getoption("--update-golden"):
-        PUBLISHED.write_text(schema_text())
-    assert PUBLISHED.read_text() == schema_text()
+        PUBLISHED.write_text(profile_schema())
+    assert PUBLISHED.read_text() == profile_schema()
 
 
 def test_files_are_as_the_schema_says() -> None:
     """Signed or not."""
-    validator = jsonschema_rs.validator_for(json.loads(schema_text()))
+    validator = jsonschema_rs.validator_for(json.loads(profile_schema()))
     assert validator.is_valid(json.loads(SIGNED))
     assert validator.is_valid(json.loads(canonical(Envelope(EXAMPLE, None))))
 
@@ -43,5 +43,5 @@ def test_files_are_as_the_schema_says() -> None:
 def test_other_files_are_not(old: str, new: str) -> None:
     """A schema that takes everything would be no use."""
     assert old in SIGNED
-    validator = jsonschema_rs.validator_for(json.loads(schema_text()))
+    validator = jsonschema_rs.validator_for(json.loads(profile_schema()))
     assert not validator.is_valid(json.loads(SIGNED.replace(old, new, 1)))

@@ -2,8 +2,8 @@
 
 from agent.simulated.activity import SIGNALS, Activity, blend
 from agent.simulated.archetypes.phases import STALLED
-from agent.simulated.changes.pace import share_of
 from agent.simulated.labels import Label
+from bench.savings.changes.pace import share_of
 
 COUNTED = ("steps", "samples", "tokens", "requests")
 

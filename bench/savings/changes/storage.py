@@ -16,10 +16,10 @@ import numpy as np
 from agent.simulated import labels
 from agent.simulated.activity import NVME_BYTES_PER_SECOND, Activity
 from agent.simulated.archetypes.speech import NFS_CEILING
-from agent.simulated.changes.change import Change
-from agent.simulated.changes.pace import later, lengths_of, retimed, share_of, where, work_before
 from agent.simulated.plan import Run
 from agent.simulated.site import GIBIBYTE, Host, Site
+from bench.savings.changes.change import Change
+from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where, work_before
 
 SMALLEST_BYTES = 2e12
 SPARE_BYTES = 64 * GIBIBYTE  # of a host's memory that no cache may have (ours)

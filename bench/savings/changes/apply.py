@@ -6,15 +6,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from agent.simulated.changes.cadence import save_more_often
-from agent.simulated.changes.change import Change
-from agent.simulated.changes.holding import ask_for_fewer, release
-from agent.simulated.changes.links import cool, exclude, order_ranks
-from agent.simulated.changes.loaders import more_workers, pin_memory
-from agent.simulated.changes.sharing import pack, slice_gpus
-from agent.simulated.changes.storage import cache_input, stage_input
+from agent.simulated.fleet import Fleet
 from agent.simulated.plan import Run
 from agent.simulated.site import Site
+from bench.savings.changes.cadence import save_more_often
+from bench.savings.changes.change import Change
+from bench.savings.changes.holding import ask_for_fewer, release
+from bench.savings.changes.links import cool, exclude, order_ranks
+from bench.savings.changes.loaders import more_workers, pin_memory
+from bench.savings.changes.sharing import pack, slice_gpus
+from bench.savings.changes.storage import cache_input, stage_input
 
 Runs: TypeAlias = tuple[Run, ...]
 Physics: TypeAlias = Callable[[Runs, Change, Site], Runs]
@@ -31,6 +32,14 @@ def changed(runs: Runs, changes: Sequence[Change], site: Site) -> Runs:
         rest = tuple(run for run in runs if run.plan.number not in change.runs)
         runs = (*rest, *KINDS[change.kind](touched, change, site)) if touched else runs
     return tuple(sorted(runs, key=lambda run: (run.plan.number, run.plan.attempt))) if changes else runs
+
+
+class ChangedFleet(Fleet):
+    """A fleet after changes: its GPUs do what the changed runs make of them."""
+
+    def __init__(self, site: Site, changes: Sequence[Change]) -> None:
+        super().__init__(site)
+        self.runs = changed(self.runs, changes, site)
 
 
 def _generator(site: Site, change: Change, purpose: str) -> np.random.Generator:

@@ -13,10 +13,10 @@ import numpy as np
 
 from agent.simulated import labels
 from agent.simulated.activity import Activity
-from agent.simulated.changes.pace import ending, share_of, where
 from agent.simulated.plan import Run
 from agent.simulated.site import HOUR, MINUTE
 from agent.simulated.timeline import Timeline
+from bench.savings.changes.pace import ending, share_of, where
 
 CANCELLED_AFTER = 120 * MINUTE
 LOOKS_EVERY = 15 * MINUTE

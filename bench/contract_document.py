@@ -1,4 +1,4 @@
-"""docs/metrics.md and docs/privacy.md, made from the contract: `python -m agent.wire.document docs`."""
+"""docs/metrics.md and docs/privacy.md, made from the contract: `make docs`."""
 
 import sys
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ def metrics_md() -> str:
     lines = [
         "# Tables and metrics",
         "",
-        "Made from `agent/wire/tables.py` by `python -m agent.wire.document docs`; do not edit.",
+        "Made from `agent/wire/tables.py` by `make docs`; do not edit.",
         "",
         "One spelling from the driver to the dashboard: a column of the wire is the column in the store, and its",
         "metric is `gpuledger_<family>_<column>`. Amounts become counters. Units are base units; times are integer",
@@ -78,7 +78,7 @@ def privacy_md() -> str:
         [
             "# What leaves a host",
             "",
-            "Made from `agent/wire/tables.py` by `python -m agent.wire.document docs`; do not edit.",
+            "Made from `agent/wire/tables.py` by `make docs`; do not edit.",
             "",
             "An agent opens one connection, outwards, to the collector that it is told of, and listens on 127.0.0.1",
             "alone. `gpuledger agent --once --json` prints one batch as it would be sent.",

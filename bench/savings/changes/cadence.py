@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.simulated.changes.pace import ending, lengths_of, where
 from agent.simulated.plan import Run
 from agent.simulated.timeline import Timeline
+from bench.savings.changes.pace import ending, lengths_of, where
 
 States = ("checkpointing",)
 

@@ -18,11 +18,11 @@ import numpy as np
 from agent.simulated import labels
 from agent.simulated.activity import Activity, FloatArray
 from agent.simulated.archetypes.phases import DENSE
-from agent.simulated.archetypes.pretraining import HOT_NODES, SPINE_SHARE, cool_role
-from agent.simulated.changes.change import Change
-from agent.simulated.changes.pace import later, lengths_of, retimed, share_of, where
+from agent.simulated.archetypes.pretraining import HOT_NODES, SPINE_SHARE
 from agent.simulated.plan import Run, Seat
 from agent.simulated.site import DAY, Site
+from bench.savings.changes.change import Change
+from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where
 
 CONTENDED = 0.363  # of jobs: Crux, SIGCOMM'24
 STILL_HOT = (0.0, 0.4)
@@ -82,7 +82,7 @@ def _mended(run: Run, change: Change, left: float) -> Run:
         return run
     if hot - set(change.nodes):
         pairs = zip(run.plan.seats, run.roles, strict=True)
-        return replace(run, roles=tuple(cool_role(role) if s.node in change.nodes else role for s, role in pairs))
+        return replace(run, roles=tuple(_cool_role(role) if s.node in change.nodes else role for s, role in pairs))
     reference = run.timelines[0]  # of a cool host: it waits for the hot ones
     lengths = lengths_of(reference).astype(np.float64)
     computed = np.concatenate([[1.0], lengths[:-1]])
@@ -107,3 +107,8 @@ def _waited(computed: FloatArray, waited: FloatArray, left: float) -> FloatArray
     clock = computed / (computed + waited)
     result: FloatArray = computed * (1 / (1 - left * (1 - clock)) - 1)
     return result
+
+
+def _cool_role(role: int) -> int:
+    """Return the role of the same stage on a host that is not hot."""
+    return role - role % 2

@@ -1,0 +1,10 @@
+"""A plan of ours as a proposal, so that it is checked as if it were a stranger's."""
+
+from analyzer.planning.plan import Plan
+from analyzer.planning.validator import Claims, Placed, Proposal
+
+
+def proposal_of(plan: Plan) -> Proposal:
+    """Return a plan as a proposal, its own figures as claims."""
+    placed = tuple(Placed(each.task, each.node, each.start_seconds, each.end_seconds) for each in plan.placements)
+    return Proposal(placed, Claims(plan.makespan_seconds, plan.cost_micros))
