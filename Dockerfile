@@ -27,7 +27,7 @@ FROM ${BASE} AS role
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.vendor="the gpuledger authors" \
-      org.opencontainers.image.licenses="Apache-2.0 AND MIT" \
+      org.opencontainers.image.licenses="Apache-2.0 AND MIT AND CC-BY-4.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 RUN mkdir -p /etc/gpuledger /var/lib/gpuledger /run/gpuledger && chown 10001:10001 /var/lib/gpuledger /run/gpuledger

@@ -118,11 +118,11 @@ lock: $(MADE)
 
 # The part of plotly.js that draws our figures (analyzer/charts), once for each version of plotly. Needs npm.
 PLOTLY = $(shell $(BIN)/python -c "from plotly.offline import get_plotlyjs_version; print(get_plotlyjs_version())")
-BANNER = /* plotly.js $(PLOTLY): bars and lines. Copyright 2012-2026, Plotly, Inc. MIT: plotly.LICENSE.txt. By make plotly. */
+BANNER = /* plotly.js $(PLOTLY): bars, lines, heat maps. Copyright 2012-2026, Plotly, Inc. MIT: plotly.LICENSE.txt. By make plotly. */
 plotly: $(MADE)
 	@made=$$(mktemp -d) && into=$$PWD/analyzer/charts && cd $$made \
 	  && npm install --silent --ignore-scripts --no-save plotly.js@$(PLOTLY) esbuild@0.28.2 \
-	  && echo 'const P = require("plotly.js/lib/core"); P.register([require("plotly.js/lib/bar")]); module.exports = P;' > entry.js \
+	  && echo 'const P = require("plotly.js/lib/core"); P.register([require("plotly.js/lib/bar"), require("plotly.js/lib/heatmap")]); module.exports = P;' > entry.js \
 	  && node_modules/.bin/esbuild entry.js --bundle --minify --format=iife --global-name=Plotly --define:global=window \
 	    --define:define.amd=false --target=es2020 --legal-comments=eof --loader:.css=empty "--banner:js=$(BANNER)" \
 	    --log-level=warning --outfile=$$into/plotly.min.js \

@@ -12,6 +12,7 @@ from analyzer.charts.course import Course, month_course
 from analyzer.period import Period, local
 from analyzer.pricing.charging.edited import edited, edited_words
 from analyzer.report.words import MICROS, UNKNOWN, amount, day, money_decimals, plain, symbol
+from dashboards.marks import LONG, Mark, Part
 from dashboards.read_pages import Sheet
 
 if TYPE_CHECKING:
@@ -19,18 +20,7 @@ if TYPE_CHECKING:
 
     from analyzer.api.desk import Reading
 
-BUDGET_AT, WHOLE_AT = 70.0, 92.0  # where of a bar of 100 the budget stands; without one, the most that may come
-
-
-@dataclass(frozen=True, slots=True)
-class Bullet:
-    """One row's bar of 100: spent, expected with its interval, the budget; None where it is not known."""
-
-    spent: float
-    expected: float | None
-    low: float | None
-    high: float | None
-    budget: float | None
+BUDGET_AT, WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +35,7 @@ class BudgetRow:
     verdict: str
     is_over: bool
     level: str
-    bullet: Bullet
+    bullet: Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +51,12 @@ class Budgets:
     @property
     def is_bound(self) -> bool:
         """Whether anybody has a budget."""
-        return any(row.bullet.budget is not None for row in (*self.rows, *self.projects))
+        return any(row.budget != UNKNOWN for row in (*self.rows, *self.projects))
 
     @property
     def is_sure(self) -> bool:
         """Whether it is known how sure anybody's month-end is."""
-        return any(row.bullet.low is not None for row in (*self.rows, *self.projects))
+        return any(row.between != UNKNOWN for row in (*self.rows, *self.projects))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +152,26 @@ def _values(line: Line) -> tuple[object, ...]:
     return (line.name, line.team, line.project, line.spent_micros, budget, *ends, line.verdict)
 
 
-def _bullet(line: Line) -> Bullet:
+def _bullet(line: Line) -> Mark:
+    """Return what was spent, the interval of what will be, that by itself, and the budget; each where it is known."""
     ending = line.ending
     expected = ending.expected_micros if ending else None
     low, high = (ending.low_micros, ending.high_micros) if ending and ending.model else (None, None)
     most = max(line.spent_micros, expected or 0, high or 0) or 1
-    allowed = line.budget.micros_per_month if line.budget else None
+    allowed = line.budget.micros_per_month if line.budget else 0
     unit = BUDGET_AT / allowed if allowed else WHOLE_AT / most
 
-    def at(micros: int | None) -> float | None:
-        return None if micros is None else round(min(100.0, micros * unit), 1)
+    def at(micros: int) -> float:
+        return round(min(LONG, micros * unit))
 
-    return Bullet(at(line.spent_micros) or 0.0, at(expected), at(low), at(high), BUDGET_AT if allowed else None)
+    parts = [Part("track", 0, LONG), Part("spent over" if line.is_over else "spent", 0, at(line.spent_micros), 2.5, 5)]
+    if low is not None and high is not None:
+        parts.append(Part("likely", at(low), at(high) - at(low), 4, 2))
+    if expected is not None:
+        parts.append(Part("expected", at(expected) - 5, 10, 2, 6))
+    if allowed:
+        parts.append(Part("allowed", BUDGET_AT, 6))
+    return Mark("bullet", parts)
 
 
 def _notes(reading: "Reading", report: MonthReport) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from analyzer.report.words import (
     unjudged_words,
 )
 from analyzer.states import CLASSES
-from dashboards.class_bar import ClassBar, class_bar
+from dashboards.marks import Mark, class_bar
 from dashboards.read_pages import Sheet
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CostLine:
     cost: str | None
     useful: str
     avoidable: str
-    bar: ClassBar
+    bar: Mark
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from analyzer.unjudged import rules_in
 from dashboards.charts import fleet_chart
 from dashboards.fleet_changes import changes
 from dashboards.fleet_grid import fleet_grid
+from dashboards.marks import Mark, Part
 from dashboards.neighbours import neighbours
 from dashboards.node_panel import node_panel
 from dashboards.run_list import run_list
@@ -121,7 +122,9 @@ def _once(reader: Reader, what: str, period: Period, make: Callable[[], T]) -> T
 
 def _headline(reader: Reader, _: FleetAsked, period: Period) -> View:
     report = reader.figures(period)
-    return {**week_view(report), "classes": classes(report)}
+    found = classes(report)
+    stack = Mark("stack", [Part(one.klass, one.start, one.length) for one in found])
+    return {**week_view(report), "classes": found, "stack": stack}
 
 
 def _week(reader: Reader, _: FleetAsked, period: Period) -> View:

@@ -7,20 +7,21 @@ from analyzer.errors import LedgerError
 from analyzer.period import Period
 from analyzer.report.readings import Counted, fold
 from analyzer.report.words import percent
-from analyzer.states import CLASSES, Class
+from analyzer.states import CLASSES
 from collector.store.session import Session
+from dashboards.marks import Mark, class_parts
 
 RUNS_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU: its states with their shares, and its bar by class as (class, start, length) in permille."""
+    """One GPU: its states with their shares, and its bar by class."""
 
     gpu: str
     sku: str
     states: tuple[tuple[str, str], ...]
-    bar: tuple[tuple[Class, float, float], ...]
+    bar: Mark
     runs: tuple[tuple[str, str], ...]
 
 
@@ -71,19 +72,14 @@ def _row(
 ) -> GpuRow:
     entries = fold(counts)
     whole = sum(entry.milliseconds for entry in entries) or 1
-    bar, at = [], 0
-    for klass in CLASSES:
-        length = sum(entry.milliseconds for entry in entries if entry.klass == klass)
-        if length:
-            bar.append((klass, round(1000 * at / whole, 1), round(1000 * length / whole, 1)))
-        at += length
+    by_class = [sum(entry.milliseconds for entry in entries if entry.klass == klass) for klass in CLASSES]
     states = tuple((entry.label, percent(entry.milliseconds, whole)) for entry in entries)
     runs = sorted(held, key=lambda run_id: (-held[run_id], run_id))[:RUNS_SHOWN]
     return GpuRow(
         f"GPU {places[gpu]}" if gpu in places else gpu,
         sku or "unknown model",
         states,
-        tuple(bar),
+        Mark("bar", class_parts(by_class)),
         tuple((run_id, names.get(run_id) or run_id.rsplit("/", 1)[-1]) for run_id in runs),
     )
 

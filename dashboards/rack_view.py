@@ -12,7 +12,7 @@ from analyzer.states import CLASSES, booking
 from analyzer.traffic.locality import Place
 from analyzer.traffic.rack_matrix import UNKNOWN_RACK
 from analyzer.traffic.reading import read_places
-from dashboards.class_bar import ClassBar, class_bar
+from dashboards.marks import Mark, class_bar
 from dashboards.read_pages import Sheet
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class NodeLine:
     skus: str
     held: str
     useful: str
-    bar: ClassBar
+    bar: Mark
     runs: tuple[Holder, ...]
     more_names: int
 
@@ -56,7 +56,7 @@ class RackLine:
     skus: str
     held: str
     useful: str
-    bar: ClassBar
+    bar: Mark
     shown: tuple[NodeLine, ...]
 
 

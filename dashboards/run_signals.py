@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analyzer.charts.lanes import PERMILLE, Lane, Ranks
 from collector.tiers.series import Series, series
 from collector.tiers.sources import Kept
 from collector.tiers.subjects import Subject, gpus_of_run
@@ -28,7 +29,6 @@ RANKS_SHOWN = 64  # of more GPUs a row is a host
 REMEMBERED, REMEMBERED_SECONDS = 64, 120.0
 DIGITS = 4
 EVER = 2**62
-PERMILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +53,6 @@ SIGNALS = (
     Signal("workers", "process_samples", (("workers_busiest_cpu_ratio", "busiest worker"),), "ratio"),
 )
 BY_KEY = {signal.key: signal for signal in SIGNALS}
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """One signal: point n holds from `start + n * step`, microseconds UTC; None is a gap.
-
-    `least` and `most` are those of its ranks (hosts, of disks), each by its own mean.
-    """
-
-    key: str
-    title: str
-    unit: str
-    start: int
-    step: int
-    mean: list[float | None]
-    least: list[float | None]
-    most: list[float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """One signal of each GPU (or host): rows of permille of `top`; None is a gap."""
-
-    key: str
-    title: str
-    unit: str
-    top: float
-    start: int
-    step: int
-    names: list[str]
-    rows: list[list[int | None]]
-    left_out: int
 
 
 @dataclass(frozen=True, slots=True)

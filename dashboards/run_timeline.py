@@ -5,18 +5,19 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Literal
 
 from analyzer.api.model import iso
+from analyzer.charts.lanes import Band, Lane, Mark, Ribbon, RunTimeline, run_lanes
 from analyzer.errors import LedgerError
 from analyzer.report.run import run_facts, run_span
 from analyzer.report.which_run import find_run
 from analyzer.states import CLASSES, Class, booking
 from analyzer.timeline import TimelinePoint, timeline
 from analyzer.windows import WINDOW_MS
-from dashboards.run_signals import BY_KEY, Lane, Ranks, Remembered, read_signals
+from dashboards.run_signals import BY_KEY, Remembered, read_signals
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -29,8 +30,6 @@ MARKS_SHOWN = 400
 MINUTE_US = 60 * SECOND_US
 WORKED_PERMILLE = 50  # a stretch in which less of the GPUs' time than this was work is a stall
 NOT_A_STALL = ("starting", "checkpointing")
-
-MarkKind = Literal["checkpoint", "stall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +48,6 @@ class TimelineAsked:
         return max(WIDTHS[0], min(WIDTHS[1], self.width))
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """One state of the ribbon: the share of the GPUs' time in each stretch."""
-
-    label: str
-    klass: Class
-    shares: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Ribbon:
-    """The ledger's states, stacked in the order of classes; stretch n holds from `starts[n]` for `step`."""
-
-    step: int
-    starts: list[int]
-    bands: list[Band]
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened from when until when, microseconds UTC, and the words for it."""
-
-    kind: MarkKind
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunTimeline:
-    """What one zoom shows; `known_start` and `known_end` are the whole run."""
-
-    run_id: str
-    timezone: str
-    known_start: int
-    known_end: int
-    start: int
-    end: int
-    ribbon: Ribbon
-    lanes: list[Lane]
-    ranks: Ranks | None
-    marks: list[Mark]
-
-
 def read_timeline(session: "Session", known: Remembered, text: str, asked: TimelineAsked, timezone: str) -> RunTimeline:
     """Return one zoom of the run that a person means.
 
@@ -108,7 +63,7 @@ def read_timeline(session: "Session", known: Remembered, text: str, asked: Timel
     told = timeline(session, run_id, asked.pixels // PIXELS_A_BAR, (start - BUCKET_US + 1, end))
     ribbon = ribbon_of(told)
     marks = [*_checkpoints(session, run_id, start, end), *stalls(ribbon)][:MARKS_SHOWN]
-    return RunTimeline(run_id, timezone, *all_of_it, start, end, ribbon, lanes, ranks, marks)
+    return RunTimeline(run_id, timezone, asked.pixels, *all_of_it, start, end, ribbon, lanes, ranks, marks)
 
 
 def whole(session: "Session", run_id: str, timezone: str) -> tuple[int, int]:
@@ -172,8 +127,8 @@ def _checkpoints(session: "Session", run_id: str, start: int, end: int) -> list[
 
 
 def as_json(zoom: RunTimeline) -> str:
-    """Return it as the page's script reads it."""
-    return json.dumps(asdict(zoom), separators=(",", ":"), allow_nan=False)
+    """Return its figure as the page's script draws it."""
+    return json.dumps(run_lanes(zoom), separators=(",", ":"), allow_nan=False)
 
 
 def as_csv(zoom: RunTimeline) -> str:

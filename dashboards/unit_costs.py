@@ -10,18 +10,18 @@ from analyzer.unit_cost.figures import digits, short
 from analyzer.unit_cost.report import BACK_US, RunLine, UnitLine, UnitReport, unit_report
 from analyzer.unit_cost.text import change_words
 from analyzer.unit_cost.unit import Unit
+from dashboards.marks import Mark, trend
 from dashboards.read_pages import Sheet
 
 if TYPE_CHECKING:
     from analyzer.api.desk import Reading
 
 SHOWN = 12
-TREND_WIDTH, TREND_HEIGHT = 120.0, 22.0
 
 
 @dataclass(frozen=True, slots=True)
 class UnitRow:
-    """A unit of work of one name; `trend` is the points of a line over the days, empty where too few told."""
+    """A unit of work of one name; `trend` is a line over the days, None where too few told."""
 
     name: str
     team: str
@@ -30,8 +30,7 @@ class UnitRow:
     cost: str
     each: str
     change: str
-    trend: str
-    trend_told: str
+    trend: Mark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +119,8 @@ def _unit(line: UnitLine, hours: list[Hour], days: list[int]) -> UnitRow:
     cost = UNKNOWN if line.micros is None else amount(line.micros, money_decimals(line.micros))
     each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
     change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"
-    trend = daily(hours, line.unit, days)
-    known = [value for value in trend if value is not None]
+    by_day = daily(hours, line.unit, days)
+    known = [value for value in by_day if value is not None]
     told = f"from {digits(known[0])} to {digits(known[-1])}" if len(known) > 1 else ""
     return UnitRow(
         plain(line.name),
@@ -131,8 +130,7 @@ def _unit(line: UnitLine, hours: list[Hour], days: list[int]) -> UnitRow:
         cost,
         each,
         change,
-        _points(trend),
-        told,
+        trend(by_day, told),
     )
 
 
@@ -146,17 +144,6 @@ def daily(hours: list[Hour], unit: Unit, days: list[int]) -> list[float | None]:
         known = units and None not in costs
         found.append(sum(cost or 0 for cost in costs) * unit.per / units / MICROS if known else None)
     return found
-
-
-def _points(values: list[float | None]) -> str:
-    """Return the line of a trend from 0 up, so that its height is told truly; empty of fewer than two days."""
-    known = [(place, value) for place, value in enumerate(values) if value is not None]
-    if len(known) < 2:
-        return ""
-    top = max(value for _, value in known) or 1.0
-    first, last = known[0][0], known[-1][0]
-    step, height = TREND_WIDTH / (last - first), TREND_HEIGHT - 2
-    return " ".join(f"{(place - first) * step:.1f},{1 + height * (1 - value / top):.1f}" for place, value in known)
 
 
 def _run(line: RunLine) -> RunRow:

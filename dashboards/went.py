@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from analyzer.report.table import Line, lines
 from analyzer.report.week import WeekReport
 from analyzer.states import CLASSES, Class
+from dashboards.marks import Mark, span
 
 ABOUT: dict[Class, str] = {
     "useful": "working",
@@ -23,6 +24,11 @@ class Step:
     line: Line
     start: float
     length: float
+
+    @property
+    def bar(self) -> Mark:
+        """Return the bar, of a total in no class's colour."""
+        return span(self.line.klass or "whole", self.start, self.length)
 
 
 def went(table: Sequence[Line]) -> tuple[Step, ...]:

@@ -8,17 +8,25 @@ const LEGEND = 44; // what it takes more on a phone, where its entries stand in 
 const PAPER = 680; // what a printed page has, in CSS pixels
 
 function drawChart(holder, onPaper = false) {
-  const text = document.getElementById(holder.dataset.chart).textContent;
-  const names = JSON.parse(text).layout.meta.colours;
-  const style = getComputedStyle(document.documentElement);
-  const now = (colour) => (colour in names && !onPaper ? style.getPropertyValue("--" + names[colour]).trim() : colour);
-  const { data, layout } = JSON.parse(text, (key, value) => (key.endsWith("color") ? now(value) : value));
+  const figure = JSON.parse(document.getElementById(holder.dataset.chart).textContent);
+  const { data, layout, config } = figure;
+  if (!onPaper) ink(figure, layout.meta.colours, getComputedStyle(document.documentElement));
   const wide = holder.clientWidth > WIDE;
   if (wide && !onPaper) layout.margin = { ...layout.margin, r: 40 };
   if (!wide) layout.height += LEGEND;
   if (onPaper) layout.width = Math.min(PAPER, holder.clientWidth);
-  Plotly.react(holder, data, layout, { ...CONFIG, displayModeBar: wide && !onPaper });
+  Plotly.react(holder, data, layout, { ...CONFIG, ...config, displayModeBar: wide && !onPaper });
   named(holder);
+}
+
+// Puts the palette's colours of now in the place of those of light paper.
+function ink(part, names, style) {
+  const now = (colour) => (colour in names ? style.getPropertyValue("--" + names[colour]).trim() : colour);
+  for (const [key, value] of Object.entries(part)) {
+    if (key.endsWith("color")) part[key] = now(value);
+    else if (key === "colorscale") part[key] = value.map(([at, colour]) => [at, now(colour)]);
+    else if (typeof (Array.isArray(value) ? value[0] : value) === "object" && value) ink(value, names, style);
+  }
 }
 
 // The holder has the picture's name; what plotly puts into it and beside it to measure by has none, and its buttons no word.

@@ -58,9 +58,15 @@ def bars(klass: "Class", nth: int = 0) -> go.bar.Marker:
     )
 
 
-def figure(traces: list[go.Bar | go.Scatter], height: int, **layout: object) -> dict[str, object]:
-    """Return a figure as JSON-ready data, `height` in CSS pixels; its width is what there is."""
-    made = go.Figure(traces, {"template": _template(), "height": height, "meta": {"colours": _names()}, **layout})
+def figure(
+    traces: "list[go.Bar | go.Scatter | go.Heatmap]",
+    height: int,
+    meta: "Mapping[str, int] | None" = None,
+    **layout: object,
+) -> dict[str, object]:
+    """Return a figure as JSON-ready data, `height` in CSS pixels; its width is what there is. `meta` is for scripts."""
+    about = {"height": height, "meta": {"colours": _names(), **(meta or {})}}
+    made = go.Figure(traces, {"template": _template(), **about, **layout})
     return dict(made.to_plotly_json())
 
 

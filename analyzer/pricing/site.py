@@ -216,7 +216,7 @@ def _listed(entry: Entry, lists: Sequence[ListPrice], *, is_placed: bool) -> Pri
         source=f"list price of {' '.join(wanted[:3])}: {row.source}@{row.source_version}",
         as_of=_date_or_none(row.as_of),
         provider=row.provider if is_placed else None,
-        region=row.region if is_placed else None,
+        region=row.standing if is_placed else None,
     )
 
 

@@ -100,7 +100,8 @@ def test_schemathesis_finds_no_fault(address: str, tmp_path: Path, tried: list[s
     del open_to_all["security"]
     (tmp_path / "openapi.json").write_text(json.dumps(open_to_all))
     words = [sys.executable, "-m", "schemathesis.cli", "run", str(tmp_path / "openapi.json"), f"--url={address}"]
-    words += [*tried, "--no-color", "--generation-database=none", "--seed=1"]
+    # How long an answer takes is a question for benches: by itself it calls ten seconds a fault.
+    words += [*tried, "--no-color", "--generation-database=none", "--seed=1", f"--request-timeout={PATIENCE_SECONDS:g}"]
     # What writes to the disk; and TOML, which schemathesis cannot write (tests/access/test_prices.py does).
     words += ["--exclude-path=/v1/backup", "--exclude-method=PUT"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=FUZZ_SECONDS)

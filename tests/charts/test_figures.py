@@ -15,12 +15,14 @@ from plotly.offline import get_plotlyjs_version
 
 from analyzer.charts.course import Course, month_course
 from analyzer.charts.gantt import Row, gantt
+from analyzer.charts.lanes import run_lanes
 from analyzer.charts.over_time import stacked_bars
 from analyzer.charts.profile import Share, Size, Spread, scaling, spreads, whole
 from analyzer.charts.scripts import DRAW, PLOTLY, policy, scripts
 from analyzer.charts.series import Chart, Trace
 from analyzer.charts.theme import CLEAR, palette
 from analyzer.states import CLASSES
+from tests.charts.test_lanes import EXAMPLE
 
 AMOUNTS = st.lists(st.floats(0, 1e6, allow_nan=False) | st.none(), min_size=1, max_size=60)
 HOSTILE = '<a href="https://elsewhere.example/">working</a> & more'
@@ -53,19 +55,20 @@ FIGURES = {
     ),
     "whole": read(whole([Share("useful 60 %", "useful", 0.6), Share("avoidable 40 %", "avoidable", 0.4)])),
     "spreads": read(spreads([Spread("SM activity", 0.1, 0.5, 1.0, "50 %")])),
+    "lanes": read(run_lanes(EXAMPLE)),
     "scaling": read(scaling([Size("8 GPUs", "9 k/s", 1.0, 1.0), Size("16 GPUs", "15 k/s", 1.7, 2.0)])),
 }
 
 
 def coloured(part: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each colour of a figure by its key, as draw.js finds them: it takes what ends in "color"."""
+    """Yield each colour of a figure by its key, as draw.js finds them: it takes what ends in "color", and scales."""
     if isinstance(part, dict):
         for name, value in part.items():
             if name != "colours":
                 yield from coloured(value, name)
     elif isinstance(part, (list, tuple)):
         for value in part:
-            yield from coloured(value)
+            yield from coloured(value, key if key == "colorscale" else "")
     elif isinstance(part, str) and re.match(r"#|rgb", part):
         yield key, part
 
@@ -88,7 +91,7 @@ def test_every_colour_has_a_name_in_the_palette(name: str) -> None:
     found = set(coloured(FIGURES[name]))
     assert len(found) > 3
     assert {colour for _, colour in found} <= set(named) | {CLEAR}
-    assert all(key.endswith("color") for key, _ in found)
+    assert all(key.endswith("color") or key == "colorscale" for key, _ in found)
 
 
 def test_bands_of_one_class_are_told_apart_and_classes_by_more_than_colour() -> None:

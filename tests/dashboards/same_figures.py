@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -60,6 +62,7 @@ OF_THIS_MOMENT = ("/health", "/v1/doctor", "/v1/capacity-profile")  # read anew 
 NOT_HELD = {"/health": r"agents heard within 5 min|the ledger reaches to, .* ago"}  # a constant; of this moment
 CHART_HOURS = 3
 TIMELINE = "/timeline"
+UNIT = r" \((ratio|W|B/s)\)$"  # of a column of its sheet
 
 
 @dataclass
@@ -148,22 +151,50 @@ def unlike_sheets(page: Page, texts: dict[str, str], zone: str) -> Iterator[str]
             yield from (f"{path}: {told[0]} {told}" for told in LISTS[path](rows) if not _said(words, told))
 
 
-def unlike_timeline(drawn: dict[str, Any], sheet: str) -> Iterator[str]:
-    """Yield where the sheet of a run's timeline tells another number than its script draws."""
-    ribbon, rows = drawn["ribbon"], rows_of(sheet)
+def unlike_timeline(figure: dict[str, Any], sheet: str) -> Iterator[str]:
+    """Yield where the sheet of a run's timeline tells another number than its figure draws."""
+    rows, drawn = rows_of(sheet), Drawn(figure["data"])
     for row in rows:
-        at = round(datetime.fromisoformat(row["from"]).timestamp() * 10**6)
-        stretch = next((n for n, start in enumerate(ribbon["starts"]) if start <= at < start + ribbon["step"]), None)
-        told = {band["label"]: None if stretch is None else band["shares"][stretch] for band in ribbon["bands"]}
-        for lane in drawn["lanes"]:
-            place = (at - lane["start"]) // lane["step"]
-            for how in ("mean", "least", "most"):
-                value = lane[how][place] if 0 <= place < len(lane[how]) else None
-                told[f"{lane['title']} {how} ({lane['unit']})"] = value
-        if {name: float(text) if text else None for name, text in row.items() if name != "from"} != told:
+        at = round(datetime.fromisoformat(row.pop("from")).timestamp() * 10**6)
+        told = drawn.at((at - figure["layout"]["meta"]["origin"]) / 10**6)
+        if {re.sub(UNIT, "", name): float(text) if text else None for name, text in row.items()} != told:
             yield f"timeline: {row} is told, {told} drawn"
     if not rows:
         yield "the timeline's sheet is empty"
+
+
+class Drawn:
+    """The numbers that the figure of a timeline draws: of states from its bands, of signals from line and outline."""
+
+    def __init__(self, traces: list[dict[str, Any]]) -> None:
+        self._bands = [trace for trace in traces if "stackgroup" in trace]
+        self._lines = [trace for trace in traces if "dx" in trace and trace["type"] == "scatter"]
+        self._spreads = {trace["yaxis"]: _unfolded(trace) for trace in traces if trace.get("fill") == "toself"}
+
+    def at(self, second: float) -> dict[str, float | None]:
+        """Return each number at a moment by the name that the sheet gives it, without its unit."""
+        place = max((n for n, x in enumerate(self._bands[0]["x"]) if x <= second), default=None)
+        shares = {band["name"]: 0.0 if place is None else band["y"][place] for band in self._bands}
+        is_none = not any(shares.values())  # a stretch has some state: of none there is no stretch
+        told = {name: None if is_none else share for name, share in shares.items()}
+        for line in self._lines:
+            nth = math.floor((second - line["x0"]) / line["dx"])
+            mean = line["y"][nth] if 0 <= nth < len(line["y"]) - 1 else None
+            spread = self._spreads.get(line["yaxis"], {}).get(round(line["x0"] + nth * line["dx"], 3), (mean, mean))
+            told |= zip((f"{line['name']} {how}" for how in ("mean", "least", "most")), (mean, *spread), strict=True)
+        return told
+
+
+def _unfolded(outline: dict[str, Any]) -> dict[float, tuple[float, float]]:
+    """Return by where a point begins from where to where its spread goes: the outline's way there, and back."""
+    found: dict[float, tuple[float, float]] = {}
+    points = zip(outline["x"], outline["y"], strict=True)
+    for is_gap, part in groupby(points, lambda point: point[0] is None):
+        way = [*part]
+        half = len(way) // 2
+        if not is_gap:
+            found |= {x: (low, high) for (x, high), (_, low) in zip(way[:half:2], way[: half - 1 : -2], strict=True)}
+    return found
 
 
 def _unlike(tables: list[Table], told: Rows) -> Iterator[str]:

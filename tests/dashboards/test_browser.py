@@ -119,9 +119,9 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, s
     assert page.input_value("#ranked") == "power"
     box = page.locator("#lanes").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + 300, box["y"] + 40)
+    page.mouse.move(box["x"] + 300, box["y"] + 80)
     page.mouse.down()
-    page.mouse.move(box["x"] + 500, box["y"] + 40, steps=4)
+    page.mouse.move(box["x"] + 500, box["y"] + 80, steps=4)
     page.mouse.up()
     page.wait_for_selector(f'#timeline:not([data-shown="{zoomed}"])')
     link = page.get_attribute("#timeline-csv", "href")
@@ -133,6 +133,43 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, s
     assert "from" not in visit.asked()
     visit.settle()
     visit.close()
+
+
+def test_a_double_click_sees_more_and_a_moment_is_told_where_one_points(browser: Browser, site: str) -> None:
+    """All that is drawn at a moment stands in the line below; a wheel with Ctrl zooms around it."""
+    visit = Visit(browser, site + RUN)
+    page = visit.page
+    page.wait_for_selector("#timeline[data-shown]")
+    whole = page.get_attribute("#timeline", "data-shown")
+    box = page.locator("#lanes").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 400, box["y"] + 150)
+    expect(page.locator("#lanes-said")).to_contain_text("working")
+    expect(page.locator("#lanes-said")).to_contain_text("SM activity")
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    page.wait_for_selector(f'#timeline:not([data-shown="{whole}"])')
+    page.mouse.dblclick(box["x"] + 400, box["y"] + 150)
+    page.wait_for_selector(f'#timeline[data-shown="{whole}"]')
+    visit.settle()
+    visit.close()
+
+
+def test_a_finger_on_the_timeline_scrolls_the_page(browser: Browser, site: str) -> None:
+    """It is taller than a phone: where it kept a finger to itself, nobody would come past it."""
+    context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(site + RUN)
+    page.wait_for_selector("#timeline[data-shown]")
+    page.locator("#lanes").evaluate("lanes => lanes.scrollIntoView()")
+    before = page.evaluate("scrollY")
+    finger = context.new_cdp_session(page)
+    for kind, y in (("touchStart", 500), *(("touchMove", 500 - 30 * step) for step in range(1, 11))):
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": 200, "y": y}]})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_function("before => scrollY > before + 100", arg=before)
+    context.close()
 
 
 def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser, site: str) -> None:

@@ -103,7 +103,7 @@ def test_a_node_is_told_gpu_by_gpu(session: Session) -> None:
     """Whose it was, and what it did; of a node that nobody knows a sentence."""
     panel = node_panel(session, "n14", W46)
     assert (panel.rack, len(panel.gpus)) == ("rack-2", 8)
-    assert all(sum(length for *_, length in row.bar) == pytest.approx(1000, abs=0.5) for row in panel.gpus)
+    assert all(sum(part.length for part in row.bar.parts) == pytest.approx(1000, abs=0.5) for row in panel.gpus)
     assert "llama-sft" in {name for row in panel.gpus for _, name in row.runs}
     with pytest.raises(LedgerError, match="no time of a node 'n99'"):
         node_panel(session, "n99", W46)

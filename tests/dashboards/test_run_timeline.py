@@ -124,7 +124,7 @@ def test_a_zoom_has_states_signals_ranks_and_marks(session: Session) -> None:
         ("checkpoint", "checkpoint, 2.0 GB"),
         ("stall", "idle while held"),
     ]
-    assert json.loads(as_json(zoom))["ribbon"]["bands"][0]["label"] == "working"
+    assert json.loads(as_json(zoom))["data"][0]["name"] == "working"
 
 
 @settings(max_examples=20, deadline=None)

@@ -58,7 +58,7 @@ def test_the_book_is_listed_with_source_and_date(tmp_path: Path, capsys: pytest.
     assert prices(["--prices", str(path), "--sku", "h100"]) == 0
     shown = capsys.readouterr().out
     assert "2.60  2026-01-01 until further notice\n      contract 4711, checked 2026-11-01\n" in shown
-    assert "H100-80GB          6.88 to 12.29   (6 rows)" in shown
+    assert "H100-80GB          2.89 to 14.779604   (18 rows)" in shown
     assert "A100" not in shown
 
 
@@ -70,9 +70,9 @@ def test_the_json_has_exact_integers(tmp_path: Path, capsys: pytest.CaptureFixtu
     answer = json.loads(capsys.readouterr().out)
     assert answer["prices"][0]["micros_per_gpu_hour"] == 2_600_000
     assert answer["list_prices_on_demand"]["H100-80GB"] == {
-        "low_micros": 6_880_000,
-        "high_micros": 12_290_000,
-        "rows": 6,
+        "low_micros": 2_890_000,
+        "high_micros": 14_779_604,
+        "rows": 18,
     }
 
 

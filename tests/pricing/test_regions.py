@@ -92,6 +92,17 @@ def test_a_list_price_is_of_its_own_region() -> None:
     assert usd(parsed(REGIONS, listed), "us-east-1", "on_demand") is not None
 
 
+def test_a_list_price_of_any_region_is_of_all_that_are_its_provider_s() -> None:
+    """A provider that asks the same everywhere names no region that a host could be in."""
+    listed = (
+        '[[list_price]]\nprovider = "nebius"\nregion = "any"\ninstance_type = "HGX H100"\n'
+        'purchase_option = "on_demand"\nfrom = 2020-01-01\n'
+    )
+    book = parsed(REGIONS, listed)
+    assert usd(book, "eu-north1", "on_demand") == 3.85
+    assert usd(book, "us-east-1", "on_demand") is None
+
+
 def test_without_the_table_files_mean_what_they_meant() -> None:
     """Files that name a region of their GPUs for the reader were valid before there was a table of them."""
     book = parsed(row("3.00", region="us-east-1", provider="aws"))
