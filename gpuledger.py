@@ -15,7 +15,6 @@ child.keep_apart()
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
 
 from agent.errors import AgentError
 from agent.errors import ConfigError as AgentConfigError
@@ -51,7 +50,7 @@ class Command:
     def load(self) -> Callable[[list[str]], int]:
         """Import the module and return the function."""
         module, _, function = self.target.partition(":")
-        loaded: Callable[[list[str]], int] = getattr(import_module(module), function)
+        loaded: Callable[[list[str]], int] = getattr(child.load(module), function)
         return loaded
 
 

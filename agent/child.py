@@ -5,6 +5,7 @@ file json.py, of somebody's training code would be run in our place. This is imp
 what the interpreter has loaded by itself, and nothing more.
 """
 
+import gc
 import os
 import site
 import sys
@@ -31,6 +32,19 @@ def keep_apart() -> None:
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     foreign = {"", *_absolute(["", *named])} - installed
     sys.path[:] = [ROOT, *(place for place in sys.path if place not in foreign and place != ROOT)]
+
+
+def load(module: str) -> object:
+    """Import a module of ours and return it.
+
+    Nothing of what is imported is garbage, and to look for it takes a sixth of the time of a server's start.
+    """
+    gc.disable()
+    try:
+        __import__(module)
+    finally:
+        gc.enable()
+    return sys.modules[module]
 
 
 def _absolute(places: list[str]) -> list[str]:

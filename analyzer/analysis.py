@@ -22,7 +22,6 @@ from analyzer.pricing.charging.closing import Terms, close_runs, close_terms
 from analyzer.publishing import Published, publish_chunk, rates_of
 from analyzer.repricing import reprice
 from analyzer.run_facts import write_runs
-from analyzer.serving.policy import PolicyBook
 from analyzer.serving.services import Service, find_services
 from analyzer.stages.book import count_hours, write_stages
 from analyzer.starting import find_starts
@@ -70,14 +69,9 @@ class Rules:
     settings: Settings
     limits: Thresholds
     book: PriceBook
-    policies: PolicyBook
     bucket_ms: int
     now_us: int
-
-    @property
-    def versions(self) -> Versions:
-        """What is written beside every hour."""
-        return Versions(self.policies.rules_version(self.limits.version), self.book.version)
+    versions: Versions  # what is written beside every hour
 
 
 def analyze(
@@ -118,7 +112,9 @@ def _analyze(
     progress: Progress | None,
 ) -> Analysis:
     policies = settings.policy_book()
-    rules = Rules(settings, limits or Thresholds(), settings.price_book(), policies, bucket_ms, now_us)
+    limits, book = limits or Thresholds(), settings.price_book()
+    versions = Versions(policies.rules_version(limits.version), book.version)
+    rules = Rules(settings, limits, book, bucket_ms, now_us, versions)
     teams = settings.team_book()
     take_up(store)  # where another analyzer has booked into the lake, go on from what it booked
     with store.session() as session:

@@ -38,7 +38,7 @@ from dashboards.capacity_profile import add_capacity_profile
 from dashboards.edition import edition_of
 from dashboards.frame import Frame
 from dashboards.health import health_routes
-from dashboards.job import AnalysisJob
+from dashboards.job import ANALYZE_SECONDS, AnalysisJob
 from dashboards.job_page import JobPage
 from dashboards.login import Login
 from dashboards.mail_stop import mail_stop_routes
@@ -53,8 +53,6 @@ from dashboards.readings import Reports
 from dashboards.requests import request_routes
 from dashboards.shelf import Shelf
 from dashboards.warming import Warming
-
-ANALYZE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)

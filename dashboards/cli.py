@@ -6,7 +6,9 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from agent.child import load
 from agent.log_format import configure
 from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import TABLES, Settings, settings_file
@@ -18,9 +20,10 @@ from collector.cli import add_settings, config_of
 from collector.opening import open_store
 from collector.server import listen
 from collector.server import serve as collect_only
-from dashboards.app import ANALYZE_SECONDS, ServerConfig, create_server
-from dashboards.demo import DemoConfig, Shown
-from dashboards.demo import demo as build_demo
+from dashboards.job import ANALYZE_SECONDS
+
+if TYPE_CHECKING:
+    from dashboards.demo import Shown
 
 OK, INTERRUPTED = 0, 130
 COLUMNS = 80
@@ -49,6 +52,9 @@ def serve(argv: list[str]) -> int:
     if options.only == "collector":
         collect_only(config, options.config)
         return OK
+    load("dashboards.app")  # not above: a collector alone starts without the pages, in half of the time
+    from dashboards.app import ServerConfig, create_server
+
     file = settings_file(config.store, options.config)
     settings = Settings.read(file)
     settings.price_book()  # what is wrong with them is said now, and not by the first analysis
@@ -66,6 +72,10 @@ def serve(argv: list[str]) -> int:
 
 def demo(argv: list[str]) -> int:
     """A simulated site through the real pipeline: 24 hosts, 192 GPUs, one week; report and page. No GPU needed."""
+    load("dashboards.demo")
+    from dashboards.demo import DemoConfig
+    from dashboards.demo import demo as build_demo
+
     options = _demo_parser().parse_args(argv)
     plain = not sys.stdout.isatty()
     config = DemoConfig(
@@ -95,7 +105,7 @@ def _port(options: argparse.Namespace) -> int:
     return options.port if options.port is not None else ANY_PORT if options.once else PAGE_PORT
 
 
-def _tell(shown: Shown, options: argparse.Namespace) -> None:
+def _tell(shown: "Shown", options: argparse.Namespace) -> None:
     """Say what it took, and how the commands that the report names reach this site."""
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in shown.seconds.items())
     print(f"\n{shown.gpu_rows:,} GPU samples; {took}", file=sys.stderr)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from analyzer.analysis import Analysis
 
 LOG = logging.getLogger(__name__)
+ANALYZE_SECONDS = 300.0  # how often, where nobody says
 STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
 
 _REASONS: dict[type[Exception], str] = {TakenError: "taken", RegistryError: "registry"}

@@ -120,10 +120,16 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file's tree: to find them takes as long as to parse the file."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
 def imports(path: Path) -> tuple[str, ...]:
     """Return the dotted name of everything that a file imports, within functions too."""
     found: list[str] = []
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -183,7 +189,7 @@ def test_a_foreign_thing_has_one_door(module: str) -> None:
 
 def parses(path: Path) -> bool:
     """Say whether a file calls a parser of JSON, TOML or YAML that has no bounds."""
-    calls = [ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
+    calls = [ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)]
     return any(
         call in PARSERS
         or call.rpartition(".")[2] == "model_validate_json"
@@ -246,7 +252,7 @@ def test_only_the_command_line_prints() -> None:
         f"{name_of(path)}:{node.lineno}"
         for path in product()
         if path.name not in ("cli.py", "__main__.py", "gpuledger.py")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and _called(node) == "print" and isinstance(node.func, ast.Name)
     ]
     assert wrong == []
@@ -259,7 +265,7 @@ def test_no_test_forks_its_own_process() -> None:
         for folder in (*PACKAGES, "tests", "bench")
         for path in sorted((ROOT / folder).rglob("*.py"))
         if any(word in path.read_text("utf-8") for word in ("fork", "preexec_fn"))  # to parse all would take seconds
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if (isinstance(node, ast.Call) and _called(node) in FORKS)
         or (isinstance(node, ast.keyword) and node.arg == "preexec_fn")
     ]
@@ -273,7 +279,7 @@ def test_files_and_functions_stay_short() -> None:
         lines = len(path.read_text("utf-8").splitlines())
         if lines > MAX_FILE_LINES and name_of(path) not in LONG_FILES:
             wrong.append(f"{name_of(path)} has {lines} lines")
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MAX_FUNCTION_LINES:
@@ -320,14 +326,14 @@ def test_whoever_reads_sees_of_runs_what_is_believed(path: Path) -> None:
     """A host can name any run in its rows: where they are taken as told, one host moves what is said of others."""
     opened = [
         ast.unparse(node)
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute)
         and node.attr in ("session", "hot_session")
         and ast.unparse(node.value).endswith("store")
     ]
     assert opened == [], "take a session by believing(store)"
     words = " ".join(
-        node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     named = set(re.findall(r"\blake\.main\.\w+", words))
     assert named <= OF_THE_LAKE, "say the table alone, and its view stands before it"

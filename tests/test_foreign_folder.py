@@ -10,7 +10,7 @@ import pytest
 
 from agent import child
 from tests.docs.commands import first_yaml
-from tests.test_architecture import PACKAGES, ROOT, imports, name_of, product, tree_of
+from tests.test_architecture import PACKAGES, ROOT, imports, name_of, nodes_of, product
 from tests.waiting import PATIENCE_SECONDS
 
 # Names of ours, of the standard library, of what is installed with us, and of what is looked for and may be absent.
@@ -118,7 +118,7 @@ def test_each_child_that_the_product_starts_is_among_them() -> None:
     started = {
         call.args[0].value
         for path in product()
-        for call in ast.walk(tree_of(path))
+        for call in nodes_of(path)
         if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant)
         if ast.unparse(call.func) in ("child.command", "SolverProcess")
     }
@@ -131,9 +131,7 @@ def test_a_python_is_started_in_one_place() -> None:
         name_of(path)
         for path in product()
         if any("multiprocessing" in name or "ProcessPoolExecutor" in name for name in imports(path))
-        or any(
-            ast.unparse(node) == "sys.executable" for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)
-        )
+        or any(ast.unparse(node) == "sys.executable" for node in nodes_of(path) if isinstance(node, ast.Attribute))
         or "sys.executable" in imports(path)
     }
     assert wrong == {"agent/child.py"}

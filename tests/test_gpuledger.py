@@ -1,5 +1,6 @@
 """The command itself: what it lists, what it refuses, and how failures end."""
 
+import gc
 import logging
 import subprocess
 import sys
@@ -134,3 +135,12 @@ def test_a_gpu_hosts_python_runs_the_agents_commands_and_names_what_the_others_n
     }
     assert told["serve"] == "gpuledger serve needs Python 3.11 or newer, and this is 3.10"
     assert all(gpuledger.too_old(command, (3, 11)) is None for command in gpuledger.COMMANDS.values())
+
+
+def test_garbage_is_looked_for_once_a_command_is_loaded() -> None:
+    """It is not while modules are imported; a server that went on so would grow until it is killed."""
+    gpuledger.COMMANDS["report"].load()
+    assert gc.isenabled()
+    with pytest.raises(ModuleNotFoundError):
+        gpuledger.Command("none", "tests.none_such:main", "").load()
+    assert gc.isenabled()

@@ -8,7 +8,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import nanoarrow as na
@@ -82,6 +82,11 @@ def columns_of(table: Table, rows: Sequence[Mapping[str, object]]) -> dict[str, 
 
 
 @cache
+def _kind(type_name: str) -> Native:
+    return na.c_schema(_TYPES[type_name]())
+
+
+@cache
 def _schema(table: Table) -> Native:
     return na.c_schema(na.struct({column.name: _TYPES[column.type]() for column in table.columns}))
 
@@ -91,18 +96,21 @@ def _children(table: Table, given: Mapping[str, Native], rows: int) -> list[Nati
     for column in table.columns:
         if column.required and (column.name not in given or given[column.name].null_count):
             raise EnvelopeError(f"{table.name}.{column.name} is required, and rows lack it")
-    return [given[column.name] if column.name in given else _nulls(column, rows) for column in table.columns]
+    return [given[column.name] if column.name in given else _nulls(column.type, rows) for column in table.columns]
 
 
-def _nulls(column: Column, rows: int) -> Native:
+@lru_cache(maxsize=16)
+def _nulls(type_name: str, rows: int) -> Native:
     """Return a column that is null throughout. From a list, the padding bits would be whatever memory held before."""
     bits = bytes(-(-rows // 8))
-    values = {"string": [bytes(4 * (rows + 1)), b""], "bool": [bits]}.get(column.type, [bytes(8 * rows)])
-    return na.c_array_from_buffers(_TYPES[column.type](), rows, [bits, *values], null_count=rows)
+    values = {"string": [bytes(4 * (rows + 1)), b""], "bool": [bits]}.get(type_name, [bytes(8 * rows)])
+    return na.c_array_from_buffers(_kind(type_name), rows, [bits, *values], null_count=rows)
 
 
 def _array(table: Table, name: str, values: ColumnValues) -> Native:
     column = table.column(name)
+    if isinstance(values, list) and values and values.count(None) == len(values):  # as are most columns of most hosts
+        return _nulls(column.type, len(values))
     try:
         return _any_array(column, values)
     except (TypeError, ValueError, OverflowError) as error:
@@ -110,7 +118,7 @@ def _array(table: Table, name: str, values: ColumnValues) -> Native:
 
 
 def _any_array(column: Column, values: ColumnValues) -> Native:
-    kind = _TYPES[column.type]()
+    kind = _kind(column.type)
     if isinstance(values, Masked):
         data = _buffer(column, values.values)
         return na.c_array_from_buffers(kind, len(data), [values.valid, data])
@@ -118,7 +126,7 @@ def _any_array(column: Column, values: ColumnValues) -> Native:
         return na.c_array(_finite(values) if column.type == "float64" else values, kind)
     if hasattr(values, "__arrow_c_array__"):  # isinstance() of a protocol costs as much as the rest of a column
         array = na.c_array(values)
-        if array.schema.format != na.c_schema(kind).format:
+        if array.schema.format != kind.format:
             raise TypeError(f"an Arrow array of {array.schema.format!r}")
         return array
     data = _buffer(column, values)

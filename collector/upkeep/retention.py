@@ -78,14 +78,15 @@ def drop(store: "Store", keeping: Keeping, now_us: int, tell: Callable[[Dropped]
     today = now_us // DAY_US * DAY_US
     cuts = {table: today - keeping.days(table) * DAY_US for table in droppable()}
     with store.session() as session:
-        is_due = any(_has_older(session, table, cuts[table]) for table in TIERED)
+        is_due = bool(_older(session, {table: cuts[table] for table in TIERED}))
     if is_due:  # the job that rolls up may never have come so far as to write down what waits
         with writing(store) as session:
             due.note(session)
     with store.session() as session:
         judged = judged_until(session, store)
         held = sum(
-            max(0, cuts[table] - judged) // DAY_US for table in RAW[:1] if _has_older(session, table, cuts[table])
+            max(0, cuts[table] - judged) // DAY_US
+            for table in _older(session, {table: cuts[table] for table in RAW[:1]})
         )
     for table in (*RAW, *LONG):
         cuts[table] = min(cuts[table], judged)
@@ -129,21 +130,26 @@ def _judged(store: "Store") -> str:
     return f"SELECT hour, bool_or(is_settled) AS is_settled FROM ({every}) GROUP BY hour"
 
 
-def _has_older(session: "Session", table: str, before_us: int) -> bool:
-    return bool(session.rows(f"SELECT 1 FROM {table} WHERE started_at < {before_us} LIMIT 1"))
+def _older(session: "Session", cuts: Mapping[str, int]) -> dict[str, int]:
+    """Return those with rows that began before their cut: one question, since each would ask the catalogue anew."""
+    each = (
+        f"(SELECT '{table}' FROM {table} WHERE started_at < {before_us} LIMIT 1)" for table, before_us in cuts.items()
+    )
+    held = {table for (table,) in session.rows(" UNION ALL ".join(each))}
+    return {table: before_us for table, before_us in cuts.items() if table in held}
 
 
 def _drop(store: "Store", cuts: Mapping[str, int], reason: str, now_us: int) -> dict[str, int]:
     """Drop the rows of each table that began before its cut, each table in a transaction of its own; samples in one."""
     rows: dict[str, int] = {}
-    samples = {table: cut for table, cut in cuts.items() if table in TIERED}
-    others = [{table: cut} for table, cut in cuts.items() if table not in TIERED]
+    with store.session() as session:
+        old = _older(session, cuts) if cuts else {}
+    samples = {table: cut for table, cut in old.items() if table in TIERED}
+    others = [{table: cut} for table, cut in old.items() if table not in TIERED]
     for together in (samples, *others):
-        with store.session() as session:
-            old = {table: cut for table, cut in together.items() if _has_older(session, table, cut)}
-        if old:
+        if together:
             with writing(store) as session:
-                rows |= {table: _drop_one(session, table, cut, reason, now_us) for table, cut in old.items()}
+                rows |= {table: _drop_one(session, table, cut, reason, now_us) for table, cut in together.items()}
                 due.forget_expired(session)
     return rows
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import gpuledger
 from collector.access.access import Access
 from collector.access.opening import require_way_in
 from collector.config import CollectorConfig
@@ -19,20 +20,25 @@ WRONG_SETTINGS = 2
 
 
 def served(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours to its end."""
+    """Run a command of ours in a process of its own to its end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GPULEDGER_")}
     return subprocess.run(
         [sys.executable, "gpuledger.py", *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
 
 
-@pytest.mark.parametrize("only", [[], ["--only", "collector"], ["--only", "analyzer"]], ids=str)
-def test_a_server_beyond_loopback_without_a_key_says_how_to_make_one(tmp_path: Path, only: list[str]) -> None:
+def test_a_server_beyond_loopback_without_a_key_says_how_to_make_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It bound and answered 401 to all, with a line in a log: whoever set it up looked for a fault of the network."""
     store = tmp_path / "a store.duckdb"
-    ran = served("serve", *only, "--listen", "0.0.0.0:0", "--store", str(store))
+    beyond = ["--listen", "0.0.0.0:0", "--store", str(store)]
+    ran = served("serve", *beyond)
     assert ran.returncode == WRONG_SETTINGS
     (sentence,) = [line for line in ran.stderr.splitlines() if line.startswith("gpuledger: nobody")]
+    for only in ("collector", "analyzer"):
+        assert gpuledger.main(["serve", "--only", only, *beyond]) == WRONG_SETTINGS
+        assert sentence in capsys.readouterr().err.splitlines()
     command = shlex.split(sentence.partition("gpuledger access ")[2])
     assert command == ["add", "--role", "admin", "--name", "me", "--store", str(store)]
     assert served("access", *command).stdout.startswith("gl_admin_")

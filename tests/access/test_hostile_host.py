@@ -23,7 +23,7 @@ from tests.access.hostile_host import (
 )
 from tests.ledger.fleet import HOUR, MONDAY
 
-CASES = 400  # `make bench-hostile` tries ten thousand
+CASES = 200  # `make bench-hostile` tries ten thousand
 
 
 @pytest.fixture

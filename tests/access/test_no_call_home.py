@@ -61,7 +61,7 @@ def test_a_server_listens_where_it_was_told_and_connects_to_nobody(tmp_path: Pat
     """With its lake, its extensions, its analysis and its pages: one socket, the one in the settings."""
     client = Client(free_port())
     listen = f"127.0.0.1:{client.port}"
-    flags = ["--store", str(tmp_path / "s.duckdb"), "--listen", listen, "--analyze-every", "1", "--seal-seconds", "0.5"]
+    flags = ["--store", str(tmp_path / "s.duckdb"), "--listen", listen, "--analyze-every", "3", "--seal-seconds", "2"]
     flags += ["--lake", lake] if lake else []
     environment = os.environ | {"GPULEDGER_COLLECTOR_TOKENS": TOKEN}
     traced = Traced([sys.executable, "-m", "gpuledger", "serve", *flags], tmp_path, environment, ROOT)

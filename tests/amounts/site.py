@@ -8,6 +8,7 @@ from analyzer.request import What
 from bench.aging.readings import Asked, commands
 from collector.store.database import Store
 from collector.tiers import schema
+from tests.ledger.copies import made_once
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 TRAIN, SERVE, LATE = "slurm/alpha/1", "kubernetes/prod/chat", "slurm/alpha/2"
@@ -71,6 +72,7 @@ def _hour(fleet: Fleet, node: str, hour: int, number: int) -> None:
         fleet.add("progress", [at | told | {"checkpoint": "c" if number % 6 == 0 else None}])
 
 
+@made_once
 def site() -> Fleet:
     """Return the site with the tables of the upkeep, analysed and closed."""
     fleet = Fleet()

@@ -76,7 +76,7 @@ class Trouble:
         self.left = 1 << 60
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 6))])
 def test_jobs_that_fail_in_the_middle_change_no_figure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Roll-up, retention and the pass are cut off anywhere, in any order, while the store ages; then all go well."""
     drawn, fleet, trouble = random.Random(seed), site(), Trouble(monkeypatch)

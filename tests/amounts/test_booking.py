@@ -114,7 +114,7 @@ def test_an_upgrade_books_what_is_there_and_says_what_is_gone() -> None:
         ]
         assert session.row("SELECT sum(millijoules) FROM energy_amounts") == units
     assert total(fleet, "receive_bytes", "traffic_amounts WHERE kind = 'link'") == links
-    text = readings(fleet.store)["units text"]
+    text = readings(fleet.store, ("units",))["units text"]
     assert "Not kept: what runs say of their work, of 24 hours until Tue 11 Nov 00:00." in " ".join(text.split())
 
 

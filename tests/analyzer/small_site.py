@@ -3,6 +3,7 @@
 from typing import Any
 
 from analyzer.windows import WINDOW_MS
+from tests.ledger.copies import made_once
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
@@ -25,6 +26,14 @@ def small_site(fleet: Fleet | None = None) -> Fleet:
         _slow_gpu(fleet)
         (spare,) = _host(fleet, "z0", "rack-3")
         fleet.sample("z0", spare, T, END, **IDLE)
+    return fleet
+
+
+@made_once
+def analysed_site() -> Fleet:
+    """Return the site after a pass with the default settings."""
+    fleet = small_site()
+    fleet.analyze()
     return fleet
 
 

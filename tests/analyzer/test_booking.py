@@ -1,9 +1,9 @@
 """From verdict to ledger: what is split stays whole, and what was not reported accuses nobody."""
 
+import random
 from typing import Any
 
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+import pytest
 
 from analyzer.windows import RunWindow
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
@@ -13,48 +13,54 @@ RUN = "slurm/alpha/1"
 HUNG: dict[str, Any] = {"sm_active_ratio": 0.18, "nvlink_receive_bytes": 0, "nvlink_transmit_bytes": 0}
 MOVING: dict[str, Any] = {"nvlink_receive_bytes": 10**12, "nvlink_transmit_bytes": 10**12}
 
-ratio = st.floats(0, 1)
-amount = st.integers(0, 2**60)  # whatever the contract lets in
-sample = st.fixed_dictionaries(
-    {"utilization_ratio": ratio, "sm_active_ratio": st.none() | ratio},
-    optional={
-        "utilization_zero_ratio": ratio,
-        "tensor_active_ratio": ratio,
-        "dram_active_ratio": ratio,
-        "nvlink_receive_bytes": amount,
-        "pcie_receive_bytes": amount,
-        "sm_clock_hertz": st.floats(1e9, 2e9),
-        "sm_clock_reference_hertz": st.just(2e9),
-        "throttle_thermal_seconds": st.sampled_from((0.0, 60.0)),
-        "throttle_power_seconds": st.sampled_from((0.0, 60.0)),
-    },
-)
-host = st.fixed_dictionaries({"transmit_bytes": amount, "rack": st.sampled_from((None, "a", "b"))})
+PAIRS = 40
 
 
-# Not shrunk: an example takes a tenth of a second, and a thousand of them would take minutes.
-@settings(max_examples=20, derandomize=True, phases=(Phase.explicit, Phase.generate))
-@given(st.lists(sample, min_size=24, max_size=24), st.lists(host, min_size=2, max_size=2))
-def test_however_a_window_is_split_no_time_is_made(
-    samples: list[dict[str, float | None]], hosts: list[dict[str, int | str | None]]
-) -> None:
+def _samples(draw: random.Random) -> dict[str, Any]:
+    """Return a sample of whatever the contract lets in."""
+
+    def ratio() -> float:
+        return draw.choice((0.0, 1.0, draw.random(), draw.random()))
+
+    some = {
+        "utilization_zero_ratio": ratio(),
+        "tensor_active_ratio": ratio(),
+        "dram_active_ratio": ratio(),
+        "nvlink_receive_bytes": _amount(draw),
+        "pcie_receive_bytes": _amount(draw),
+        "sm_clock_hertz": draw.uniform(1e9, 2e9),
+        "sm_clock_reference_hertz": 2e9,
+        "throttle_thermal_seconds": draw.choice((0.0, 60.0)),
+        "throttle_power_seconds": draw.choice((0.0, 60.0)),
+    }
+    told = {name: value for name, value in some.items() if draw.random() < 0.5}
+    return {"utilization_ratio": ratio(), "sm_active_ratio": draw.choice((None, ratio())), **told}
+
+
+def _amount(draw: random.Random) -> int:
+    return draw.choice((0, 1, draw.randrange(10**9), draw.randrange(2**60), 2**60))
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))])
+def test_however_a_window_is_split_no_time_is_made(seed: int) -> None:
     """Stalls, exchanges, racks, stragglers and clocks divide the same hour: its parts sum to it, to the millisecond."""
-    fleet = Fleet()
-    rows = []
-    for number, facts in enumerate(hosts):
-        node, at = f"n{number}", {"node": f"n{number}", "started_at": T, "ended_at": T + HOUR}
-        fleet.own(node, [f"G{number}"])
-        fleet.hold(RUN, node, [f"G{number}"], T, T + HOUR, rank=number)
-        fleet.add("inventory", [at | {"rack": facts["rack"]}])
-        port = {"device": "mlx5_0", "link_kind": "infiniband", "transmit_bytes": facts["transmit_bytes"]}
-        fleet.add("network_samples", [at | port])
-        for index, values in enumerate(samples[number::2]):
-            span = {"started_at": T + index * 5 * MINUTE, "ended_at": T + (index + 1) * 5 * MINUTE}
-            rows.append(at | {"gpu_uuid": f"G{number}", "up": True} | values | span)
-    fleet.add("gpu_samples", rows)
+    draw, fleet = random.Random(seed), Fleet()
+    runs = [f"slurm/alpha/{number}" for number in range(PAIRS)]
+    for number, run in enumerate(runs):
+        for rank in range(2):
+            node, gpu = f"n{number}-{rank}", f"G{number}-{rank}"
+            at = {"node": node, "started_at": T, "ended_at": T + HOUR}
+            fleet.own(node, [gpu])
+            fleet.hold(run, node, [gpu], T, T + HOUR, rank=rank)
+            fleet.add("inventory", [at | {"rack": draw.choice((None, "a", "b"))}])
+            port = {"device": "mlx5_0", "link_kind": "infiniband", "transmit_bytes": _amount(draw)}
+            fleet.add("network_samples", [at | port])
+            spans = [{"started_at": start, "ended_at": start + 5 * MINUTE} for start in range(T, T + HOUR, 5 * MINUTE)]
+            fleet.add("gpu_samples", [at | {"gpu_uuid": gpu, "up": True} | _samples(draw) | span for span in spans])
     fleet.analyze()
     assert fleet.unbalanced() == []
-    assert sum(fleet.states().values()) == 2 * 3_600_000
+    assert {run: sum(fleet.states(run).values()) for run in runs} == dict.fromkeys(runs, 2 * 3_600_000)
+    assert len(fleet.states()) > 5, "or little was divided"
     fleet.store.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,12 @@ def store_at(folder: Path) -> tuple[Path, Settings]:
     return path, settings
 
 
+@cache
+def own_site(path: Path, settings: Settings) -> OwnSite:
+    """Return the way to a store of the tests: to make all routes of the API takes longer than to ask one."""
+    return OwnSite(path, settings)
+
+
 def texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """Yield every text of a JSON value with the key that it stands under, keys themselves too."""
     if isinstance(value, dict):
@@ -66,7 +73,7 @@ def asked(path: Path, settings: Settings, use: Callable[[Client], Awaitable[T]])
     """Return what somebody gets of a server on this store, in this process."""
 
     async def within() -> T:
-        async with Client(create_server(OwnSite(path, settings))) as client:
+        async with Client(create_server(own_site(path, settings))) as client:
             return await use(client)
 
     return asyncio.run(within())

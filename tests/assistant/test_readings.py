@@ -17,7 +17,7 @@ from analyzer.assistant.site import OwnSite
 from analyzer.config import Settings
 from analyzer.report.words import plain
 from collector.store.database import Store
-from tests.assistant.sites import ORDER, asked, store_at, texts
+from tests.assistant.sites import ORDER, asked, own_site, store_at, texts
 from tests.planning.test_task_reading import FOUR
 
 SINCE = {"since": "2025-11-10"}
@@ -39,7 +39,7 @@ def told(site: tuple[Path, Settings], name: str, arguments: dict[str, Any]) -> A
 
 def document(site: tuple[Path, Settings], path: str, query: dict[str, Any]) -> Any:
     """Return what the API itself says."""
-    return asyncio.run(OwnSite(*site).ask(path, query, None))
+    return asyncio.run(own_site(*site).ask(path, query, None))
 
 
 def test_every_tool_says_that_it_reads_only(site: tuple[Path, Settings]) -> None:

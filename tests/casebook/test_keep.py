@@ -5,9 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as profile
-from hypothesis import strategies as st
 
 from analyzer.analysis import analyze
 from analyzer.casebook.case import read_case
@@ -29,7 +26,8 @@ from analyzer.thresholds import Thresholds
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import beside
-from tests.analyzer.small_site import IDLE, small_site
+from tests.analyzer.small_site import IDLE, analysed_site, small_site
+from tests.ledger.copies import made_once
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 from tests.ledger.generated import generate
 
@@ -80,12 +78,19 @@ def test_a_finding_opens_closes_and_opens_again() -> None:
     assert (life.state, life.reopened) == ("reopened", 1)
 
 
-@pytest.mark.parametrize("steps", [[58], [3, 20, 30, 51, 58], [29, 30, 31, 58]])
+@made_once
+def whole() -> Fleet:
+    """Return the fleet of a run that holds still three times, after one pass over all of it."""
+    fleet = Fleet()
+    idle_at(fleet, (2, 6), (50, 54), (56, 58))
+    fleet.analyze(now=MONDAY + 60 * HOUR)
+    return fleet
+
+
+@pytest.mark.parametrize("steps", [[3, 20, 30, 51, 58], [29, 30, 31, 58]])
 def test_the_book_does_not_depend_on_when_it_was_kept(steps: list[int]) -> None:
     """One pass over a week, and a pass whenever something comes, tell the same lives."""
-    whole, bitwise = Fleet(), Fleet()
-    idle_at(whole, (2, 6), (50, 54), (56, 58))
-    whole.analyze(now=MONDAY + 60 * HOUR)
+    at_once, bitwise = whole(), Fleet()
     idle_at(bitwise, (2, 6), (50, 54), (56, 58))
     with bitwise.store.session() as session:
         rows = session.arrow("SELECT * EXCLUDE (batch) FROM gpu_samples ORDER BY started_at").to_pylist()
@@ -95,14 +100,13 @@ def test_the_book_does_not_depend_on_when_it_was_kept(steps: list[int]) -> None:
         bitwise.add("gpu_samples", [row for row in rows if done <= (row["started_at"] - MONDAY) // HOUR < step])
         bitwise.analyze(now=MONDAY + 60 * HOUR)
         done = step
-    assert lives_of_the_idle(bitwise) == lives_of_the_idle(whole)
-    assert book(bitwise) == book(whole)
+    assert lives_of_the_idle(bitwise) == lives_of_the_idle(at_once)
+    assert book(bitwise) == book(at_once)
 
 
 def test_a_second_pass_and_a_second_analyzer_write_the_same_book() -> None:
     """Nothing is counted up, so that nothing can be counted twice."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     before = book(fleet)
     assert before
     fleet.analyze()
@@ -127,12 +131,14 @@ def test_a_day_whose_hours_are_all_booked_anew_together_is_counted_anew() -> Non
     assert [row[10] for row in book(fleet)] == [2 * int(str(row[10])) for row in before]
 
 
-@profile(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-@given(seed=st.integers(0, 2**32))
-def test_the_book_holds_what_is_avoidable_to_the_millisecond(seed: int) -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(8), *(pytest.param(range(at, at + 8), marks=pytest.mark.soak) for at in range(8, 80, 8))], ids=str
+)
+def test_the_book_holds_what_is_avoidable_to_the_millisecond(seeds: range) -> None:
     """Lives, the list of a period and the ledger are three readings of the same time, closed and muted ones too."""
     fleet = Fleet()
-    generate(fleet, seed, 2)
+    for seed in seeds:
+        generate(fleet, seed, 2)
     fleet.analyze(now=MONDAY + 30 * DAY)
     avoidable = {(b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable"}
     with fleet.store.session() as session:
@@ -209,8 +215,7 @@ def test_what_was_said_survives_the_analysis_and_stays_what_was_judged(tmp_path:
 
 def test_a_muted_finding_leaves_the_list_and_not_the_sum() -> None:
     """The column adds up on the page, with a row for what is not shown."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     with fleet.store.session() as session:
         reader = Reader(session, Settings(), clock=lambda: NOW)
         found = reader.findings(WEEK)
@@ -229,8 +234,7 @@ def test_a_muted_finding_leaves_the_list_and_not_the_sum() -> None:
 
 def test_who_judges_what_is_not_there_hears_where_to_look() -> None:
     """Ids are typed by hand, and belong to a period."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     with fleet.store.session() as session:
         found = findings(session, WEEK.start, WEEK.end)
         with pytest.raises(LedgerError, match="gpuledger findings lists them"):

@@ -46,7 +46,7 @@ class Sender:
         return answer.status == 200
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak)])
 def test_every_acknowledged_batch_is_there_once_after_kills(tmp_path: Path, kills: int) -> None:
     """The agent's promise to forget what was acknowledged rests on this alone."""
     collector = CollectorProcess(tmp_path / "store.duckdb")

@@ -116,7 +116,7 @@ def test_the_demo_says_how_to_read_on(
         asked.append(config)
         yield Shown("report\n", {"report": 0.1}, 1, "http://127.0.0.1:1", Path("s.duckdb"))
 
-    monkeypatch.setattr("dashboards.cli.build_demo", built)
+    monkeypatch.setattr("dashboards.demo.demo", built)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     assert demo_command(words) == 0
     assert asked[0].port == port

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from prometheus_client import Metric
@@ -22,6 +23,7 @@ from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, settings
 from tests.exposed import exposed
 from tests.fleet_metrics.fleets import large
+from tests.ledger.copies import made_once
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 HOSTS, GPUS, TEAMS = 10_000, 8, 200
@@ -58,11 +60,19 @@ def own(tmp_path: Path) -> Iterator[tuple[Fleet, Settings]]:
 
 
 def _settled(folder: Path) -> Iterator[tuple[Fleet, Settings]]:
-    fleet, chosen = small_site(), settings(folder)
-    fleet.sample("z0", "z0g0", MONDAY + 2 * HOUR, MONDAY + 4 * HOUR)  # so that the hours before are complete
-    fleet.analyze(now=LATER, settings=chosen)
-    yield fleet, chosen
+    fleet = settled()
+    yield fleet, settings(folder)
     fleet.store.close()
+
+
+@made_once
+def settled() -> Fleet:
+    """Return the small site, analysed a day later, and its hours before the last are complete."""
+    fleet = small_site()
+    fleet.sample("z0", "z0g0", MONDAY + 2 * HOUR, MONDAY + 4 * HOUR)
+    with TemporaryDirectory() as folder:
+        fleet.analyze(now=LATER, settings=settings(Path(folder)))
+    return fleet
 
 
 def test_the_page_says_what_the_ledger_says(small: tuple[Fleet, Settings]) -> None:

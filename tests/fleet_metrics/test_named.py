@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from prometheus_client import Metric
@@ -17,19 +18,28 @@ from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, settings
 from tests.fleet_metrics.fleets import large
 from tests.fleet_metrics.test_fleet_page import families, page
+from tests.ledger.copies import made_once
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 BUDGET = '[[budget]]\nusd_per_month = 1_000\nfrom = 2020-01-01\nsource = "a test"\n'
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[Fleet, Settings]]:
-    """A site whose last complete hour has runs that lose time, and that has a budget."""
+@made_once
+def losing() -> Fleet:
+    """Return the small site, analysed, whose runs go on."""
     fleet = small_site()
-    fleet.analyze(now=LATER, settings=settings(tmp_path))
+    with TemporaryDirectory() as folder:
+        fleet.analyze(now=LATER, settings=settings(Path(folder)))
     with fleet.store.session() as session:
         session.execute("UPDATE ledger_hours SET status = 'open'")
         session.execute("UPDATE runs SET ended_at = NULL")  # what goes on can still be acted on
+    return fleet
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[Fleet, Settings]]:
+    """A site whose last complete hour has runs that lose time, and that has a budget."""
+    fleet = losing()
     (tmp_path / "budgets.toml").write_text(BUDGET)
     yield fleet, replace(settings(tmp_path), budgets=tmp_path / "budgets.toml")
     fleet.store.close()

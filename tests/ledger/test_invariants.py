@@ -124,10 +124,22 @@ def test_analysing_again_without_news_changes_nothing() -> None:
     assert fleet.rows() == before
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(seed=st.integers(0, 2**32), hosts=st.integers(1, 3))
 def test_conservation_holds_for_any_small_fleet(seed: int, hosts: int) -> None:
     """The same, one fleet a store, so that a failure shrinks to something that can be read."""
+    _conserves(seed, hosts)
+
+
+@pytest.mark.soak
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(seed=st.integers(0, 2**32), hosts=st.integers(1, 3))
+def test_conservation_holds_for_many_small_fleets(seed: int, hosts: int) -> None:
+    """The same at length."""
+    _conserves(seed, hosts)
+
+
+def _conserves(seed: int, hosts: int) -> None:
     fleet = Fleet()
     generate(fleet, seed, hosts)
     fleet.analyze()

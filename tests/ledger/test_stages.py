@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.ledger.copies import made_once
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
@@ -21,6 +22,14 @@ def _fleet(names: dict[str, Any], kind: dict[str, Any], hosts: tuple[str, ...] =
     return fleet
 
 
+@made_once
+def _computing() -> Fleet:
+    """Return such a run that nobody named, analysed."""
+    fleet = _fleet({}, COMPUTING)
+    fleet.analyze(now=T + 3 * DAY)
+    return fleet
+
+
 def _stage(fleet: Fleet) -> tuple[str, str, str]:
     with fleet.store.session() as session:
         word, confidence, reason = session.row("SELECT stage, stage_confidence, stage_reason FROM runs")
@@ -29,9 +38,7 @@ def _stage(fleet: Fleet) -> tuple[str, str, str]:
 
 def test_many_hosts_that_exchange_for_days_look_like_pretraining() -> None:
     """Nobody named it; what it did is asked."""
-    fleet = _fleet({}, COMPUTING)
-    fleet.analyze(now=T + 3 * DAY)
-    assert _stage(fleet) == (
+    assert _stage(_computing()) == (
         "pretraining",
         "low",
         "by what it did: 3 hosts for 2.0 days, links busy in 100 % of its time, no regular checkpoint seen",
@@ -66,8 +73,7 @@ def test_what_it_did_changes_nothing_that_is_booked() -> None:
 
 def test_stage_and_ledger_are_the_same_however_passes_were_cut() -> None:
     """One pass at the end, or one after each half day."""
-    at_once, bit_by_bit = _fleet({}, COMPUTING), Fleet()
-    at_once.analyze(now=T + 3 * DAY)
+    at_once, bit_by_bit = _computing(), Fleet()
     for node in HOSTS:
         bit_by_bit.own(node, [f"{node}g"])
         bit_by_bit.hold(RUN, node, [f"{node}g"], T, name="x")
@@ -84,8 +90,7 @@ def test_stage_and_ledger_are_the_same_however_passes_were_cut() -> None:
 
 def test_a_pass_without_news_keeps_the_stage() -> None:
     """The table of runs is written anew by each pass; what was learned of days that it leaves alone stays."""
-    fleet = _fleet({}, COMPUTING)
-    fleet.analyze(now=T + 3 * DAY)
+    fleet = _computing()
     before = _stage(fleet)
     assert fleet.analyze(now=T + 3 * DAY).hours == 0
     assert _stage(fleet) == before

@@ -100,35 +100,37 @@ def test_a_start_across_midnight_has_the_same_parts() -> None:
     assert fleet.states(POD)["starting", "model_load"] == 5 * MINUTE_MS
 
 
-@pytest.mark.parametrize(
-    ("disks", "cause"),
-    [
-        ({"block": 9 * 10**9}, "storage"),
-        ({"nfs": 9 * 10**9}, "network"),
-        ({"nfs": 6 * 10**9, "block": 3 * 10**9}, "network"),
-        ({"lustre": 3 * 10**9, "block": 6 * 10**9}, "storage"),
-        ({None: 9 * 10**9}, "storage"),  # a device of a kind that nobody told
-    ],
+# What a checkpoint wrote to disks of which kind, and where that was.
+WRITTEN: tuple[tuple[dict[str | None, int], str], ...] = (
+    ({"block": 9 * 10**9}, "storage"),
+    ({"nfs": 9 * 10**9}, "network"),
+    ({"nfs": 6 * 10**9, "block": 3 * 10**9}, "network"),
+    ({"lustre": 3 * 10**9, "block": 6 * 10**9}, "storage"),
+    ({None: 9 * 10**9}, "storage"),  # a device of a kind that nobody told
 )
-def test_a_checkpoint_is_booked_to_where_most_of_it_went(disks: dict[str | None, int], cause: str) -> None:
+
+
+def test_a_checkpoint_is_booked_to_where_most_of_it_went() -> None:
     """A slow mount and a slow drive have different owners."""
-    fleet = Fleet()
-    fleet.own("n1", ["G1"])
-    fleet.hold(SLURM, "n1", ["G1"], T, T + HOUR)
-    at = T + 30 * MINUTE
+    fleet, at = Fleet(), T + 30 * MINUTE
     stalled: dict[str, Any] = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
-    fleet.sample("n1", "G1", T, at)
-    fleet.sample("n1", "G1", at, at + MINUTE, **stalled)
-    fleet.sample("n1", "G1", at + MINUTE, T + HOUR)
-    for kind, written in disks.items():
-        row = {"node": "n1", "device": f"d-{kind}", "mount_kind": kind}
-        fleet.add(
-            "disk_samples",
-            [
-                row | {"started_at": each, "ended_at": each + MINUTE, "written_bytes": written if each == at else 1_000}
-                for each in range(T, T + HOUR, MINUTE)
-            ],
-        )
+    for number, (disks, _) in enumerate(WRITTEN):
+        node, gpu = f"n{number}", f"G{number}"
+        fleet.own(node, [gpu])
+        fleet.hold(f"slurm/alpha/{number}", node, [gpu], T, T + HOUR)
+        fleet.sample(node, gpu, T, at)
+        fleet.sample(node, gpu, at, at + MINUTE, **stalled)
+        fleet.sample(node, gpu, at + MINUTE, T + HOUR)
+        for kind, size in disks.items():
+            row = {"node": node, "device": f"d-{kind}", "mount_kind": kind}
+            fleet.add(
+                "disk_samples",
+                [
+                    row | {"started_at": one, "ended_at": one + MINUTE, "written_bytes": size if one == at else 1_000}
+                    for one in range(T, T + HOUR, MINUTE)
+                ],
+            )
     fleet.analyze()
-    assert fleet.states()["checkpointing", cause] == 30_000
+    for number, (disks, cause) in enumerate(WRITTEN):
+        assert fleet.states(f"slurm/alpha/{number}")["checkpointing", cause] == 30_000, disks
     assert fleet.unbalanced() == []

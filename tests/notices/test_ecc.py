@@ -7,7 +7,7 @@ import pytest
 from analyzer.alarms.alarm import urgent_notices
 from analyzer.notices.ecc import Memory, judged
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
-from tests.notices.fleets import WELL, not_judged, noticed, well
+from tests.notices.fleets import NODES, WELL, gpus, not_judged, noticed, well
 
 WEEKS = {2: 400, 1: 1_000, 0: 2_500}
 
@@ -47,23 +47,29 @@ def test_xids_are_found_in_samples() -> None:
     assert (notice.node, notice.gpu_uuid, notice.rule) == ("n2", "n2-a", "fleet/ecc/xid")
 
 
-@pytest.mark.parametrize("more", [{}, {"xid_events": None}])
-def test_a_hardware_xid_before_a_clean_up_is_found(more: dict[str, Any]) -> None:
+def test_a_hardware_xid_before_a_clean_up_is_found() -> None:
     """A double-bit error, the row that is marked, and the channel that ends: the last is a program's, the first is not.
 
     After a silence how many came is unknown, and which is not.
     """
-    said = {"xid_events": 3, "xid_last": 43, "xid_numbers": "48,63,43"} | more
-    (notice,) = noticed(well({"n2-a": said}), "fleet/ecc")
-    assert (notice.gpu_uuid, notice.rule) == ("n2-a", "fleet/ecc/xid")
-    assert [one.what for one in notice.evidence] == ["Xid 48", "Xid 63"]
-    assert urgent_notices([notice]) == [notice]
+    said = {"xid_events": 3, "xid_last": 43, "xid_numbers": "48,63,43"}
+    notices = noticed(well({"n2-a": said, "n3-a": said | {"xid_events": None}}), "fleet/ecc")
+    assert [(notice.gpu_uuid, notice.rule) for notice in notices] == [
+        (gpu, "fleet/ecc/xid") for gpu in ("n2-a", "n3-a")
+    ]
+    for notice in notices:
+        assert [one.what for one in notice.evidence] == ["Xid 48", "Xid 63"]
+    assert urgent_notices(notices) == notices
 
 
-@pytest.mark.parametrize("numbers", ["", "x,y", "43,,43", "9" * 40, "-79", "0"])
-def test_numbers_that_are_none_accuse_nobody(numbers: str) -> None:
+def test_numbers_that_are_none_accuse_nobody() -> None:
     """A host may send any text."""
-    assert noticed(well({"n2-a": {"xid_events": 1, "xid_last": 43, "xid_numbers": numbers}}), "fleet/ecc") == []
+    said = {"xid_events": 1, "xid_last": 43}
+    texts = ("", "x,y", "43,,43", "9" * 40, "-79", "0")
+    every = [gpu for node in NODES for gpu in gpus(node)]
+    told = {gpu: said | {"xid_numbers": text} for gpu, text in zip(every, texts, strict=False)}
+    assert len(told) == len(texts)
+    assert noticed(well(told), "fleet/ecc") == []
 
 
 def test_a_rate_that_doubles_for_weeks_is_a_trend() -> None:

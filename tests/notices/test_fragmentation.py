@@ -1,14 +1,14 @@
 """Free GPUs beside runs that wait: in pieces, kept back, or there to be had."""
 
-import pytest
-
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.notices.fleets import NODES, UNTIL, gpus, hosts, not_judged, noticed, train, well
 
 
-def waiting(fleet: Fleet, wanted: int = 2, reason: str | None = "Resources", until: int | None = None) -> None:
+def waiting(
+    fleet: Fleet, wanted: int = 2, reason: str | None = "Resources", until: int | None = None, number: int = 7
+) -> None:
     """Let a run wait from Monday on."""
-    row = {"run_id": "slurm/alpha/7", "name": "wide", "submitted_at": MONDAY, "requested_gpus": wanted}
+    row = {"run_id": f"slurm/alpha/{number}", "name": "wide", "submitted_at": MONDAY, "requested_gpus": wanted}
     fleet.add("allocations", [row | {"pending_reason": reason, "scheduler": "slurm", "ended_at": until}])
 
 
@@ -30,11 +30,11 @@ def test_gpus_in_pieces_are_noticed() -> None:
     assert notice.evidence[1].seen == "1 on n1, 1 on n2, 1 on n3, 1 on n4"
 
 
-@pytest.mark.parametrize("reason", ["Dependency", "QOSMaxGRESPerUser", "BeginTime", "JobHeldUser"])
-def test_who_waits_for_something_else_is_not_meant(reason: str) -> None:
+def test_who_waits_for_something_else_is_not_meant() -> None:
     """No packing helps a run that waits for another, or for its quota."""
     fleet = in_pieces()
-    waiting(fleet, reason=reason)
+    for number, reason in enumerate(("Dependency", "QOSMaxGRESPerUser", "BeginTime", "JobHeldUser")):
+        waiting(fleet, reason=reason, number=70 + number)
     assert noticed(fleet, "fleet/fragmentation") == []
 
 
@@ -42,9 +42,7 @@ def test_too_few_free_gpus_are_no_fragmentation() -> None:
     """Nor is a wait of less than whole hours, nor one that was given up."""
     fleet = in_pieces()
     waiting(fleet, wanted=6)
-    assert noticed(fleet, "fleet/fragmentation") == []
-    fleet = in_pieces()
-    waiting(fleet, until=MONDAY + HOUR)
+    waiting(fleet, until=MONDAY + HOUR, number=8)
     assert noticed(fleet, "fleet/fragmentation") == []
 
 

@@ -1,6 +1,7 @@
 """What of a service's reserve is booked beyond its policy: exact milliseconds, and never without evidence."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -211,26 +212,39 @@ def test_a_finding_shows_replicas_need_and_the_row(tmp_path: Path) -> None:
     assert found.actor == "run"
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(
-    busy=st.lists(st.sampled_from((0.0, 0.013, 0.3, 0.777, 1.0)), min_size=1, max_size=4),
-    rates=st.lists(st.sampled_from((None, 0, 1, 7)), min_size=4, max_size=4),
-    minimum=st.integers(0, 3),
-    ends=st.lists(st.sampled_from((95, 120, 133)), min_size=4, max_size=4),
-)
-def test_every_millisecond_stays_booked_once(
-    tmp_path_factory: pytest.TempPathFactory,
-    busy: list[float],
-    rates: list[int | None],
-    minimum: int,
-    ends: list[int],
-) -> None:
+ANY_SERVICE = {
+    "busy": st.lists(st.sampled_from((0.0, 0.013, 0.3, 0.777, 1.0)), min_size=1, max_size=4),
+    "rates": st.lists(st.sampled_from((None, 0, 1, 7)), min_size=4, max_size=4),
+    "minimum": st.integers(0, 3),
+    "ends": st.lists(st.sampled_from((95, 120, 133)), min_size=4, max_size=4),
+}
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(**ANY_SERVICE)
+def test_every_millisecond_stays_booked_once(tmp_path_factory: pytest.TempPathFactory, **drawn: Any) -> None:
     """Whatever is moved from declared to beyond and idle, each GPU's hours sum to what is owned."""
+    _only_reserve_moves(tmp_path_factory.mktemp("policy"), **drawn)
+
+
+@pytest.mark.soak
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(**ANY_SERVICE)
+def test_every_millisecond_of_many_services_stays_booked_once(
+    tmp_path_factory: pytest.TempPathFactory, **drawn: Any
+) -> None:
+    """The same at length."""
+    _only_reserve_moves(tmp_path_factory.mktemp("policy"), **drawn)
+
+
+def _only_reserve_moves(
+    folder: Path, busy: list[float], rates: list[int | None], minimum: int, ends: list[int]
+) -> None:
     fleet, bare = Fleet(), Fleet()
     for each in (fleet, bare):
         for number, share in enumerate(busy):
             replica(each, number, end=T + ends[number] * MINUTE, busy=share, rate=rates[number])
-    fleet.analyze(settings=declared(tmp_path_factory.mktemp("policy"), minimum_replicas=minimum))
+    fleet.analyze(settings=declared(folder, minimum_replicas=minimum))
     bare.analyze(settings=Settings())
     assert fleet.unbalanced() == []
     reserve = {("headroom", "declared"), ("headroom", "beyond_policy"), ("held_idle", "abandoned")}

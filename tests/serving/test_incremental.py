@@ -30,7 +30,7 @@ def last_word(fleet: Fleet) -> None:
     says(fleet, 3, T + 100 * MINUTE, T + 5 * HOUR, requests=60)
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [1, pytest.param(3, marks=pytest.mark.soak)])
 def test_a_service_is_never_cut_in_two(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory decides how much is booked at once; a part of the replicas would have a part of the traffic."""
     whole, parts = service(), service()

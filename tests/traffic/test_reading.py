@@ -1,5 +1,6 @@
 """The reading: bytes of a run, of its time and hosts alone, from samples as from minutes."""
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -160,29 +161,31 @@ def test_what_crossing_racks_costs_is_the_ledgers() -> None:
     assert (found.waited.milliseconds, found.waited.cost_micros, found.bills) == (90_000, 65_000, ())
 
 
-@settings(max_examples=8)
-@given(
-    st.lists(st.integers(1, 59), min_size=0, max_size=3, unique=True),
-    st.integers(1, 10**13),
-    st.integers(7, 600),
-)
-def test_runs_after_one_another_have_every_byte_once(edges: list[int], amount: int, every: int) -> None:
-    """However intervals and runs cut the hour, what the links carried is the runs', to the byte."""
+CUTS = st.lists(st.integers(1, 59), min_size=0, max_size=3, unique=True)
+
+
+@settings(max_examples=3)
+@given(st.lists(st.tuples(CUTS, st.integers(1, 10**13), st.integers(7, 600)), min_size=8, max_size=8))
+def test_runs_after_one_another_have_every_byte_once(hosts: list[tuple[list[int], int, int]]) -> None:
+    """However intervals and runs cut the hour, what the links of a host carried is its runs', to the byte."""
     fleet = Fleet()
-    gpus = host(fleet, "n0", "rack-1")
-    cuts = [T, *(T + edge * MINUTE + 1 for edge in sorted(edges)), END]
-    runs = [f"slurm/alpha/{number}" for number in range(len(cuts) - 1)]
-    for run, start, end in zip(runs, cuts[:-1], cuts[1:], strict=True):
-        fleet.hold(run, "n0", gpus, start, end)
-    links(fleet, "n0", "ethernet", amount, amount // 3, every=every * 1_000_000)
-    intervals = -(-3_600 // every)
-    found = read(fleet, *runs)
-    sums = {"in": 0, "out": 0}
-    for traffic in found.values():
+    for number, (edges, amount, every) in enumerate(hosts):
+        node, gpus = f"n{number}", host(fleet, f"n{number}", "rack-1")
+        cuts = [T, *(T + edge * MINUTE + 1 for edge in sorted(edges)), END]
+        for run, (start, end) in enumerate(itertools.pairwise(cuts)):
+            fleet.hold(f"slurm/n{number}/{run}", node, gpus, start, end)
+        links(fleet, node, "ethernet", amount, amount // 3, every=every * 1_000_000)
+    runs = [f"slurm/n{number}/{run}" for number, (edges, _, _) in enumerate(hosts) for run in range(len(edges) + 1)]
+    sums = dict.fromkeys(itertools.product((f"n{number}" for number in range(len(hosts))), ("in", "out")), 0)
+    for traffic in read(fleet, *runs).values():
         for one in traffic.matrix.balances:
-            sums[one.way] += one.link_bytes or 0
+            sums[one.node, one.way] += one.link_bytes or 0
             assert one.unattributed_bytes == one.link_bytes
-    assert sums == {"in": amount * intervals, "out": amount // 3 * intervals}
+    for number, (_, amount, every) in enumerate(hosts):
+        intervals = -(-3_600 // every)
+        sent, received = sums[f"n{number}", "out"], sums[f"n{number}", "in"]
+        assert (received, sent) == (amount * intervals, amount // 3 * intervals)
+    fleet.store.close()
 
 
 def roll_up(fleet: Fleet) -> None:

@@ -238,16 +238,16 @@ def test_what_ran_through_the_change_is_not_counted_on_both_sides(session: Sessi
 
 
 def imported(after_hours: int, *, steps: int | None = None, gpus_after: int = 1) -> Fleet:
-    """Return a site of job history: ninety runs of ten hours, then ninety of fewer, and nothing was changed."""
+    """Return a site of job history: thirty runs of ten hours, then thirty of fewer, and nothing was changed."""
     fleet = Fleet()
-    fleet.own("n1", [f"{name}{place}" for name in "GH" for place in range(90)])
+    fleet.own("n1", [f"{name}{place}" for name in "GH" for place in range(30)])
     with fleet.together():
-        for number in range(180):
-            is_after = number >= 90
-            begin = (NEXT_MONDAY if is_after else MONDAY) + (number % 90) * HOUR
+        for number in range(60):
+            is_after = number >= 30
+            begin = (NEXT_MONDAY if is_after else MONDAY) + (number % 30) * HOUR
             hours = after_hours + number % 2 if is_after else 10 + number % 2
             run = f"slurm/alpha/{100 + number}"
-            gpus = [f"{name}{number % 90}" for name in "GH"[: gpus_after if is_after else 1]]
+            gpus = [f"{name}{number % 30}" for name in "GH"[: gpus_after if is_after else 1]]
             more = {"name": "vit-large", "exit_status": "completed"}
             fleet.hold(run, "n1", gpus, begin, begin + hours * HOUR, **more)
             if steps is not None:
@@ -258,9 +258,9 @@ def imported(after_hours: int, *, steps: int | None = None, gpus_after: int = 1)
 
 def came_of(fleet: Fleet) -> Realised:
     """Return what came of a change that somebody says was made between the two weeks."""
-    runs = tuple(f"slurm/alpha/{100 + each}" for each in range(90))
+    runs = tuple(f"slurm/alpha/{100 + each}" for each in range(30))
     with fleet.store.session() as session:
-        one = prediction("loader_settings", run_ids=runs, subject="vit-large (90)")
+        one = prediction("loader_settings", run_ids=runs, subject="vit-large (30)")
         add_predictions(session, [one])
         add_word(session, Word("w", one.recommendation_id, one.id, "accepted", None, NEXT_MONDAY, "me", END, None))
         (came,) = all_realised(session, book(session))
@@ -268,10 +268,10 @@ def came_of(fleet: Fleet) -> Realised:
 
 
 def test_shorter_runs_are_no_saving_while_nobody_knows_what_they_did() -> None:
-    """Ninety runs of half the length may have done half the work: no amount, and no case to learn from."""
+    """Thirty runs of half the length may have done half the work: no amount, and no case to learn from."""
     came = came_of(imported(after_hours=5))
     assert came.outcome.standing == "not_provable"
-    assert (came.outcome.before, came.outcome.after) == (90, 90)
+    assert (came.outcome.before, came.outcome.after) == (30, 30)
     assert "steps, samples or tokens" in came.outcome.why
     assert "docs/progress.md" in came.outcome.why
     assert (came.milliseconds, came.micros, case_of(came)) == (None, None, None)
