@@ -24,11 +24,12 @@ from collector.store.lake import beside
 from collector.tiers import due
 from collector.tiers.schema import make_tables
 from collector.upkeep.rolling import roll_up
+from collector.upkeep.writing import writing
 from dashboards.demo_site import write_settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
 NODES, GPUS = 6, 2
-LEFT_HOURS = 6  # not rolled up yet when the schedules of a site begin
+LEFT_HOURS = 6  # which are to be rolled up again when the schedules of a site begin
 MONTH_START = 1_793_491_200_000_000  # Sunday 1 November 2026, 00:00 UTC
 MONTH_END = MONTH_START + 30 * DAY
 DEMO_START = 1_794_178_800_000_000  # Monday 9 November 2026, 00:00 in Europe/Berlin
@@ -103,12 +104,13 @@ def _land(store: Store) -> None:
 
 
 def _roll_up_most(store: Store) -> None:
-    """Roll up all but the last day: it takes longest, and each schedule would do the same again."""
-    hours = LEFT_HOURS + 1
-    while hours > LEFT_HOURS:
-        roll_up(store, time.monotonic() + 1.0)
-        with store.session() as session:
-            hours = len(due.waiting(session))
+    """Roll all up, and let the last hours wait again: it takes longest, and each schedule would do the same again."""
+    with writing(store) as session:
+        due.note(session)
+        last = due.waiting(session)[-LEFT_HOURS:]
+    roll_up(store, time.monotonic() + 3600)
+    with writing(store) as session:
+        session.load("tier_due", ("hour",), [(hour,) for hour in last])
 
 
 def _asked(store: Store, settings: Settings, asked: Asked) -> Asked:
