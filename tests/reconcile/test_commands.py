@@ -38,7 +38,7 @@ def test_a_bill_by_command(store: Path, capsys: pytest.CaptureFixture[str]) -> N
     out = store.with_name("bill.csv")
     assert focus(["--month", "2026-11", "--version", "1.4", "--store", str(store), "--out", str(out)]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"{out}: FOCUS 1.4, 1 rows, USD 62.40", "2026-11: closed, 24 of 720 h"]
+    assert said == [f"{out}: FOCUS 1.4, 1 rows, USD 62.40", "2026-11: open, 24 of 720 h"]
     rows = rows_of(out)
     assert complaints(rows, "1.4") == []
     assert rows[0]["ServiceProviderName"] == "alpha"
