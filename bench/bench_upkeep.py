@@ -32,6 +32,7 @@ from collector.config import CollectorConfig
 from collector.opening import open_store
 from collector.tiers import due
 from collector.tiers.schema import make_tables
+from collector.upkeep.layout import RAW
 from collector.upkeep.retention import Keeping, drop
 from collector.upkeep.rolling import roll_up
 before, began = time.process_time(), time.monotonic()
@@ -47,7 +48,9 @@ with open_store(CollectorConfig(store=Path(sys.argv[1]))) as store:
             "(SELECT count(*) FROM gpu_samples), (SELECT count(*) FROM tier_due)")
 print(json.dumps({"seconds": round(time.monotonic() - began, 1), "cpu_seconds": round(time.process_time() - before, 1),
     "minutes": minutes, "hours": hours, "samples_left": left, "hours_waiting": waiting,
-    "dropped": sum(held[0].rows.values()), "held_days": held[0].held_days,
+    "dropped": sum(held[0].rows.get(table, 0) for table in RAW),
+    "tiers_dropped": sum(rows for table, rows in held[0].rows.items() if table not in RAW),
+    "held_days": held[0].held_days,
     "peak_megabytes": int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024}))
 """
 
@@ -68,7 +71,7 @@ def main() -> int:
     bars = {}
     for name, one in kept.items():
         bars[f"{name} in {one['peak_megabytes']} MB (bar: {BAR_MEGABYTES})"] = one["peak_megabytes"] <= BAR_MEGABYTES
-        # Nobody has booked anything: whatever its age, nothing of it may go.
+        # Nobody has booked anything: whatever its age no sample may go; tiers are made of samples.
         bars[f"{name}: all is rolled up, and nothing dropped that no ledger has"] = (
             one["hours_waiting"] == 0 and one["dropped"] == 0 and one["samples_left"] == one["samples"]
         )
