@@ -10,7 +10,7 @@ from analyzer.booked import booked
 from analyzer.closing import reached_until
 from analyzer.period import HOUR, Period, local, midnight
 from analyzer.placed import placed
-from analyzer.report.coverage import STATUSES
+from analyzer.report.coverage import least_settled
 from collector.store.session import Session
 
 
@@ -178,9 +178,7 @@ class Settled:
     def least(self, start: int, end: int) -> str | None:
         """Return the status of the least settled hour of a span, open where some of it is still to be booked."""
         found = [self.by_hour[hour] for hour in range(start, end, HOUR) if hour in self.by_hour]
-        if found and self.reached_us <= end - HOUR:
-            found.append("open")
-        return min(found, key=STATUSES.index, default=None)
+        return least_settled(found, is_reached=self.reached_us > end - HOUR)
 
 
 def statuses(session: Session, period: Period) -> Settled:

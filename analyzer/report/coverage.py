@@ -1,5 +1,6 @@
 """Typed readings of what a period rests on: the fleet, the hours, what was silent, not judged, or corrected since."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.closing import is_reached
@@ -108,12 +109,18 @@ def hours(session: Session, period: Period) -> Hours:
     """Return which hours of the period are in the ledger; open while some of it is still to be booked."""
     where, values = within(period)
     rows = session.rows(f"SELECT status, rules_version, price_version FROM ledger_hours WHERE {where}", values)
-    status = min((row[0] for row in rows), key=STATUSES.index, default=None)
+    statuses = [row[0] for row in rows]
     rules, prices = sorted({row[1] for row in rows}), sorted({row[2] for row in rows if row[2]})
-    if status in CLOSED:
+    if statuses and all(status in CLOSED for status in statuses):
         prices = _booked_by(session, period)
-        status = status if is_reached(session, period.end) else "open"
+    status = least_settled(statuses, is_reached=is_reached(session, period.end))
     return Hours(len(rows), period.hours, status, tuple(rules), tuple(prices))
+
+
+def least_settled(statuses: Sequence[str], *, is_reached: bool) -> str | None:
+    """Return the status of the least settled hour, open where more hours are still to be booked; None where is none."""
+    told = statuses if is_reached or not statuses else (*statuses, "open")
+    return min(told, key=STATUSES.index, default=None)
 
 
 def _booked_by(session: Session, period: Period) -> list[str]:
