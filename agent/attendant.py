@@ -96,7 +96,7 @@ class Attendant(Generic[T]):
         self._answered = held.number
         if held.error is not None:
             raise held.error
-        return cast(T, held.value)  # without an error it is what `ask` returned
+        return cast("T", held.value)  # without an error it is what `ask` returned
 
     def close(self) -> None:
         """Let the thread end, if it is not hung; a hung one ends with the process."""
@@ -114,7 +114,7 @@ class Attendant(Generic[T]):
                 return
             self._held, self._answered, self.lost_answer = None, came.number, True
             if came.error is None:
-                self.late = Late(cast(T, came.value), came.came_at)
+                self.late = Late(cast("T", came.value), came.came_at)
             _LOG.info("%s answers again", self._name)
 
     def _attend(self) -> None:

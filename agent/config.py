@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from agent.beat.stamp import IdentityMode
 from agent.errors import ConfigError
 from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.quantity import seconds, size_bytes
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 
+IdentityMode = Literal["full", "hashed", "none"]
 TABLE = "agent"
 ENVIRONMENT = "GPULEDGER_AGENT_"
 DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
@@ -260,7 +260,7 @@ def load(
         if name not in known:
             raise ConfigError(f"agent.{name} is no setting{_nearest(name, known)}")
     read = {name: _value(known[name], given) for name, given in values.items()}
-    return AgentConfig(**cast(dict[str, Any], read))
+    return AgentConfig(**cast("dict[str, Any]", read))
 
 
 def settings_file(named: str | None) -> Path | None:

@@ -4,10 +4,10 @@ import argparse
 import time
 from pathlib import Path
 
-from analyzer.analysis import Analysis
 from analyzer.analysis import analyze as bring_up_to_date
+from analyzer.booking import Analysis
 from analyzer.casebook.by_command import where
-from analyzer.placement.life.keep import keep_recommendations
+from analyzer.prediction_book import keep_recommendations
 from collector.store.database import Store
 from collector.store.there import check_there
 

@@ -7,21 +7,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from analyzer.budgets.book import BudgetBook
 from analyzer.environment import of_environment, whole
 from analyzer.errors import ConfigError
-from analyzer.models import ModelBook
 from analyzer.period import WEEKDAYS, Calendar
-from analyzer.placement.advice_settings import DEFAULT as AS_ADVISED
-from analyzer.placement.advice_settings import Advising
-from analyzer.placement.guard_settings import TABLE, advising_of, guards_of
-from analyzer.placement.guards import DEFAULT, Guards
-from analyzer.pricing.beside.rates import Rates
-from analyzer.pricing.book import PriceBook
-from analyzer.serving.policy import PolicyBook
-from analyzer.teams import TeamBook
+from analyzer.placement.guard_settings import TABLE, Advising, Guards, advising_of, guards_of
 from analyzer.toml_entry import Entry, read_toml
-from analyzer.traffic.tariff import TariffBook
 from analyzer.web_address import web_address
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
@@ -67,8 +57,8 @@ class Settings:
     gates: Path | None = field(default=None, metadata=_about("the gates file; without it our own, which names no key"))
     memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
-    guards: Guards = field(default=DEFAULT, metadata=_about("the table [placement]"))
-    advising: Advising = field(default=AS_ADVISED, metadata=_about("of the table [placement] what is no guard"))
+    guards: Guards = field(default=Guards(), metadata=_about("the table [placement]"))
+    advising: Advising = field(default=Advising(), metadata=_about("of the table [placement] what is no guard"))
 
     def __post_init__(self) -> None:
         if self.site_url:
@@ -86,53 +76,6 @@ class Settings:
     def calendar(self) -> Calendar:
         """The site's clock and week."""
         return Calendar(self.timezone, WEEKDAYS.index(self.first_weekday))
-
-    def price_book(self) -> PriceBook:
-        """Read the price file; without one, no price is known."""
-        if self.prices is None:
-            return PriceBook()
-        book = PriceBook.read(self.prices)
-        if book.currency != self.currency:
-            raise ConfigError(
-                f"{self.prices} counts in {book.currency}, the ledger in {self.currency}; make them agree"
-            )
-        return book
-
-    def team_book(self) -> TeamBook:
-        """Read the teams file; without one, nobody is mapped."""
-        return TeamBook() if self.teams is None else TeamBook.read(self.teams)
-
-    def terms_version(self, teams: TeamBook | None = None, prices: PriceBook | None = None) -> str:
-        """Return the digest of what closes with a final month: who is whose, and what is charged to whom."""
-        book = self.price_book() if prices is None else prices
-        return f"{(self.team_book() if teams is None else teams).version} {book.charges_version}"
-
-    def model_book(self) -> ModelBook:
-        """Read the models file; without one, labels and servers alone name models."""
-        return ModelBook() if self.models is None else ModelBook.read(self.models)
-
-    def tariff_book(self) -> TariffBook:
-        """Read the tariffs file; without one, no traffic has a price."""
-        if self.tariffs is None:
-            return TariffBook()
-        book = TariffBook.read(self.tariffs)
-        if book.currency != self.currency:
-            raise ConfigError(
-                f"{self.tariffs} counts in {book.currency}, the ledger in {self.currency}; make them agree"
-            )
-        return book
-
-    def rates(self, prices: PriceBook | None = None) -> Rates:
-        """Read what costs besides GPUs; `prices` is the price book, where it is read already."""
-        return Rates((self.price_book() if prices is None else prices).beside, self.tariff_book())
-
-    def budget_book(self) -> BudgetBook:
-        """Read the budgets file, in the ledger's currency; without one, nobody has a budget."""
-        return BudgetBook() if self.budgets is None else BudgetBook.read(self.budgets, self.currency)
-
-    def policy_book(self) -> PolicyBook:
-        """Read the services file; without one, no service has a policy."""
-        return PolicyBook() if self.services is None else PolicyBook.read(self.services)
 
     @classmethod
     def read(cls, path: Path | None, environ: Mapping[str, str] | None = None) -> "Settings":

@@ -8,8 +8,7 @@ from analyzer.findings import Finding
 from analyzer.placement.advise import recommendations
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanted import Wanted
-from analyzer.report.run import Point
-from analyzer.timeline import timeline
+from analyzer.timeline import Point, timeline
 from collector.store.session import Session
 
 

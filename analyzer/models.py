@@ -15,6 +15,7 @@ that its server says it serves. What is left has no model: a row that people see
 from dataclasses import dataclass
 from pathlib import Path
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.teams import CONDITIONS, RunIdentity, Terms, fits
 from analyzer.toml_entry import Entry, read_toml
@@ -69,3 +70,12 @@ def _rule(entry: Entry) -> ModelRule:
 
 def _is_named(name: str | None) -> bool:
     return name is not None and name.strip().lower() not in NO_MODEL
+
+
+def model_book(settings: Settings) -> ModelBook:
+    """Read the models file of a site's settings; without one, labels and servers alone name models.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return ModelBook() if settings.models is None else ModelBook.read(settings.models)

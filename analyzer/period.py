@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
 
+WINDOW_MS = 600_000
 HOUR = 3_600_000_000
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ALARMS_PERIOD = "7d"  # whose findings alarms tell

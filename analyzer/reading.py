@@ -26,6 +26,8 @@ from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.wanting import Wanting
 from analyzer.planning.answering import for_plans
 from analyzer.pricing.answering import PRICES
+from analyzer.pricing.beside.rates import non_gpu_rates
+from analyzer.pricing.book import price_book
 from analyzer.pricing.charging.edited import edited
 from analyzer.pricing.charging.reading import charged
 from analyzer.pricing.charging.sums import Charged
@@ -61,6 +63,7 @@ from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.fleet_text import fleet_traffic_text
 from analyzer.traffic.reading import read_traffic
 from analyzer.traffic.run_traffic import RunTraffic
+from analyzer.traffic.tariff import tariff_book
 from analyzer.unjudged import Unjudged, rules_in
 from collector.store.session import Session
 
@@ -165,7 +168,7 @@ class Reader:
         return told.named(self.settings.cluster)
 
     def _charged(self, period: Period) -> tuple[Charged, ...]:
-        return charged(self.session, period, self.settings.price_book().charges)
+        return charged(self.session, period, price_book(self.settings).charges)
 
     def run(self, text: str) -> RunReport:
         """Return the report of the run that a person means."""
@@ -176,14 +179,14 @@ class Reader:
         facts = run_facts(self.session, run_id)
         advice, currency = self.run_advice(found, span), self.settings.currency
         report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
-        energy = run_energy(self.session, run_id, span, self.settings.rates())
+        energy = run_energy(self.session, run_id, span, non_gpu_rates(self.settings))
         shown, asked = worth_showing(report), (report.findings, span)
         out = {one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in shown}
         return replace(report, energy=energy, page=page_of(self.settings.site_url, run_id), ruled_out=out)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what a run moved between hosts and beyond, or None where it held no host that is known."""
-        return read_traffic(self.session, [run_id], span.start, span.end, self.settings.tariff_book()).get(run_id)
+        return read_traffic(self.session, [run_id], span.start, span.end, tariff_book(self.settings)).get(run_id)
 
     def findings(self, period: Period) -> list[Finding]:
         """Return what the analyzer found in a period."""
@@ -193,6 +196,10 @@ class Reader:
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
         """Return what the analyzer recommends now against these findings, most saved first."""
         return [one for one in self.all_advice(found, period) if one.stands]
+
+    def advised(self, period: Period) -> list[Recommendation]:
+        """Return what the analyzer recommends now against the findings of a period."""
+        return self.advice(self.findings(period), period)
 
     def run_advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
         """Return what answers one run's findings now: at once, for no sample is looked at, and no plan is made."""
@@ -329,7 +336,7 @@ class Reader:
     def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
         period, currency = self.period(request.since, request.until), self.settings.currency
         if request.what == "traffic":
-            moved = read_fleet_traffic(self.session, period, currency, self.settings.tariff_book(), request.subject)
+            moved = read_fleet_traffic(self.session, period, currency, tariff_book(self.settings), request.subject)
             return "traffic", fleet_traffic_text(moved, paper, request.top), moved
         if request.what == "findings" and request.unjudged:
             missing = self.unjudged(period)

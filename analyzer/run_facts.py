@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from analyzer.labels import labels_of
 from analyzer.models import ModelBook
 from analyzer.stages.book import write_stages
 from analyzer.stages.words import DEFAULT, RunNames, Stage, said
 from analyzer.statements import run as run_sql
-from analyzer.teams import RunIdentity, TeamBook, labels_of
+from analyzer.teams import RunIdentity, TeamBook
 from analyzer.windows import RunFacts
 from collector.access.erasure.names import ERASED
 

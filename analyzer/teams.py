@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from agent.wire.bounded import json_said
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.toml_entry import Entry, read_toml
 
@@ -110,15 +110,6 @@ class TeamBook:
         return next((rule.team for rule in self.rules if rule.terms.fits(run)), None)
 
 
-def labels_of(text: str | None) -> dict[str, str]:
-    """Return the labels of an allocation, a JSON object of strings; empty where there are none or they are broken."""
-    try:
-        labels = json_said(text or "{}")
-    except ValueError:
-        return {}
-    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-
-
 def _rule(entry: Entry) -> Rule:
     terms, team = Terms.of(entry), Team(entry.text("team"), entry.text_or_none("cost_centre"))
     if not terms.patterns and not terms.labels:
@@ -135,3 +126,12 @@ def fits_all(run: RunIdentity, patterns: Mapping[str, str], labels: Mapping[str,
 def fits(value: str | None, pattern: str) -> bool:
     """Say whether what a run says fits a shell pattern; None fits none."""
     return value is not None and fnmatchcase(value, pattern)
+
+
+def team_book(settings: Settings) -> TeamBook:
+    """Read the teams file of a site's settings; without one, nobody is mapped.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return TeamBook() if settings.teams is None else TeamBook.read(settings.teams)

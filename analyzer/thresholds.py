@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from analyzer.period import WINDOW_MS
 from analyzer.rules import RULE_OF
 from analyzer.stages.words import PATTERNS
-from analyzer.windows import WINDOW_MS
 
 RULES = "2026-11-22b"  # raised by hand when the SQL or a detector changes its judgement
 

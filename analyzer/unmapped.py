@@ -4,7 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.teams import RunIdentity, TeamBook, labels_of
+from analyzer.labels import labels_of
+from analyzer.teams import RunIdentity, TeamBook
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -10,7 +10,6 @@ import orjson
 
 from analyzer.states import Confidence
 
-WINDOW_MS = 600_000
 # Fields of RunWindow that are not counted: what its service's policy asks for, set beside the verdict.
 POLICY_FIELDS = ("replicas", "needed", "policy")
 
@@ -182,7 +181,7 @@ class Verdict:
 
 @cache
 def _names(cls: Hashable) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cast(type, cls)))
+    return tuple(field.name for field in fields(cast("type", cls)))
 
 
 @cache
@@ -192,7 +191,7 @@ def _values(cls: Hashable) -> Callable[[object], tuple[Any, ...]]:
 
 def _items(record: "RunWindow | Verdict") -> Iterable[tuple[str, Any]]:
     """Return names and values; dataclasses.asdict copies deeply, which a week's windows feel."""
-    cls = cast(Hashable, type(record))
+    cls = cast("Hashable", type(record))
     return zip(_names(cls), _values(cls)(record), strict=True)
 
 
@@ -202,4 +201,4 @@ def _known(cls: Hashable) -> frozenset[str]:
 
 
 def _of_known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
-    return {key: values[key] for key in values.keys() & _known(cast(Hashable, cls))}
+    return {key: values[key] for key in values.keys() & _known(cast("Hashable", cls))}

@@ -72,7 +72,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the transport."""
-        self._transport, self._got = cast(asyncio.Transport, transport), b""  # uvloop's derives from nothing
+        self._transport, self._got = cast("asyncio.Transport", transport), b""  # uvloop's derives from nothing
 
     def data_received(self, data: bytes) -> None:
         """Take what comes, until the answer is whole."""

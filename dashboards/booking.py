@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from analyzer.analysis import Analysis, analyze
-from analyzer.placement.life.keep import keep_recommendations
+from analyzer.analysis import analyze
+from analyzer.booking import Analysis
+from analyzer.prediction_book import keep_recommendations
 from collector.errors import HeldElsewhereError
 from collector.store.adopting import catch_up
 from collector.store.books import mirror, mirror_findings

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from analyzer.budgets.book import budget_book
 from analyzer.budgets.month import Line, MonthReport, month_report
 from analyzer.budgets.spent import spending
 from analyzer.budgets.text import between, expected_column, first_sentence, spent_column
@@ -73,7 +74,7 @@ def month_of(reading: "Reading", week: str | None) -> MonthReport | None:
     reader = reading.whole
     now = reader.now()
     month = reader.calendar.month_of(min(reader.period(week).end, now) - 1)
-    allowed = reader.settings.budget_book().of(month.first_day)
+    allowed = budget_book(reader.settings).of(month.first_day)
     return month_report(reader.session, month, now, reading.currency, allowed)
 
 

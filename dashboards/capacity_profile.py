@@ -18,6 +18,7 @@ from analyzer.capacity.profile.signature import signed
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.reading import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> 
 
 def _made(session: "Session", settings: "Settings", asked: ProfileAsked) -> CapacityProfile:
     try:
-        return capacity_profile(Source(session, settings), _asked(session, asked))
+        return capacity_profile(Source(session, settings, Reader(session, settings).advised), _asked(session, asked))
     except ConfigError as error:
         raise MeaninglessError(str(error)) from error
     except (OverflowError, ValueError) as error:

@@ -7,8 +7,8 @@ from itertools import groupby
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.period import HOUR, Period
 from analyzer.report.readings import within
-from analyzer.report.run import Point
 from analyzer.states import CLASSES, Class, booking
+from analyzer.timeline import Point
 from collector.store.session import Session
 
 BARS = 56  # at most so many; a week gives bars of three hours

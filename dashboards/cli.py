@@ -14,7 +14,11 @@ from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import TABLES, Settings, settings_file
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
+from analyzer.models import model_book
+from analyzer.pricing.book import price_book
 from analyzer.report.paper import has_colour, paint
+from analyzer.serving.policy import policy_book
+from analyzer.teams import team_book
 from collector.access.opening import require_way_in
 from collector.cli import add_settings, config_of
 from collector.opening import open_store
@@ -57,10 +61,10 @@ def serve(argv: list[str]) -> int:
 
     file = settings_file(config.store, options.config)
     settings = Settings.read(file)
-    settings.price_book()  # what is wrong with them is said now, and not by the first analysis
-    settings.team_book()
-    settings.model_book()
-    settings.policy_book()
+    price_book(settings)  # what is wrong with them is said now, and not by the first analysis
+    team_book(settings)
+    model_book(settings)
+    policy_book(settings)
     mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
     with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)

@@ -12,7 +12,7 @@ from collector.errors import CollectorError, HeldElsewhereError, RegistryError, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from analyzer.analysis import Analysis
+    from analyzer.booking import Analysis
 
 LOG = logging.getLogger(__name__)
 ANALYZE_SECONDS = 300.0  # how often, where nobody says

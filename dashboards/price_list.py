@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from analyzer.pricing.book import PriceBook
+from analyzer.pricing.book import PriceBook, price_book
 from analyzer.pricing.checking.check import complaints
 from analyzer.pricing.checking.fleet import owned_kinds
 from analyzer.pricing.money import dollars
@@ -45,7 +45,7 @@ def price_list(reading: "Reading") -> PriceList | None:
     """Return the prices; None for a team's key, to which the API does not show the book either."""
     if reading.scope.teams is not None:
         return None
-    book, now = reading.whole.settings.price_book(), reading.whole.clock()
+    book, now = price_book(reading.whole.settings), reading.whole.clock()
     today = _day(now)
     found = complaints(book, owned_kinds(reading.whole.session, now), today)
     lines = tuple(_line(row, now, today) for row in _rows(book))
@@ -58,7 +58,7 @@ def price_sheet(reading: "Reading") -> Sheet:
     if reading.scope.teams is not None:
         return Sheet(head, ())
     now = reading.whole.clock()
-    return Sheet(head, [_values(row, now) for row in _rows(reading.whole.settings.price_book())])
+    return Sheet(head, [_values(row, now) for row in _rows(price_book(reading.whole.settings))])
 
 
 def _rows(book: PriceBook) -> Iterable[Row]:

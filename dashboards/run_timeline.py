@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from analyzer.api.model import iso
 from analyzer.charts.lanes import Band, Lane, Mark, Ribbon, RunTimeline, run_lanes
 from analyzer.errors import LedgerError
+from analyzer.period import WINDOW_MS
 from analyzer.report.run import run_facts, run_span
 from analyzer.report.which_run import find_run
 from analyzer.states import CLASSES, Class, booking
 from analyzer.timeline import TimelinePoint, timeline
-from analyzer.windows import WINDOW_MS
 from dashboards.run_signals import BY_KEY, Remembered, read_signals
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from analyzer.traffic.fleet import FleetTraffic, fleet_traffic, runs_of
 from analyzer.traffic.locality import ClassBytes
 from analyzer.traffic.rack_matrix import ELSEWHERE, RackCell, RackMatrix, rack_matrix
 from analyzer.traffic.reading import read_places, read_traffic
+from analyzer.traffic.tariff import tariff_book
 from analyzer.traffic.text import LABELS
 from dashboards.read_pages import Sheet
 
@@ -97,7 +98,7 @@ def _read(reading: "Reading", period: Period, most: int | None = RACKS_SHOWN) ->
     whose = runs_of(reading.session, period)
 
     def made() -> tuple[FleetTraffic, RackMatrix]:
-        tariffs = reading.whole.settings.tariff_book()
+        tariffs = tariff_book(reading.whole.settings)
         found = read_traffic(reading.whole.session, list(whose), period.start, period.end, tariffs)
         matrix = rack_matrix(found.values(), read_places(reading.whole.session, period.end), most)
         return fleet_traffic(period, reading.currency, None, found, whose), matrix

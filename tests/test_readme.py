@@ -12,9 +12,10 @@ from agent.config import load as load_agent
 from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import OWN_TABLE, Settings
 from analyzer.mail.settings import MailSettings
-from analyzer.placement.advice_settings import Advising
-from analyzer.placement.guards import Guards
+from analyzer.placement.guard_settings import Advising, Guards
 from analyzer.planning.from_text.settings import ModelSettings
+from analyzer.pricing.book import price_book
+from analyzer.teams import team_book
 from collector.config import load as load_collector
 from gpuledger import COMMANDS, GROUPS
 
@@ -113,8 +114,8 @@ def test_the_examples_are_files_that_are_read(tmp_path: Path) -> None:
     for name, text in zip(("gpuledger.toml", "prices.toml", "teams.toml"), examples, strict=True):
         (tmp_path / name).write_text(text)
     settings = Settings.read(tmp_path / "gpuledger.toml", {})
-    assert [row.sku for row in settings.price_book().rows] == ["H100-80GB", "H100-80GB"]
-    assert [rule.team.name for rule in settings.team_book().rules] == ["team-nlp"]
+    assert [row.sku for row in price_book(settings).rows] == ["H100-80GB", "H100-80GB"]
+    assert [rule.team.name for rule in team_book(settings).rules] == ["team-nlp"]
     assert load_agent(tmp_path / "gpuledger.toml", {}).collector == "https://gpuledger.example"
     assert load_collector(tmp_path / "gpuledger.toml", {}).tokens == ("at least sixteen characters",)
 

@@ -4,15 +4,14 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
 
 from agent.beat.names import with_pseudonym
 from agent.beat.plausible import Plausibility
+from agent.config import IdentityMode
 from agent.source import Reading, Row, Tables, Value
 from agent.wire.contract import Sensitivity, Table
 from agent.wire.tables import TABLES
 
-IdentityMode = Literal["full", "hashed", "none"]
 PSEUDONYM_CHARACTERS = 12
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _INTERVAL = ("started_at", "ended_at")

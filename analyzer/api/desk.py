@@ -24,10 +24,11 @@ from analyzer.judges import Judges
 from analyzer.notices.book import Looked
 from analyzer.part import Part
 from analyzer.period import Period
+from analyzer.placement.life.say import Offer
 from analyzer.placement.recommendation import Recommendation
 from analyzer.reading import Reader
 from analyzer.report.coverage import EMPTY, unjudged
-from analyzer.report.recommendation_answer import Offer, offered
+from analyzer.report.recommendation_answer import offered
 from analyzer.unjudged import Unjudged
 from collector.store.session import Session
 

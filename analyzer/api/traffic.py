@@ -20,6 +20,7 @@ from analyzer.report.which_run import find_run
 from analyzer.traffic.locality import Locality
 from analyzer.traffic.matrix import Basis, Link, Way
 from analyzer.traffic.reading import read_traffic
+from analyzer.traffic.tariff import tariff_book
 
 if TYPE_CHECKING:
     from analyzer.traffic.run_traffic import RunTraffic
@@ -145,7 +146,7 @@ def traffic_document(reading: Reading, text: str) -> TrafficDocument:
     period = span_of(reading, run_id)
     if period is None:
         raise GoneError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    tariffs = reading.reader.settings.tariff_book()
+    tariffs = tariff_book(reading.reader.settings)
     found = read_traffic(reading.whole.session, [run_id], period.start, period.end, tariffs).get(run_id)
     if found is None:
         raise GoneError(f"no host is known that {run_id} held")

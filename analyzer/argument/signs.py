@@ -11,8 +11,9 @@ from functools import partial
 from analyzer.argument.idle import IdleGpus
 from analyzer.detectors import exchange
 from analyzer.detectors.evidence import most, per_gpu_rate
+from analyzer.period import WINDOW_MS
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunWindow
+from analyzer.windows import RunWindow
 
 MS_PER_HOUR = 3_600_000
 

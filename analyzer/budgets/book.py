@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.toml_entry import Entry, read_toml
 
@@ -106,3 +107,12 @@ def _refuse_overlaps(where: str, budgets: Sequence[Budget]) -> None:
         for other in budgets[:number]:
             if one.whose == other.whose and (one.covers(other.starts) or other.covers(one.starts)):
                 raise ConfigError(f"{where}: two budgets of {one.name} for the same month; end one with 'until'")
+
+
+def budget_book(settings: Settings) -> BudgetBook:
+    """Read the budgets file of a site's settings, in the ledger's currency; without one, nobody has a budget.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return BudgetBook() if settings.budgets is None else BudgetBook.read(settings.budgets, settings.currency)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from analyzer.budgets.book import budget_book
 from analyzer.budgets.month import MonthReport, month_report
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar, local
@@ -23,7 +24,7 @@ def read_month(session: "Session", calendar: Calendar, settings: "Settings", mon
     period = calendar.month_of(now - 1) if month is None else calendar.parse(month, now)
     if calendar.month_of(period.start) != period:
         raise ConfigError(f"{month} is no month: write one such as {local(now - 1, period.timezone):%Y-%m}")
-    allowed = settings.budget_book().of(period.first_day)
+    allowed = budget_book(settings).of(period.first_day)
     found = month_report(session, period, now, settings.currency, allowed)
     if found is None:
         raise LedgerError(f"the ledger has nothing of {period.label}")

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.detectors.evidence import at_least, most, of_busy, per_gpu_rate
+from analyzer.period import WINDOW_MS
 from analyzer.states import Confidence
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunFacts, RunWindow
+from analyzer.windows import RunFacts, RunWindow
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from analyzer.config import Settings
 from analyzer.finding_book import findings
 from analyzer.pending import know_fleet
 from analyzer.placed import stood
+from analyzer.pricing.book import price_book
 from analyzer.statements import run as run_sql
 from analyzer.states import BOOKINGS, LOSABLE
 from analyzer.thresholds import Thresholds
@@ -66,7 +67,7 @@ def _time(session: "Session") -> Check:
 
 def _money(session: "Session", settings: Settings) -> Check:
     """Compare each GPU-hour's cost with the price of what is owned in it, by the prices in force now."""
-    book = settings.price_book()
+    book = price_book(settings)
     kinds = session.rows(
         f"""
         SELECT l.sku, l.purchase_option, h.node_group, h.region, l.hour, l.gpu_uuid, sum(l.milliseconds)::BIGINT,

@@ -8,10 +8,10 @@ from analyzer.efficiency.checkpoints import Saving
 from analyzer.efficiency.goodput import Attempt, Spent
 from analyzer.efficiency.steps import Told, Wave, longest_even
 from analyzer.efficiency.stragglers import Waited
+from analyzer.labels import labels_of
+from analyzer.period import WINDOW_MS
 from analyzer.statements import statements
 from analyzer.states import LOSABLE
-from analyzer.teams import labels_of
-from analyzer.windows import WINDOW_MS
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -12,9 +12,11 @@ from analyzer.budgets.month import Line, MonthReport
 from analyzer.budgets.reading import read_month
 from analyzer.errors import ConfigError
 from analyzer.period import HOUR
+from analyzer.pricing.book import price_book
 from analyzer.pricing.checking.check import complaints
 from analyzer.pricing.checking.fleet import booked_kinds, owned_kinds
 from analyzer.reading import Reader
+from analyzer.teams import team_book
 from analyzer.traffic.fleet import read_fleet_traffic
 from analyzer.traffic.locality import ClassBytes
 from analyzer.traffic.tariff import TariffBook
@@ -110,7 +112,7 @@ def _bearer(line: Line, scope: str) -> Bearer:
 def _faults(reader: Reader, until: int) -> dict[str, int] | None:
     today = datetime.fromtimestamp(reader.clock() / 1e6, UTC).date()
     try:
-        book, mapped = reader.settings.price_book(), reader.settings.team_book()
+        book, mapped = price_book(reader.settings), team_book(reader.settings)
     except ConfigError as error:
         LOG.warning("/metrics is without faults of prices: %s", error)
         return None

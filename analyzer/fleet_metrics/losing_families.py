@@ -8,7 +8,7 @@ from analyzer.findings import Finding
 from analyzer.fleet_metrics.family import HOUR_MS, MICROS, many, money, one
 from analyzer.fleet_metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN, UNMAPPED, Losing, RunPart, TeamLoss
 from analyzer.fleet_metrics.recent import Recent
-from analyzer.windows import WINDOW_MS
+from analyzer.period import WINDOW_MS
 
 _MS = 1000
 _FINDING = ("finding", "kind", "confidence", "team", "run_id")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.fleet_metrics.losing import RUNS_SHOWN, UNMAPPED, RunPart
 from analyzer.live.reading import booked_until
+from analyzer.period import WINDOW_MS
 from analyzer.states import Class, booking, words_of
-from analyzer.windows import WINDOW_MS
 
 if TYPE_CHECKING:
     from collector.store.session import Session

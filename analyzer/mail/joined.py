@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 from analyzer.anomalies.reading import Anomalies, anomalies
 from analyzer.anomalies.text import anomaly_words
+from analyzer.budgets.book import budget_book
 from analyzer.budgets.month import Line, MonthReport, month_report
 from analyzer.budgets.text import between, over_words, since_words
 from analyzer.capacity.gate.words import line as request_line
 from analyzer.mail.content import Extras, Month, Section
 from analyzer.mail.corrected import Corrections
 from analyzer.mail.energy import energy_sentences
+from analyzer.pricing.beside.rates import non_gpu_rates
 from analyzer.pricing.beside.reading import energy_of, read_drawn
 from analyzer.report.words import money, money_decimals
 from analyzer.unit_cost.report import UnitReport, unit_report
@@ -44,7 +46,7 @@ class Joined:
         """Read all of it; `asked` are the capacity requests of the period."""
         session, calendar, currency = reader.session, reader.calendar, reader.settings.currency
         whole = calendar.month_of(period.end - 1)
-        allowed = reader.settings.budget_book().of(whole.first_day)
+        allowed = budget_book(reader.settings).of(whole.first_day)
         month = month_report(session, whole, period.end, currency, allowed)
         is_priced = month is not None and month.fleet.spent_micros > 0
         return cls(
@@ -52,7 +54,7 @@ class Joined:
             anomalies(session, period, currency),
             unit_report(session, period, calendar, currency),
             tuple(asked),
-            energy_of(read_drawn(session, period), session, period, reader.settings.rates()),
+            energy_of(read_drawn(session, period), session, period, non_gpu_rates(reader.settings)),
             Corrections.read(session, calendar, period, currency),
         )
 

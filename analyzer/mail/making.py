@@ -15,6 +15,7 @@ from analyzer.mail.team_week import of_team, team_facts
 from analyzer.mail.unsubscribe import stop_token
 from analyzer.mail.usual import Usual
 from analyzer.period import Calendar, Period, local
+from analyzer.pricing.book import price_book
 from analyzer.reading import Reader
 from analyzer.report.coverage import hours
 from analyzer.report.running import like_before
@@ -57,7 +58,7 @@ def contents(
 
 def oldest_price(reader: Reader, period: Period) -> date | None:
     """Return when somebody last looked at the price that was longest not looked at, of those in effect at the end."""
-    dates = [row.as_of for row in reader.settings.price_book().rows if row.covers(period.end - 1)]
+    dates = [row.as_of for row in price_book(reader.settings).rows if row.covers(period.end - 1)]
     return min((each for each in dates if each is not None), default=None)
 
 

@@ -15,9 +15,11 @@ from analyzer.onboarding import screen
 from analyzer.onboarding.prices import Given, kept, priced
 from analyzer.onboarding.runs import Runs, mapped
 from analyzer.onboarding.signals import Told, capabilities, explains_input
+from analyzer.pricing.book import price_book
 from analyzer.report.paper import Paper
 from analyzer.report.words import counted, percent
 from analyzer.states import BOOKINGS
+from analyzer.teams import team_book
 from collector.importing.history import bring
 from collector.importing.owned import own
 
@@ -104,11 +106,11 @@ def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
     settings = asked.settings
     if asked.beside is not None:
         settings = kept(asked.beside, settings, asked.prices, skus, asked.span.since, asked.today)
-    prices = priced(settings.price_book(), asked.prices, skus, asked.span.since)
+    prices = priced(price_book(settings), asked.prices, skus, asked.span.since)
     asked.tell(screen.prices_line(asked.paper, prices))
     _tell_pulled(asked, pulled, seconds)
     _tell_placing(asked, bring(store, history, runs.sightings(holders)))
-    of = mapped(history, asked.settings.team_book())
+    of = mapped(history, team_book(asked.settings))
     told = Told(pulled.columns, of.runs, of.endings, bool(prices.known) and not prices.unknown, found.scrape_seconds)
     asked.tell(["", *screen.tells(asked.paper, capabilities(told))])
     _analysed(asked, store, settings)
@@ -133,7 +135,7 @@ def _found(asked: Asked, metrics: Metrics) -> "Found":
 
 
 def _tell_runs(asked: Asked, runs: Runs, history: "History") -> None:
-    of = mapped(history, asked.settings.team_book())
+    of = mapped(history, team_book(asked.settings))
     accounts = counted(of.accounts, "account")
     if not of.runs:
         teams = "none: every GPU counts as free"
@@ -201,7 +203,7 @@ def _skus(session: "Session") -> list[str]:
 
 def _promised(asked: Asked, skus: Sequence[str]) -> str:
     if skus:
-        found = priced(asked.settings.price_book(), asked.prices, skus, asked.span.since)
+        found = priced(price_book(asked.settings), asked.prices, skus, asked.span.since)
         return f"{len(found.known)} of {counted(len(skus), 'GPU type')} that the store knows already"
     return f"{counted(len(asked.prices), 'price')} given; the GPU types are known once they are read"
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyzer.teams import RunIdentity, TeamBook, labels_of
+from analyzer.labels import labels_of
+from analyzer.teams import RunIdentity, TeamBook
 from collector.importing import allocation_file, kube_history, kube_state, slurm_history
 from collector.importing.exporter_history import of_holders
 from collector.importing.history import History

@@ -5,46 +5,16 @@ All of it is a dry run: nothing here changes a fleet. What is held back keeps th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from analyzer.placement.alternatives import without_doubles
+from analyzer.placement.guard_settings import DEFAULT, HUNDRED, Guards
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.rivals import with_alternatives
 
 HOUR_US = 3_600_000_000
 HOUR_MS = 3_600_000
 MICROS = 1_000_000
-HUNDRED = 100
 SECONDS_A_DAY = 86_400
-
-
-def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
-    return {"help": help}
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """The numbers of the guards, the table [placement] of the settings.
-
-    12 hours and 10 percent are the Vertical Pod Autoscaler's (in-recommendation-bounds-eviction-lifetime-threshold,
-    pod-update-threshold); that there is a limit on how much is moved at once is the Kubernetes descheduler's
-    (maxNoOfPodsToEvictTotal), its size is ours, as is all else.
-    """
-
-    least_gain: int = field(
-        default=10, metadata=_about("a restart is recommended where it gains so much at P20, in whole currency units")
-    )
-    least_gain_percent: int = field(default=10, metadata=_about("and so much of what the restart itself costs"))
-    hours_between_moves: int = field(default=12, metadata=_about("how long a run is left alone once it was moved"))
-    moved_percent: int = field(
-        default=5, metadata=_about("how much of the fleet's GPUs may be restarted at once; one run may be more")
-    )
-    rejected_hours: int = field(default=24, metadata=_about("how long what was rejected is not recommended again"))
-    horizon_days: int = field(default=28, metadata=_about("how far ahead a saving counts at most"))
-    valid_days: int = field(default=14, metadata=_about("how long after its period a recommendation holds"))
-
-
-DEFAULT = Guards()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from analyzer.placement.outcome.learned import learned_shares
 from analyzer.placement.recommendation import Recommendation
 from analyzer.placement.saving import Share
 from analyzer.placement.wanted import Wanted
+from analyzer.pricing.book import price_book
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -56,7 +57,7 @@ class Wanting:
         """
         seconds = self.settings.advising.plan_seconds
         plan = partial(plans, seconds=seconds) if seconds else None
-        return Wanted(True, self.settings.price_book(), plan, self.realised(session), self.looked)
+        return Wanted(True, price_book(self.settings), plan, self.realised(session), self.looked)
 
     def looked(self, session: "Session", start_us: int, end_us: int) -> Looked:
         """Return what is worth a look in a period: the list of notices and the advice both ask."""

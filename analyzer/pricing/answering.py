@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from analyzer.pricing.book import price_book
 from analyzer.pricing.checking.check import complaints
 from analyzer.pricing.checking.fleet import booked_kinds, owned_kinds
 from analyzer.pricing.listing import PAPER, beside_lines, book_lines, hint_lines, list_lines, price_json
 from analyzer.report.words import counted
+from analyzer.teams import team_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +31,7 @@ def for_prices(reader: "Reader", request: "Request", _: "Paper") -> tuple[str, s
         ConfigError: the price file is wrong.
     """
     settings, now_us = reader.settings, reader.clock()
-    book = settings.price_book()
+    book = price_book(settings)
     if request.what == "prices":
         where = settings.prices.name if settings.prices else NO_FILE
         text = book_text(book, where, request.subject, now_us, everything=request.everything)
@@ -50,7 +52,7 @@ def checked(
     """Return what is wrong with a book by itself; with a session also held to its fleet, and to every hour of it."""
     fleet = owned_kinds(session, now_us) if session is not None else []
     booked = booked_kinds(session) if session is not None else []
-    teams = {rule.team.name for rule in settings.team_book().rules} if settings.teams and book.charges else None
+    teams = {rule.team.name for rule in team_book(settings).rules} if settings.teams and book.charges else None
     return complaints(book, fleet, datetime.fromtimestamp(now_us / 1e6, UTC).date(), teams, booked)
 
 

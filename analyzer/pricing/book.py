@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
+from analyzer.config import Settings
+from analyzer.errors import ConfigError
 from analyzer.pricing.beside.rows import Beside, Tariff
 from analyzer.pricing.charging.rows import Charge
 from analyzer.pricing.derived.parts import Part
@@ -150,3 +152,28 @@ def _line(row: PriceRow | Derived | Charge | Tariff) -> str:
 
 def _digest(currency: str, lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join([currency, *sorted(lines)]).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class FlatPriced(Settings):
+    """Settings in which every GPU has the one price that was said; None knows no price."""
+
+    micros_per_gpu_hour: int | None = None
+
+
+def price_book(settings: Settings) -> PriceBook:
+    """Read the price file of a site's settings; without one, no price is known.
+
+    Raises:
+        ConfigError: the file cannot be read, or is of another currency than the ledger.
+    """
+    if isinstance(settings, FlatPriced) and settings.micros_per_gpu_hour is not None:
+        return PriceBook.flat(settings.micros_per_gpu_hour)
+    if settings.prices is None:
+        return PriceBook()
+    book = PriceBook.read(settings.prices)
+    if book.currency != settings.currency:
+        raise ConfigError(
+            f"{settings.prices} counts in {book.currency}, the ledger in {settings.currency}; make them agree"
+        )
+    return book

@@ -7,6 +7,7 @@ adjustments. Until then whoever reads a figure is told.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.pricing.book import price_book
 from analyzer.report.words import counted
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def repriced(session: "Session", period: "Period", settings: "Settings") -> Repr
     """
     if settings.prices is None:
         return None
-    now = settings.price_book().version
+    now = price_book(settings).version
     rows = session.rows(
         "SELECT status, coalesce(price_version, ''), count(*) FROM ledger_hours "
         "WHERE hour >= $start AND hour < $end AND price_version IS DISTINCT FROM $now GROUP BY ALL",

@@ -16,6 +16,7 @@ from analyzer.portfolio.reading import portfolio
 from analyzer.portfolio.text import portfolio_text
 from analyzer.pricing.beside.reading import read_costs
 from analyzer.pricing.beside.text import costs_data, costs_text
+from analyzer.pricing.book import price_book
 from analyzer.pricing.charging.report import charges_report
 from analyzer.pricing.charging.text import charge_data, charge_text
 from analyzer.report.coverage import fleet
@@ -28,6 +29,7 @@ from analyzer.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.unit_cost.text import units_text
 
 if TYPE_CHECKING:
+    from analyzer.pricing.charging.sums import Bearer
     from analyzer.reading import Reader
 
 Told = tuple[str, str, object]  # title, text, data
@@ -73,14 +75,14 @@ def _demand(reader: "Reader", request: Request, paper: Paper) -> Told:
     for each in fleet(reader.session, period):
         key = each.sku, each.purchase_option or "unknown"
         owned[key] = owned.get(key, 0) + each.gpus
-    prices = settings.price_book()
+    prices = price_book(settings)
     found = outlook(reader.session, reader.now(), settings.timezone, settings.currency, prices, owned)
     return "demand", demand_text(found, paper), found
 
 
 def _portfolio(reader: "Reader", request: Request, paper: Paper) -> Told:
     period = reader.period(request.since, request.until)
-    advice = reader.advice(reader.findings(period), period)
+    advice = reader.advised(period)
     found = portfolio(reader.session, period, reader.calendar, reader.settings.currency, advice)
     return f"portfolio {period.label}", portfolio_text(found, paper, request.top), found
 
@@ -88,7 +90,8 @@ def _portfolio(reader: "Reader", request: Request, paper: Paper) -> Told:
 def _charges(reader: "Reader", request: Request, paper: Paper) -> Told:
     if request.by not in (None, "team", "cost-centre"):
         raise ConfigError(f"charges are by team or cost-centre, not by {request.by}")
-    found = charges_report(reader, reader.period(request.since, request.until), request.by or "team")
+    by: Bearer = "cost-centre" if request.by == "cost-centre" else "team"
+    found = charges_report(reader.session, reader.settings, reader.period(request.since, request.until), by)
     title = f"charges {found.period.label}"
     if request.format == "csv":
         from analyzer.pricing.charging.file import charge_csv  # loads what writes bills

@@ -1,12 +1,11 @@
 """The answers of `recommend` and `show`, in every form that may be asked for."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.ids import TYPED_LEAST, by_id
 from analyzer.period import ALARMS_PERIOD
 from analyzer.placement.life.kept import predictions
-from analyzer.placement.recommendation import Recommendation
+from analyzer.placement.life.say import Offer
 from analyzer.placement.whose import runs_of
 from analyzer.report.paper import Paper
 from analyzer.report.recommendation_files import LINES, lines_file, spreadsheet, table, ticket
@@ -16,25 +15,11 @@ from analyzer.report.run import run_span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analyzer.findings import Finding
     from analyzer.period import Period
     from analyzer.reading import Reader
 
 WEEKS_MOST = 4  # that are read to find one; of more, --since names the one
 FILES = ("csv", "markdown", *LINES)  # forms that are no picture of the screen
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """Where a recommendation was found by its id: all that is recommended then, and against which findings."""
-
-    advice: list[Recommendation]
-    findings: list["Finding"]
-    period: "Period"
-
-    def has(self, typed: str) -> bool:
-        """Whether any of its ids begins so."""
-        return any(one.id.startswith(typed) for one in self.advice)
 
 
 def offered(reader: "Reader", typed: str, period: "Period") -> Offer:

@@ -11,9 +11,8 @@ from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
 from analyzer.analysis import analyze
 from analyzer.believed import believing
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.pricing.book import PriceBook
+from analyzer.pricing.book import FlatPriced
 from analyzer.reading import Reader
 from analyzer.report.host_side import HostSide, host_side
 from analyzer.report.run import RunReport
@@ -28,17 +27,6 @@ MICROS = 1_000_000
 BATCHES_AT_ONCE = 64
 STRETCHES = 60  # of a recording's timeline, however long it is
 SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
-
-
-@dataclass(frozen=True, slots=True)
-class FlatPriced(Settings):
-    """Settings in which every GPU has the one price that was said; None knows no price."""
-
-    micros_per_gpu_hour: int | None = None
-
-    def price_book(self) -> PriceBook:
-        """Return the book of that price."""
-        return PriceBook() if self.micros_per_gpu_hour is None else PriceBook.flat(self.micros_per_gpu_hour)
 
 
 @dataclass(frozen=True, slots=True)

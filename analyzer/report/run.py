@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 from urllib.parse import quote
 
 from analyzer.argument.ruled_out import RuledOut
@@ -18,28 +17,9 @@ from analyzer.report.run_before import EarlierRun, earlier_runs
 from analyzer.report.run_energy import RunEnergy
 from analyzer.report.week import by_saving
 from analyzer.stages.stage import header
+from analyzer.timeline import Point
 from analyzer.traffic.run_traffic import RunTraffic
 from collector.store.session import Session
-
-
-class Point(Protocol):
-    """What a timeline says of one stretch of a run: GPU milliseconds of one state."""
-
-    @property
-    def bucket_start(self) -> int:
-        """Start of the stretch, microseconds UTC."""
-
-    @property
-    def state(self) -> str:
-        """The state."""
-
-    @property
-    def cause(self) -> str | None:
-        """The cause, where the state has one."""
-
-    @property
-    def milliseconds(self) -> int:
-        """GPU time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from analyzer.report.pasting import folded
 from analyzer.report.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.report.rounding import nearest
 from analyzer.report.rule_words import rule_words
-from analyzer.report.run import Point, RunFacts, RunReport
+from analyzer.report.run import RunFacts, RunReport
 from analyzer.report.run_energy import run_energy_words
 from analyzer.report.run_prediction import sooner
 from analyzer.report.sentences import unpriced_words
-from analyzer.report.table import lines
-from analyzer.report.week_text import went
+from analyzer.report.table import lines, went
 from analyzer.report.words import (
     MICROS,
     MS_PER_HOUR,
@@ -35,6 +34,7 @@ from analyzer.report.words import (
     symbol,
 )
 from analyzer.states import booking
+from analyzer.timeline import Point
 from analyzer.traffic.text import traffic_lines
 
 FINDINGS_SHOWN = 3

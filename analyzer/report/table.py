@@ -1,10 +1,11 @@
 """A breakdown as the lines of a table, rounded from the top down; text, page and e-mail print these same lines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from analyzer.report.paper import Paper
 from analyzer.report.readings import Breakdown, Entry
 from analyzer.report.rounding import apportion, apportion_tree, nearest
 from analyzer.report.words import (
@@ -176,3 +177,24 @@ def column_like(total: int, exact: list[int], denominator: int, decimals: int) -
     return [
         decimal(units, decimals) for units in apportion(total, [amount * 10**decimals for amount in exact], denominator)
     ]
+
+
+def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:
+    """Return a breakdown as a table with bars; columns without figures are left out."""
+    with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
+    label = max(20 if paper.extra > -10 else 18, *(len(line.label) + 1 for line in table))
+    hours = 12 if paper.extra > -10 else 10
+    fixed = 15 + label + hours + 10 * with_money + 7 + 6 * with_change
+    bar = max(0, min(10 + max(0, paper.extra), paper.width - fixed))
+    head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
+    largest = max((line.share for line in table if line.level != "total"), default=0.0)
+    found = [title.ljust(13 + label + bar) + head]
+    for line in table:
+        drawn = "" if line.level == "total" else paper.bar(line.share, largest, bar)
+        first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
+        name = "" if line.level == "total" else paper.cut(line.label, label - 1)
+        text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
+        text += f"{line.paid:>10}" if with_money else ""
+        text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
+        found.append(text)
+    return found

@@ -1,6 +1,6 @@
 """The report of a week as text: 80 columns, the answer first, every column adding up."""
 
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from analyzer.period import local
 from analyzer.pricing.charging.edited import edited_words
@@ -15,7 +15,7 @@ from analyzer.report.record_text import record_words
 from analyzer.report.saving_words import all_priced, bill_words, saved_over, saving_column
 from analyzer.report.savings_text import checked_lines
 from analyzer.report.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
-from analyzer.report.table import Line, lines
+from analyzer.report.table import lines, went
 from analyzer.report.week import WeekReport
 from analyzer.report.words import (
     NO_BREAK,
@@ -33,6 +33,9 @@ from analyzer.report.words import (
     short_moment,
     symbol,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WORTH_DOING_SHOWN = 5
 NOT_JUDGED_SHOWN = 4
@@ -111,27 +114,6 @@ def prices_words(report: WeekReport) -> str:
     invoice = [match_words(report.invoice)] if versions else []
     stale = [*repriced_words(report.repriced), *edited_words(report.edited)]
     return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
-
-
-def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:
-    """Return a breakdown as a table with bars; columns without figures are left out."""
-    with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
-    label = max(20 if paper.extra > -10 else 18, *(len(line.label) + 1 for line in table))
-    hours = 12 if paper.extra > -10 else 10
-    fixed = 15 + label + hours + 10 * with_money + 7 + 6 * with_change
-    bar = max(0, min(10 + max(0, paper.extra), paper.width - fixed))
-    head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
-    largest = max((line.share for line in table if line.level != "total"), default=0.0)
-    found = [title.ljust(13 + label + bar) + head]
-    for line in table:
-        drawn = "" if line.level == "total" else paper.bar(line.share, largest, bar)
-        first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
-        name = "" if line.level == "total" else paper.cut(line.label, label - 1)
-        text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
-        text += f"{line.paid:>10}" if with_money else ""
-        text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
-        found.append(text)
-    return found
 
 
 def _groups(report: WeekReport, paper: Paper) -> list[str]:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.teams import CONDITIONS, RunIdentity, fits_all
 from analyzer.toml_entry import MICROS, Entry, read_toml
@@ -165,3 +166,12 @@ def _between(entry: Entry, key: str, most: int) -> int | None:
     if not 1 <= value <= most:
         raise ConfigError(f"{entry.where}: {key!r} must be 1 to {most}, not {value}")
     return value
+
+
+def policy_book(settings: Settings) -> PolicyBook:
+    """Read the services file of a site's settings; without one, no service has a policy.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return PolicyBook() if settings.services is None else PolicyBook.read(settings.services)

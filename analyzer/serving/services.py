@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from analyzer.labels import labels_of
 from analyzer.serving.policy import Policy, PolicyBook
-from analyzer.teams import RunIdentity, labels_of
+from analyzer.teams import RunIdentity
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -4,10 +4,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from analyzer.period import WINDOW_MS
 from analyzer.serving.idle import Span
 from analyzer.serving.policy import Policy
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunWindow
+from analyzer.windows import RunWindow
 
 MICROS = 1_000_000
 HOUR_MS = 3_600_000

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzer.asking import asked_json, made, of_this_version
+from analyzer.pricing.book import price_book
 from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
 from analyzer.sizing.similar import DAY_US, LOOK_BACK_DAYS, PastRun, read_past
 
@@ -34,7 +35,7 @@ def read_known(session: "Session", settings: "Settings", prices: Path | None = N
     from analyzer.placement.site_reading import Reading
     from analyzer.report.coverage import ledger_end
 
-    book = replace(settings, prices=prices or settings.prices).price_book()
+    book = price_book(replace(settings, prices=prices or settings.prices))
     end = ledger_end(session)
     peaks = Reading(session, end - LOOK_BACK_DAYS * DAY_US, end).gpu_peaks()
     chosen = kinds(book, time.time_ns() // 1000, read_owned(session))

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.toml_entry import Entry, read_toml
 from analyzer.traffic.locality import Locality, Place, locality
@@ -185,3 +186,19 @@ def _refuse_overlaps(where: str, rows: Sequence[Tariff]) -> None:
                 raise ConfigError(
                     f"{where}: two tariffs between {row.between} hold at once; end the earlier by 'until'"
                 )
+
+
+def tariff_book(settings: Settings) -> TariffBook:
+    """Read the tariffs file of a site's settings; without one, no traffic has a price.
+
+    Raises:
+        ConfigError: the file cannot be read, or is of another currency than the ledger.
+    """
+    if settings.tariffs is None:
+        return TariffBook()
+    book = TariffBook.read(settings.tariffs)
+    if book.currency != settings.currency:
+        raise ConfigError(
+            f"{settings.tariffs} counts in {book.currency}, the ledger in {settings.currency}; make them agree"
+        )
+    return book

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from analyzer.efficiency.of_run import peer_of
 from analyzer.efficiency.readings import NOT_TRAINING, told
 from analyzer.efficiency.scaling import Peer, Scaling, Signature, scaling, signature
+from analyzer.labels import labels_of
 from analyzer.statements import statements
-from analyzer.teams import labels_of
 
 if TYPE_CHECKING:
     from analyzer.period import Period

@@ -39,11 +39,12 @@ from analyzer.capacity.profile.spelling import parsed as profile
 from analyzer.config import Settings
 from analyzer.errors import AnalyzerError
 from analyzer.focus.read import NEEDED, read_focus
+from analyzer.labels import labels_of
 from analyzer.planning.task_reading import read_tasks
 from analyzer.planning.validator.reading import read_proposal
 from analyzer.pricing.site import priced
 from analyzer.serving.policy import PolicyBook
-from analyzer.teams import TeamBook, labels_of
+from analyzer.teams import TeamBook
 from collector.access.enrol import asked
 from collector.access.forms import FORM_BYTES, fields_of
 from collector.config import load as collector_settings

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from analyzer.windows import WINDOW_MS
+from analyzer.period import WINDOW_MS
 from tests.ledger.copies import made_once
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

@@ -8,6 +8,7 @@ from analyzer.alarms.settings import AlarmSettings
 from analyzer.config import TABLES, Settings
 from analyzer.errors import ConfigError
 from analyzer.mail.settings import MailSettings
+from analyzer.pricing.book import price_book
 from collector.config import load
 from collector.errors import ConfigError as CollectorConfigError
 
@@ -132,7 +133,7 @@ def test_prices_in_another_currency_are_refused(tmp_path: Path) -> None:
     """The ledger adds up one currency only."""
     (tmp_path / "prices.toml").write_text('currency = "EUR"\n')
     with pytest.raises(ConfigError, match="counts in EUR, the ledger in USD"):
-        Settings(prices=tmp_path / "prices.toml").price_book()
+        price_book(Settings(prices=tmp_path / "prices.toml"))
 
 
 def test_a_stores_settings_lie_beside_it(tmp_path: Path) -> None:

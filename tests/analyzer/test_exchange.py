@@ -16,8 +16,9 @@ from analyzer.detectors.exchange import (
     steady_permille,
     usual,
 )
+from analyzer.period import WINDOW_MS
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunWindow
+from analyzer.windows import RunWindow
 from tests.analyzer.windows import GPUS, SECONDS, facts, window
 
 LIMITS = Thresholds()

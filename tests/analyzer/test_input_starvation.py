@@ -6,8 +6,9 @@ import pytest
 
 from analyzer.detectors.input_starvation import NOT_LOW, InputJudgement, saturated, sign
 from analyzer.detectors.input_starvation import detect as detect_signs
+from analyzer.period import WINDOW_MS
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunWindow
+from analyzer.windows import RunWindow
 from tests.analyzer.windows import GPUS, stalled, window
 
 LIMITS = Thresholds()

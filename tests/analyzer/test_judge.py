@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from analyzer.detectors.exchange import usual
 from analyzer.judge import Judge
+from analyzer.period import WINDOW_MS
 from analyzer.states import BOOKINGS
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunFacts, RunWindow, Verdict
+from analyzer.windows import RunFacts, RunWindow, Verdict
 from tests.analyzer.windows import GPUS, facts, stalled, window
 
 LIMITS = Thresholds()

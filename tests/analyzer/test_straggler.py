@@ -7,8 +7,9 @@ import pytest
 from analyzer.detectors.exchange import Usual
 from analyzer.detectors.straggler import NONE_BEHIND, Lag, detect
 from analyzer.judge import Judge
+from analyzer.period import WINDOW_MS
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS, RunWindow, Verdict
+from analyzer.windows import RunWindow, Verdict
 from tests.analyzer.windows import GPUS, facts, window
 
 LIMITS = Thresholds()

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from analyzer.detectors.underused import FULL_USE, UnderuseJudgement, detect
+from analyzer.period import WINDOW_MS
 from analyzer.thresholds import Thresholds
-from analyzer.windows import WINDOW_MS
 from tests.analyzer.windows import GPUS, facts, window
 
 LIMITS = Thresholds()

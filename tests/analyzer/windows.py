@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from analyzer.windows import WINDOW_MS, RunFacts, RunWindow
+from analyzer.period import WINDOW_MS
+from analyzer.windows import RunFacts, RunWindow
 
 RUN = "slurm/alpha/1"
 GPUS = 8

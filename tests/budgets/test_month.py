@@ -167,7 +167,7 @@ def test_an_empty_ledger_says_what_to_do() -> None:
 
 def test_hostile_names_are_plain_in_the_table() -> None:
     """A team's name comes from a file or a label; it must not steer a terminal."""
-    hostile = cast(Whose, ("\x1b[31mred\n", None, True))
+    hostile = cast("Whose", ("\x1b[31mred\n", None, True))
     text = budgets_text(at(46, {hostile: [1_000_000] * 46}), Paper(80))
     assert "\x1b" not in text
     assert all(len(each) <= 80 for each in text.splitlines())

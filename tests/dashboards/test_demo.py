@@ -15,7 +15,9 @@ import pytest
 
 from analyzer.config import Settings
 from analyzer.errors import AnalyzerError
+from analyzer.pricing.book import price_book
 from analyzer.report.cli import findings, report
+from analyzer.teams import team_book
 from collector.errors import ConfigError
 from dashboards.cli import demo as demo_command
 from dashboards.demo import DemoConfig, Shown, demo
@@ -30,8 +32,8 @@ def test_the_demo_settings_are_good(tmp_path: Path) -> None:
     write_settings(tmp_path)
     settings = Settings.beside(tmp_path / "demo.duckdb", {})
     assert settings.cluster == "alpha"
-    assert settings.price_book().version != settings.price_book().__class__().version
-    assert settings.team_book() is not None
+    assert price_book(settings).version != price_book(settings).__class__().version
+    assert team_book(settings) is not None
 
 
 def test_settings_that_are_there_stay(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.analysis import Analysis
+from analyzer.booking import Analysis
 from analyzer.config import Settings
 from analyzer.errors import LedgerError
 from analyzer.report.command import ask

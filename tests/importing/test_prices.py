@@ -8,6 +8,7 @@ import pytest
 from analyzer.config import BESIDE, Settings
 from analyzer.errors import ConfigError
 from analyzer.onboarding.prices import BOOK, given, kept, priced
+from analyzer.pricing.book import price_book
 from tests.ledger.fleet import MONDAY
 
 SKUS = ("A100-80GB", "H100-80GB", "H100-94GB")
@@ -22,7 +23,7 @@ def prices(directory: Path, *texts: str, skus: tuple[str, ...] = SKUS, since: in
 
 def micros(settings: Settings, sku: str, at: int = MONDAY) -> int | None:
     """Return the price of a SKU."""
-    found = settings.price_book().price(sku, None, at)
+    found = price_book(settings).price(sku, None, at)
     return None if found is None else found.micros_per_gpu_hour
 
 
@@ -78,7 +79,7 @@ def test_without_prices_nothing_is_written(tmp_path: Path) -> None:
 
 def test_what_has_no_price_and_what_is_not_here_are_told(tmp_path: Path) -> None:
     """A typing mistake in a kind would leave its GPUs without a price, silently."""
-    found = priced(prices(tmp_path).price_book(), given(["h100=2", "b200=9"]), SKUS, MONDAY)
+    found = priced(price_book(prices(tmp_path)), given(["h100=2", "b200=9"]), SKUS, MONDAY)
     assert (found.known, found.unknown, found.unused) == (SKUS[1:], SKUS[:1], ("b200",))
 
 

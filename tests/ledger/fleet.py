@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.wire.tables import TABLES
-from analyzer.analysis import Analysis, analyze
+from analyzer.analysis import analyze
+from analyzer.booking import Analysis
 from analyzer.config import Settings
 from collector.store.database import Store
 

@@ -6,6 +6,7 @@ of an earlier release, whose own week closed long ago.
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -44,6 +45,8 @@ FINAL = {0: "2026-01", 4: "2026-02", 9: "2026-03"}  # after which weeks months a
 RESTARTS = {4: signal.SIGTERM, 8: signal.SIGKILL, 12: signal.SIGTERM}
 UPKEEP = (3, 7, 10, 12)  # after which weeks the upkeep is waited for; it looks every half minute
 SHOWN_LINES = 12
+CLOSED, FINAL_STATUS = '"status": "closed"', '"status": "final"'
+CLOSED_AT = re.compile(r'"closed_at": (?:null|[0-9]+)')  # null until the month of it is final
 PATIENCE_SECONDS = 600.0  # a bound, never waited out
 # What is read again after every later week; reports too where samples have expired meanwhile, and after the last all.
 FINANCE = ("charges json", "charges csv", "units json", "costs json")
@@ -208,6 +211,9 @@ class Site:
         found: list[str] = []
         for label, before in self.closed.items():
             now = self.readings(label, only)
+            for name in now:
+                if closed_until_now(before[name], now[name]):
+                    before[name] = made_final(before[name], now[name])
             differ = untold(before, now)
             if not only and label in FINAL.values():
                 now |= self.files(label)
@@ -218,6 +224,18 @@ class Site:
                 lines = unified_diff(was, says, n=0)
                 found += [f"{label} {name}", *islice(lines, 2, SHOWN_LINES)]
         return found
+
+
+def closed_until_now(before: str, now: str) -> bool:
+    """Whether a reading was of a closed week, and is of a final one: its month has become final since."""
+    return CLOSED in before and FINAL_STATUS in now
+
+
+def made_final(before: str, now: str) -> str:
+    """Return the reading of a closed week as it has to be once the week is final: since when, and else the same."""
+    before = before.replace(CLOSED, FINAL_STATUS)
+    since = CLOSED_AT.search(now)
+    return before if since is None else CLOSED_AT.sub(since.group(), before)
 
 
 def trained(week: str) -> str:

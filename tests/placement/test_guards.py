@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.placement.constraint import Constraint
-from analyzer.placement.guards import DEFAULT, Guards, Moment, guarded
+from analyzer.placement.guard_settings import DEFAULT, Guards
+from analyzer.placement.guards import Moment, guarded
 from analyzer.placement.recommendation import Recommendation
 from tests.placement.advice import DAY, DOLLAR, HOUR, advice, restart
 

@@ -16,10 +16,10 @@ from analyzer.finding_book import findings
 from analyzer.findings import Finding
 from analyzer.judges import Judges
 from analyzer.period import Period
-from analyzer.placement.advice_settings import Advising
 from analyzer.placement.advise import recommendations
 from analyzer.placement.fleet_plan import plans
 from analyzer.placement.grounds import Grounds
+from analyzer.placement.guard_settings import Advising
 from analyzer.placement.planned import against
 from analyzer.placement.proposal import Proposal
 from analyzer.placement.recommendation import Recommendation

@@ -13,9 +13,9 @@ from analyzer.pricing.beside.reading import read_costs
 from analyzer.pricing.beside.text import costs_data
 from analyzer.pricing.charging.file import charge_csv
 from analyzer.pricing.charging.report import ChargesReport, charges_report
+from analyzer.pricing.charging.sums import Bearer
 from analyzer.pricing.charging.text import charge_data
 from analyzer.reading import Reader
-from analyzer.request import By
 from collector.store.database import Store
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
@@ -119,11 +119,11 @@ class Files:
     groups: str
 
 
-def report(store: Store, settings: Settings, month: str, by: By = "team") -> ChargesReport:
+def report(store: Store, settings: Settings, month: str, by: Bearer = "team") -> ChargesReport:
     """Return what is charged for a month."""
     with store.session() as session:
         reader = Reader(session, settings)
-        return charges_report(reader, reader.period(month), by)
+        return charges_report(reader.session, reader.settings, reader.period(month), by)
 
 
 def files(store: Store, settings: Settings, folder: Path, month: str = "2025-11") -> Files:

@@ -22,13 +22,12 @@ from analyzer.pricing.charging.file import charge_csv
 from analyzer.pricing.charging.reading import read_held
 from analyzer.pricing.charging.report import ChargesReport, charges_report
 from analyzer.pricing.charging.rows import Charge
-from analyzer.pricing.charging.sums import Charged, Held, charges
+from analyzer.pricing.charging.sums import Bearer, Charged, Held, charges
 from analyzer.pricing.charging.text import charge_data, charge_text
 from analyzer.pricing.checking.check import complaints
 from analyzer.reading import Reader
 from analyzer.report.coverage import Hours
 from analyzer.report.paper import Paper
-from analyzer.request import By
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")
@@ -65,7 +64,7 @@ rates = st.builds(
 )
 
 
-def report(lines: Sequence[Charged], *, by: By = "team") -> ChargesReport:
+def report(lines: Sequence[Charged], *, by: Bearer = "team") -> ChargesReport:
     """Return the lines as a report of a week."""
     return ChargesReport(WEEK, "USD", by, 1, Hours(168, 168, "closed", (), ()), tuple(lines))
 
@@ -173,7 +172,10 @@ def test_what_is_learned_of_closed_hours_is_a_line_of_its_own(tmp_path: Path) ->
     fleet.analyze(december, settings)
     with fleet.store.session() as session:
         reader = Reader(session, settings)
-        november, month = (charges_report(reader, reader.period(name), "team") for name in ("2025-11", "2025-12"))
+        november, month = (
+            charges_report(reader.session, reader.settings, reader.period(name), "team")
+            for name in ("2025-11", "2025-12")
+        )
     assert november.corrections == ()
     closed = 20 * DAY // HOUR  # up to the week that ended on the 30th, which is open until two days later
     moved = {(one.corrects, one.held): one.cost_micros for one in month.corrections}
@@ -201,7 +203,7 @@ def test_the_file_for_finance_is_exact_and_holds_no_formula() -> None:
 @given(held=st.lists(holdings, max_size=30), rows=st.lists(rates, max_size=4))
 def test_the_files_rows_sum_to_the_bill(held: list[Held], rows: list[Charge]) -> None:
     """By team or by cost centre: charged and difference are the cost, to the millionth, as printed."""
-    for by in get_args(By):
+    for by in get_args(Bearer):
         text = charge_csv(report(charges(held, rows, by), by=by))
         told = list(csv.DictReader(StringIO(text)))
         printed = sum((Decimal(row["charged"]) + Decimal(row["difference"]) for row in told), Decimal(0))

@@ -8,6 +8,7 @@ from analyzer.config import Settings
 from analyzer.mail.compose import compose
 from analyzer.mail.content import Footer
 from analyzer.mail.text import mail_text
+from analyzer.pricing.book import price_book
 from analyzer.pricing.repriced import Repriced, repriced, repriced_words
 from analyzer.reading import Reader
 from analyzer.report.html import week_html
@@ -49,10 +50,10 @@ def test_figures_of_other_prices_say_so_until_they_are_booked_anew(fleet: Fleet,
     """Whoever mends a price reads the old figure, and must not take it for the new one."""
     settings = priced(tmp_path, H100_80GB=2.6, A100_80GB=1.1)
     fleet.analyze(settings=settings)
-    before = settings.price_book().version
+    before = price_book(settings).version
     assert week(fleet, settings).repriced is None
     priced(tmp_path, H100_80GB=3.0, A100_80GB=1.1)
-    report, now = week(fleet, settings), settings.price_book().version
+    report, now = week(fleet, settings), price_book(settings).version
     assert report.repriced == Repriced(4, 0, (before,), now)
     sentence = f"rices changed after 4 hours were booked (book {before}, now {now}): run gpuledger analyze"
     assert all(sentence in text for text in told(report))
@@ -65,7 +66,7 @@ def test_closed_hours_keep_their_figures_and_their_price_book(fleet: Fleet, tmp_
     """A closed week stays: what it would cost now is a correction, and its head names the prices it was made of."""
     settings = priced(tmp_path, H100_80GB=2.6, A100_80GB=1.1)
     fleet.analyze(LATER, settings)
-    before, cost = settings.price_book().version, week(fleet, settings).breakdown.cost_micros
+    before, cost = price_book(settings).version, week(fleet, settings).breakdown.cost_micros
     priced(tmp_path, H100_80GB=3.0, A100_80GB=1.1)
     (sentence,) = repriced_words(week(fleet, settings).repriced)
     assert sentence.endswith("run gpuledger analyze; closed hours keep their figures and get corrections")

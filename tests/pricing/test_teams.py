@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.teams import RunIdentity, TeamBook, labels_of
+from analyzer.labels import labels_of
+from analyzer.teams import RunIdentity, TeamBook
 
 RULES = """
 [[rule]]

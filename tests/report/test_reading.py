@@ -17,10 +17,10 @@ from analyzer.report import which_run
 from analyzer.report.cli import report
 from analyzer.report.finding_text import check_words, findings_text
 from analyzer.report.paper import Paper
-from analyzer.report.run import Point
 from analyzer.report.run_text import run_text
 from analyzer.report.words import span_words, until_words
 from analyzer.request import Request
+from analyzer.timeline import Point
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week

@@ -8,7 +8,7 @@ from analyzer.config import Settings
 from analyzer.errors import ConfigError
 from analyzer.traffic.locality import Place
 from analyzer.traffic.matrix import Cell
-from analyzer.traffic.tariff import TariffBook
+from analyzer.traffic.tariff import TariffBook, tariff_book
 
 AT = 1_767_225_600_000_000  # 2026-01-01
 PLACES = {"a": Place("r1", "b1", "z1", "eu"), "b": Place("r1", "b1", "z2", "eu"), "c": Place("r2", "b1", "z1", "eu")}
@@ -108,7 +108,7 @@ def test_the_file_counts_in_the_ledgers_currency(tmp_path: Path) -> None:
     (tmp_path / "tariffs.toml").write_text(OWN)
     (tmp_path / "gpuledger.toml").write_text('[analyzer]\ntariffs = "tariffs.toml"\n')
     settings = Settings.read(tmp_path / "gpuledger.toml", {})
-    assert settings.tariff_book().own[0].micros == 4_000
+    assert tariff_book(settings).own[0].micros == 4_000
     (tmp_path / "gpuledger.toml").write_text('[analyzer]\ntariffs = "tariffs.toml"\ncurrency = "EUR"\n')
     with pytest.raises(ConfigError, match="make them agree"):
-        Settings.read(tmp_path / "gpuledger.toml", {}).tariff_book()
+        tariff_book(Settings.read(tmp_path / "gpuledger.toml", {}))

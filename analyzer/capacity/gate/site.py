@@ -9,6 +9,8 @@ from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
 from analyzer.errors import ConfigError
 from analyzer.period import micros
+from analyzer.pricing.book import price_book
+from analyzer.teams import team_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,9 +74,9 @@ def supply_of(
 
 def names_of(session: "Session", settings: "Settings", sees: "Callable[[str], bool]") -> Names:
     """Return the teams and the kinds of GPU that this site knows."""
-    ruled = {rule.team.name for rule in settings.team_book().rules}
+    ruled = {rule.team.name for rule in team_book(settings).rules}
     teams = frozenset(ruled | {team for (team,) in session.rows(_TEAMS)})
-    book = settings.price_book()
+    book = price_book(settings)
     priced = {row.subject[0] for row in (*book.rows, *book.derived)}
     skus = {sku for sku in priced if sku is not None} | {sku for (sku,) in session.rows(_SKUS)}
     return Names(teams, frozenset(filter(sees, teams)), frozenset(skus), settings.timezone)
@@ -98,7 +100,7 @@ def rate_of(session: "Session", settings: "Settings", request: "Request") -> Rat
         owned = session.rows(_OPTION, [request.sku])
         option = owned[0][0] if owned else None
     starts = datetime.combine(datetime.fromisoformat(request.starts), time(), tzinfo=ZoneInfo(settings.timezone))
-    price = settings.price_book().price(request.sku, option, micros(starts))
+    price = price_book(settings).price(request.sku, option, micros(starts))
     if price is None:
         return None
     return Rate(price.micros_per_gpu_hour, price.option or price.source, settings.currency)

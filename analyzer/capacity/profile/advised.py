@@ -1,6 +1,6 @@
 """What is recommended for these runs and not yet done, and what came of what the team did."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ from analyzer.placement.life.realised import Realised, all_realised, case_of
 from analyzer.placement.recommendation import WEEK_SECONDS
 
 if TYPE_CHECKING:
-    from analyzer.config import Settings
+    from analyzer.period import Period
     from analyzer.placement.recommendation import Recommendation
     from collector.store.session import Session
+
+Advise = Callable[["Period"], "Sequence[Recommendation]"]  # what is recommended against the findings of a period
 
 SPREAD = ("p20", "p50", "p80")
 NAMES_SHOWN = 5
@@ -32,8 +34,8 @@ class Advised:
     record: Record
 
 
-def read_advised(session: "Session", settings: "Settings", work: Work) -> Advised:
-    """Return it. What was written down for a whole week is taken as it was; else it is worked out now."""
+def read_advised(session: "Session", advise: Advise, work: Work) -> Advised:
+    """Return it. What was written down for a whole week is taken as it was; else it is worked out now, by `advise`."""
     standings = book(session)
     done = all_realised(session, [one for one in standings if one.applied_at is not None])
     cases = [case for one in done if (case := case_of(one)) is not None]
@@ -46,7 +48,7 @@ def read_advised(session: "Session", settings: "Settings", work: Work) -> Advise
         closed = {one.id for one in standings if one.stage in ("rejected", "applied")}
         advice = _of_kept([one for one in kept if one.recommendation_id not in closed], work)
     else:
-        advice = _worked_out(session, settings, work)
+        advice = _worked_out(session, advise, work)
     return Advised(tuple(sorted(advice, key=lambda one: (-one.frees.p50, one.id))), checked, Record(len(cases), inside))
 
 
@@ -69,12 +71,9 @@ def _of_kept(kept: Sequence[Prediction], work: Work) -> list[OpenAdvice]:
     return [one for one in found if one.frees.p50 > 0]
 
 
-def _worked_out(session: "Session", settings: "Settings", work: Work) -> list[OpenAdvice]:
-    from analyzer.reading import Reader  # all of the analyzer; a profile of kept weeks does without it
-
-    reader, period = Reader(session, settings), work.period
+def _worked_out(session: "Session", advise: Advise, work: Work) -> list[OpenAdvice]:
     found = []
-    for one in reader.advice(reader.findings(period), period):
+    for one in advise(work.period):
         own = [run for run in work.runs if run.run_id in one.run_ids]
         held = _held(session, one.run_ids, work)
         if own and held:

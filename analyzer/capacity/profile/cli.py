@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from analyzer.capacity.profile.facts import CapacityProfile
     from analyzer.capacity.profile.forms import Ready
     from analyzer.config import Settings
+    from analyzer.period import Period
+    from analyzer.placement.recommendation import Recommendation
 
 OK, NOT_TRUSTED = 0, 1
 DEFAULT_OUT = Path("profile.html")
@@ -157,7 +159,13 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     settings, path = _site(options)
     asked = Asked(options.team, options.project, runs, options.since, options.until)
     with Store.open(path, read_only=True, threads=ONE_THREAD) as store, believing(store) as session:
-        made = capacity_profile(Source(session, settings), asked)
+
+        def advise(period: "Period") -> "list[Recommendation]":
+            from analyzer.reading import Reader  # all of the analyzer; a profile of kept weeks does without it
+
+            return Reader(session, settings).advised(period)
+
+        made = capacity_profile(Source(session, settings, advise), asked)
     return _signed(made, options.key or key_path(settings, path))
 
 

@@ -6,7 +6,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from agent.version import installed_version
-from analyzer.capacity.profile.advised import read_advised
+from analyzer.capacity.profile.advised import Advise, read_advised
 from analyzer.capacity.profile.around import read_around
 from analyzer.capacity.profile.caveats import caveats
 from analyzer.capacity.profile.costs import unit_costs
@@ -18,6 +18,7 @@ from analyzer.capacity.profile.signals import Signals, read_signals
 from analyzer.capacity.profile.work import Asked, Held, Work, read_work
 from analyzer.pricing.beside.energy import energy
 from analyzer.pricing.beside.text import rows_told
+from analyzer.pricing.book import price_book
 from analyzer.report.coverage import Hours, cluster, hours
 from analyzer.statements import statements
 from analyzer.states import booking
@@ -37,6 +38,7 @@ class Source:
 
     session: "Session"
     settings: "Settings"
+    advise: Advise  # what is recommended for a period, where no week that was kept has it
     by: MeasuredBy = "collector"
     site: str | None = None  # where the settings' name of the fleet is not it
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000)
@@ -59,7 +61,7 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
     scaled = read_scale(session, work)
     owned = kinds(session, work)
     other = alternatives(session, work, owned, signals.memory)
-    advised = read_advised(session, settings, work)
+    advised = read_advised(session, source.advise, work)
     units = unit_costs(session, work)
     return CapacityProfile(
         schema=SCHEMA,
@@ -154,7 +156,7 @@ def _energy(signals: Signals, settings: "Settings") -> Energy | None:
     """Return the joules, with cooling and as carbon where the price file says by what; each hour by its own row."""
     if not signals.drawn:
         return None
-    sums = energy(signals.drawn, settings.price_book().beside.energy)
+    sums = energy(signals.drawn, price_book(settings).beside.energy)
     facility = _sum([one.facility_millijoules for one in sums])
     carbon = _sum([one.carbon_milligrams for one in sums])
     return Energy(

@@ -7,6 +7,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
+from analyzer.reading import Reader
 from analyzer.report.recording import booked
 
 ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."
@@ -24,7 +25,7 @@ def profile_of_recording(path: Path, price: int | None, team: str | None = None)
         header = made.recording.header
         if not header.gpus:
             raise LedgerError(f"{path.name} saw no GPU ({header.no_gpu}): there is nothing to profile")
-        source = Source(made.session, made.settings, "run", header.node)
+        source = Source(made.session, made.settings, Reader(made.session, made.settings).advised, "run", header.node)
         found = capacity_profile(source, Asked(runs=(header.run_id,)))
     cut_off = () if made.recording.end else (CUT_OFF,)
     return replace(found, team=team, holdings=(), free=(), caveats=(ALONE, *cut_off, *found.caveats), chosen=CHOSEN)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from analyzer.capacity.profile.first_page import FirstPage
 from analyzer.capacity.profile.shown import Shown, ShownOption
 from analyzer.report.paper import Paper
-from analyzer.report.week_text import went
+from analyzer.report.table import went
 
 LABEL = 12  # of the evidence
 # Of the choices: what, GPUs, to buy, its price, in time; what is left is for what happens if it is wrong.

@@ -13,10 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from analyzer.casebook.kept import Said
+    from analyzer.findings import Finding
+    from analyzer.period import Period
     from analyzer.placement.life.prediction import Prediction
+    from analyzer.placement.recommendation import Recommendation
     from analyzer.placement.saving import Share
-    from analyzer.report.recommendation_answer import Offer
     from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Where a recommendation was found by its id: all that is recommended then, and against which findings."""
+
+    advice: list["Recommendation"]
+    findings: list["Finding"]
+    period: "Period"
+
+    def has(self, typed: str) -> bool:
+        """Whether any of its ids begins so."""
+        return any(one.id.startswith(typed) for one in self.advice)
 
 
 @dataclass(frozen=True, slots=True)

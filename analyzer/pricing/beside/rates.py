@@ -6,9 +6,11 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from analyzer.config import Settings
 from analyzer.period import HOUR, local
 from analyzer.pricing.beside.rows import Beside
-from analyzer.traffic.tariff import TariffBook
+from analyzer.pricing.book import PriceBook, price_book
+from analyzer.traffic.tariff import TariffBook, tariff_book
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,3 +103,12 @@ def close_rates(session: "Session", rates: Rates) -> None:
     """Keep the content of the rates by which hours close, once."""
     if not session.rows("SELECT 1 FROM closed_rates WHERE rates_version = ?", [rates.version]):
         session.load("closed_rates", ("rates_version", "content"), [(rates.version, rates.content)])
+
+
+def non_gpu_rates(settings: Settings, prices: PriceBook | None = None) -> Rates:
+    """Read what costs besides GPUs by a site's settings; `prices` is the price book, where it is read already.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    return Rates((price_book(settings) if prices is None else prices).beside, tariff_book(settings))

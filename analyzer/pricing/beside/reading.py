@@ -10,9 +10,10 @@ from analyzer.amounts.kept import Gap, gaps
 from analyzer.placed import placed
 from analyzer.pricing.beside.energy import Drawn, EnergySum, energy, together
 from analyzer.pricing.beside.energy_by_team import Holder, TeamEnergy, energy_by_team
-from analyzer.pricing.beside.rates import Rates, stretches
+from analyzer.pricing.beside.rates import Rates, non_gpu_rates, stretches
 from analyzer.pricing.beside.rows import Beside, Checkpoints, Host, Storage, row_of
 from analyzer.pricing.beside.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
+from analyzer.pricing.book import price_book
 from analyzer.statements import run as run_sql
 from analyzer.statements import statements
 from analyzer.traffic.fleet import read_fleet_traffic
@@ -67,8 +68,8 @@ def read_costs(session: "Session", period: "Period", settings: "Settings") -> Co
     Raises:
         ConfigError: one of the two files is wrong.
     """
-    book = settings.price_book()
-    now = settings.rates(book)
+    book = price_book(settings)
+    now = non_gpu_rates(settings, book)
     found = []
     for one in stretches(session, period, now):
         version = one.rates.version if one.closed else book.beside_version

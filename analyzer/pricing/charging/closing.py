@@ -179,7 +179,7 @@ def _close_span(
 
 
 def _charges(terms_version: str) -> str:
-    """Return the version of the charge rates in that of the terms: Settings.terms_version()."""
+    """Return the version of the charge rates in that of the terms: edited.terms_version()."""
     return terms_version.partition(" ")[2]
 
 

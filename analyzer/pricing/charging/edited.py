@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.closing import is_reached
 from analyzer.period import local
+from analyzer.pricing.book import PriceBook, price_book
+from analyzer.teams import TeamBook, team_book
 
 if TYPE_CHECKING:
     from analyzer.config import Settings
@@ -73,7 +75,7 @@ def _is_waiting(session: "Session", settings: "Settings") -> bool:
     if not applied:
         return False
     teams, _, charges = str(applied[0][0]).partition(" ")
-    now_teams, _, now_charges = settings.terms_version().partition(" ")
+    now_teams, _, now_charges = terms_version(settings).partition(" ")
     return (settings.teams is not None and teams != now_teams) or (
         settings.prices is not None and charges != now_charges
     )
@@ -90,3 +92,12 @@ def edited_words(one: Edited | None) -> list[str]:
     if one.is_waiting:
         said.append(f"teams or charge rates were edited {kept}, gpuledger analyze books the corrections")
     return said
+
+
+def terms_version(settings: "Settings", teams: TeamBook | None = None, prices: PriceBook | None = None) -> str:
+    """Return the digest of what closes with a final month: who is whose, and what is charged to whom.
+
+    Books that are given are not read again.
+    """
+    book = price_book(settings) if prices is None else prices
+    return f"{(team_book(settings) if teams is None else teams).version} {book.charges_version}"

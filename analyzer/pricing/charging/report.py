@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
+from analyzer.pricing.book import price_book
 from analyzer.pricing.charging.edited import Edited, closed_at, edited
 from analyzer.pricing.charging.reading import read_corrections, read_held
-from analyzer.pricing.charging.sums import Charged, charges
+from analyzer.pricing.charging.sums import Bearer, Charged, charges
 from analyzer.pricing.repriced import Repriced, repriced
 from analyzer.report.coverage import Hours, hours
 
 if TYPE_CHECKING:
+    from analyzer.config import Settings
     from analyzer.period import Period
-    from analyzer.reading import Reader
-    from analyzer.request import By
+    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class ChargesReport:
 
     period: "Period"
     currency: str
-    by: "By"
+    by: Bearer
     rates: int
     hours: Hours
     lines: tuple[Charged, ...]
@@ -32,27 +33,27 @@ class ChargesReport:
     closed_at: int | None = None  # when its teams and rates closed; None while any hour of it may follow edits
 
 
-def charges_report(reader: "Reader", period: "Period", by: "By") -> ChargesReport:
+def charges_report(session: "Session", settings: "Settings", period: "Period", by: Bearer) -> ChargesReport:
     """Return what is charged for a period.
 
     Raises:
         LedgerError: the ledger has no hour of it: a bill of nothing would pass for a free month.
         ConfigError: the price file is wrong.
     """
-    session, rates = reader.session, reader.settings.price_book().charges
+    rates = price_book(settings).charges
     known = hours(session, period)
     if not known.known:
         raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger analyze books what is there")
     months = read_corrections(session, period)
     return ChargesReport(
         period,
-        reader.settings.currency,
+        settings.currency,
         by,
         len(rates),
         known,
         charges(read_held(session, period), rates, by),
         tuple(line for month in sorted(months) for line in charges(months[month], rates, by, month) if line.moves),
-        repriced(session, period, reader.settings),
-        edited(session, period, reader.settings),
+        repriced(session, period, settings),
+        edited(session, period, settings),
         closed_at(session, period),
     )

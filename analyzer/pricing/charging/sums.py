@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from analyzer.pricing.charging.rows import Charge, rate_of
-from analyzer.request import By
 
 MS_PER_HOUR = 3_600_000
+
+Bearer = Literal["team", "cost-centre"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Charged:
 
 
 def charges(
-    held: Iterable[Held], rates: Sequence[Charge], by: By = "team", corrects: str | None = None
+    held: Iterable[Held], rates: Sequence[Charge], by: Bearer = "team", corrects: str | None = None
 ) -> tuple[Charged, ...]:
     """Return a line a team (or a cost centre), then what maps to none, then what nobody held.
 

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from analyzer.period import local
 from analyzer.pricing.charging.edited import edited_words
 from analyzer.pricing.charging.report import ChargesReport
-from analyzer.pricing.charging.sums import Charged
+from analyzer.pricing.charging.sums import Bearer, Charged
 from analyzer.pricing.repriced import repriced_words
 from analyzer.report.paper import Paper
 from analyzer.report.words import UNKNOWN, gpu_hours, money, plain
-from analyzer.request import By
 
 NAME, CELL = 24, 14
 
@@ -85,7 +84,7 @@ def charge_data(report: ChargesReport) -> dict[str, object]:
     }
 
 
-def _data(one: Charged, by: By) -> dict[str, object]:
+def _data(one: Charged, by: Bearer) -> dict[str, object]:
     return {
         key_of(by): one.bearer,
         **({"team": one.team} if by != "team" else {}),
@@ -98,7 +97,7 @@ def _data(one: Charged, by: By) -> dict[str, object]:
     }
 
 
-def key_of(by: By) -> str:
+def key_of(by: Bearer) -> str:
     """Return what files and documents call the bearer."""
     return by.replace("-", "_")
 

@@ -6,6 +6,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.work import Asked
 from analyzer.config import Settings
+from analyzer.reading import Reader
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 GPUS = tuple(f"GPU-{number}" for number in range(8))
@@ -74,5 +75,8 @@ def small_site(folder: Path, name: str = "sft") -> Fleet:
 
 def profile_of(fleet: Fleet, folder: Path, asked: Asked) -> CapacityProfile:
     """Return the profile of some runs of the site, at a fixed moment."""
+    own = settings(folder)
     with fleet.store.session() as session:
-        return capacity_profile(Source(session, settings(folder), clock=lambda: MONDAY + 7 * HOUR), asked)
+        return capacity_profile(
+            Source(session, own, Reader(session, own).advised, clock=lambda: MONDAY + 7 * HOUR), asked
+        )

@@ -8,13 +8,12 @@ from analyzer.casebook.kept import Said
 from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.period import Calendar
-from analyzer.placement.life.keep import keep_recommendations
 from analyzer.placement.life.kept import add_predictions, add_word, book, predictions, rejections, words
 from analyzer.placement.life.realised import all_realised
-from analyzer.placement.life.say import decide
+from analyzer.placement.life.say import Offer, decide
 from analyzer.placement.life.word import Word
+from analyzer.prediction_book import keep_recommendations
 from analyzer.reading import Reader
-from analyzer.report.recommendation_answer import Offer
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import beside

@@ -1,7 +1,7 @@
 """Shares that realised savings show take the place of assumed ones: from twenty cases on, and where it is wished."""
 
 from analyzer.config import Settings
-from analyzer.placement.advice_settings import Advising
+from analyzer.placement.guard_settings import Advising
 from analyzer.placement.life.prediction import shares_version
 from analyzer.placement.outcome.calibration import Case
 from analyzer.placement.outcome.learned import learned_shares, shares_of
