@@ -56,93 +56,163 @@ class Command:
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "try it": (
-        Command("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
-        Command("run", "agent.cli:run", "profile one command here: gpuledger run -- python train.py"),
+        Command("demo", "dashboards.cli.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
+        Command("run", "agent.cli.agent:run", "profile one command here: gpuledger run -- python train.py"),
     ),
     "collect": (
-        Command("agent", "agent.cli:agent", "sample this host, keep what cannot be sent, serve /metrics"),
-        Command("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
-        Command("import", "collector.cli:import_", "bring telemetry from Parquet, CSV or Arrow files"),
+        Command("agent", "agent.cli.agent:agent", "sample this host, keep what cannot be sent, serve /metrics"),
+        Command("serve", "dashboards.cli.cli:serve", "collector, analyzer and pages in one process"),
+        Command("import", "collector.cli.serve:import_", "bring telemetry from Parquet, CSV or Arrow files"),
         Command(
-            "import prometheus", "analyzer.onboarding.cli:import_prometheus", "last month's ledger, nothing installed"
+            "import prometheus",
+            "analyzer.interfaces.onboarding.cli:import_prometheus",
+            "last month's ledger, nothing installed",
         ),
-        Command("import slurm", "collector.importing.cli:import_slurm", "who held which GPUs, from Slurm's accounting"),
+        Command("import slurm", "collector.cli.history:import_slurm", "who held which GPUs, from Slurm's accounting"),
     ),
     "read": (
-        Command("report", "analyzer.report.cli:report", "the ledger of a week, a run or a recording; traffic"),
-        Command("top", "analyzer.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
-        Command("top agent", "agent.top.cli:top", "the GPUs of this host now, from its agent alone"),
-        Command("findings", "analyzer.report.cli:findings", "what was avoidable, sorted by money"),
-        Command("findings explain", "analyzer.report.cli:findings_explain", "the same as explain"),
-        Command("explain", "analyzer.report.cli:explain", "one finding: its evidence, and what would prove it wrong"),
         Command(
-            "compare", "analyzer.report.cli:compare", "two runs, two recordings, or a name before and after a date"
+            "report", "analyzer.interfaces.cli.report:report", "the ledger of a week, a run or a recording; traffic"
         ),
-        Command("assistant", "analyzer.assistant.cli:assistant", "read-only tools for an assistant, by MCP"),
+        Command("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
+        Command("top agent", "agent.cli.top:top", "the GPUs of this host now, from its agent alone"),
+        Command("findings", "analyzer.interfaces.cli.report:findings", "what was avoidable, sorted by money"),
+        Command("findings explain", "analyzer.interfaces.cli.report:findings_explain", "the same as explain"),
+        Command(
+            "explain",
+            "analyzer.interfaces.cli.report:explain",
+            "one finding: its evidence, and what would prove it wrong",
+        ),
+        Command(
+            "compare",
+            "analyzer.interfaces.cli.report:compare",
+            "two runs, two recordings, or a name before and after a date",
+        ),
+        Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "read-only tools for an assistant, by MCP"),
     ),
-    "plan": (Command("plan", "analyzer.planning.cli:plan", "can it be done by Friday: where and when each task runs"),),
+    "plan": (
+        Command(
+            "plan", "analyzer.interfaces.cli.planner:plan", "can it be done by Friday: where and when each task runs"
+        ),
+    ),
     "act": (
-        Command("findings judge", "analyzer.casebook.cli:judge", "say that a finding is right, wrong or planned"),
-        Command("findings mute", "analyzer.casebook.cli:mute", "leave a finding out of the list until a date"),
-        Command("recommend", "analyzer.report.cli:recommend", "what to move or change, and what it saves"),
-        Command("show", "analyzer.report.cli:show", "one recommendation, with the lines to paste"),
-        Command("accept", "analyzer.placement.life.cli:accept", "say that a recommendation is to be done, or was done"),
-        Command("reject", "analyzer.placement.life.cli:reject", "say that a recommendation is not to be done, and why"),
-        Command("savings", "analyzer.report.cli:savings", "what came of it: predicted against realised"),
+        Command(
+            "findings judge", "analyzer.interfaces.cli.feedback:judge", "say that a finding is right, wrong or planned"
+        ),
+        Command(
+            "findings mute", "analyzer.interfaces.cli.feedback:mute", "leave a finding out of the list until a date"
+        ),
+        Command("recommend", "analyzer.interfaces.cli.report:recommend", "what to move or change, and what it saves"),
+        Command("show", "analyzer.interfaces.cli.report:show", "one recommendation, with the lines to paste"),
+        Command(
+            "accept",
+            "analyzer.interfaces.cli.recommendation_lifecycle:accept",
+            "say that a recommendation is to be done, or was done",
+        ),
+        Command(
+            "reject",
+            "analyzer.interfaces.cli.recommendation_lifecycle:reject",
+            "say that a recommendation is not to be done, and why",
+        ),
+        Command("savings", "analyzer.interfaces.cli.report:savings", "what came of it: predicted against realised"),
     ),
     "money": (
-        Command("prices", "analyzer.pricing.cli:prices", "the price book; prices check finds stale and missing rows"),
-        Command("prices charges", "analyzer.pricing.charging.cli:charges", "what teams are charged, beside the bill"),
-        Command("prices costs", "analyzer.pricing.beside.cli:costs", "energy, carbon, network and storage of a period"),
-        Command("prices import", "analyzer.pricing.importing.cli:bring", "a catalogue's rows as a price file"),
-        Command("budgets", "analyzer.report.cli:budgets", "what teams may spend a month, and where the month will end"),
         Command(
-            "prices reconcile", "analyzer.reconcile.cli:prices_reconcile", "the ledger against an invoice in FOCUS"
+            "prices",
+            "analyzer.interfaces.cli.prices:prices",
+            "the price book; prices check finds stale and missing rows",
+        ),
+        Command("prices charges", "analyzer.interfaces.cli.charges:charges", "what teams are charged, beside the bill"),
+        Command(
+            "prices costs",
+            "analyzer.interfaces.cli.non_gpu_costs:costs",
+            "energy, carbon, network and storage of a period",
+        ),
+        Command("prices import", "analyzer.interfaces.cli.price_import:bring", "a catalogue's rows as a price file"),
+        Command(
+            "budgets",
+            "analyzer.interfaces.cli.report:budgets",
+            "what teams may spend a month, and where the month will end",
+        ),
+        Command(
+            "prices reconcile",
+            "analyzer.interfaces.cli.reconcile:prices_reconcile",
+            "the ledger against an invoice in FOCUS",
         ),
         Command(
             "prices import focus",
-            "analyzer.reconcile.cli:import_focus",
+            "analyzer.interfaces.cli.reconcile:import_focus",
             "what a bill in FOCUS says a GPU-hour costs",
         ),
-        Command("export focus", "analyzer.focus.cli:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
-        Command("export csv", "analyzer.focus.cli:csv", "the ledger's rows by day, team, run and state"),
-        Command("teams", "analyzer.pricing.cli:teams", "teams check lists the runs that map to no team"),
+        Command("export focus", "analyzer.interfaces.cli.focus:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
+        Command("export csv", "analyzer.interfaces.cli.focus:csv", "the ledger's rows by day, team, run and state"),
+        Command("teams", "analyzer.interfaces.cli.prices:teams", "teams check lists the runs that map to no team"),
     ),
     "ask for more": (
-        Command("size", "analyzer.sizing.cli:size", "memory and price of a model: to serve, to tune, to train"),
-        Command("profile", "analyzer.capacity.profile.cli:profile", "what a team's GPUs really do, as one signed file"),
+        Command(
+            "size", "analyzer.interfaces.cli.sizing:size", "memory and price of a model: to serve, to tune, to train"
+        ),
+        Command(
+            "profile",
+            "analyzer.interfaces.cli.capacity_profile:profile",
+            "what a team's GPUs really do, as one signed file",
+        ),
         Command(
             "profile verify",
-            "analyzer.capacity.profile.cli:verify",
+            "analyzer.interfaces.cli.capacity_profile:verify",
             "whose profile a file is, and whether it was edited",
         ),
-        Command("profile key", "analyzer.capacity.profile.cli:key", "the public key that others trust profiles by"),
-        Command("gate", "analyzer.capacity.gate.cli:gate", "may there be more GPUs: a request, its profile, the gates"),
-        Command("gate waive", "analyzer.capacity.gate.cli:waive", "waive one gate of a kept request, with a reason"),
-        Command("gate list", "analyzer.capacity.gate.cli:list_", "the requests that were asked, the newest first"),
-        Command("gate show", "analyzer.capacity.gate.cli:show", "one request: its gates, the other offer, its history"),
+        Command(
+            "profile key",
+            "analyzer.interfaces.cli.capacity_profile:key",
+            "the public key that others trust profiles by",
+        ),
+        Command(
+            "gate",
+            "analyzer.interfaces.cli.capacity_gate:gate",
+            "may there be more GPUs: a request, its profile, the gates",
+        ),
+        Command(
+            "gate waive",
+            "analyzer.interfaces.cli.capacity_gate:waive",
+            "waive one gate of a kept request, with a reason",
+        ),
+        Command(
+            "gate list", "analyzer.interfaces.cli.capacity_gate:list_", "the requests that were asked, the newest first"
+        ),
+        Command(
+            "gate show",
+            "analyzer.interfaces.cli.capacity_gate:show",
+            "one request: its gates, the other offer, its history",
+        ),
     ),
     "keep it right": (
-        Command("access", "collector.access.cli:access", "keys of hosts, people and programs; who read what"),
-        Command("analyze", "analyzer.cli:analyze", "book the hours whose inputs have changed, once"),
-        Command("doctor", "analyzer.doctor.cli:doctor", "check the ledger's invariants on a store"),
-        Command("mail", "analyzer.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
-        Command("alarms", "analyzer.alarms.cli:alarms", "what Alertmanager and the webhook were told, and what waits"),
-        Command("alarms test", "analyzer.alarms.cli:alarms_test", "send a test to everybody who is told"),
+        Command("access", "collector.cli.access:access", "keys of hosts, people and programs; who read what"),
+        Command("analyze", "analyzer.interfaces.cli.analyze:analyze", "book the hours whose inputs have changed, once"),
+        Command("doctor", "analyzer.interfaces.doctor.cli:doctor", "check the ledger's invariants on a store"),
+        Command("mail", "analyzer.interfaces.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
+        Command(
+            "alarms",
+            "analyzer.interfaces.alarms.cli:alarms",
+            "what Alertmanager and the webhook were told, and what waits",
+        ),
+        Command("alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test to everybody who is told"),
         Command(
             "lake check",
-            "collector.soundness.cli:check",
+            "collector.cli.lake:check",
             "read the lake's files, and name what is damaged",
         ),
-        Command(
-            "lake aside", "collector.soundness.cli:aside", "put damaged files back from a backup, or go on without"
-        ),
-        Command("probe", "collector.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
+        Command("lake aside", "collector.cli.lake:aside", "put damaged files back from a backup, or go on without"),
+        Command("probe", "collector.http.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
         Command("probe agent", "agent.top.probe:main", "does the agent here beat: exit code 0, or 1 and why not"),
-        Command("backup", "analyzer.backups.cli:backup", "copy a store while it is written"),
-        Command("backup verify", "analyzer.backups.cli:verify", "read a backup whole, and hold it to the invariants"),
-        Command("restore", "analyzer.backups.cli:restore", "make a store of a backup"),
-        Command("doctor agent", "agent.doctor.cli:doctor", "what this host can measure, and what leaves it"),
+        Command("backup", "analyzer.interfaces.backups.cli:backup", "copy a store while it is written"),
+        Command(
+            "backup verify",
+            "analyzer.interfaces.backups.cli:verify",
+            "read a backup whole, and hold it to the invariants",
+        ),
+        Command("restore", "analyzer.interfaces.backups.cli:restore", "make a store of a backup"),
+        Command("doctor agent", "agent.cli.doctor:doctor", "what this host can measure, and what leaves it"),
     ),
 }
 
@@ -224,7 +294,7 @@ def too_old(command: Command, python: tuple[int, int]) -> str | None:
 def _missing(command: Command, error: ModuleNotFoundError) -> str:
     """Name what brings the module; one of our own missing is our mistake and is raised again."""
     module = (error.name or "").partition(".")[0]
-    if module in ("", "agent", "analyzer", "collector", "dashboards"):
+    if module in ("", "agent", "analyzer", "collector", "dashboards", "simulator"):
         raise error
     lock = _LOCK_OF.get(module, "requirements-server.lock")
     return f"gpuledger {command.name} needs {module}, which is not here: pip install --require-hashes -r {lock}"

@@ -3,29 +3,29 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analyzer.amounts.book import book_amounts, find_due_amounts
-from analyzer.booking import Analysis, Progress, Rules, book_all
-from analyzer.casebook.keep import keep_findings
-from analyzer.casebook.rule_versions import keep_rule_versions
-from analyzer.closing import close_hours, settle_hours
-from analyzer.config import Settings
-from analyzer.models import model_book
-from analyzer.pending import Versions, find_due, first_judgeable, know_fleet, oldest_mark
+from analyzer.findings.history.keep import keep_findings
+from analyzer.findings.history.rule_versions import keep_rule_versions
+from analyzer.finops.charges.closing import Terms, close_runs, close_terms
+from analyzer.finops.charges.edited import terms_version
+from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
+from analyzer.ledger.amounts.book import book_amounts, find_due_amounts
+from analyzer.ledger.booking import Analysis, Progress, Rules, book_all
+from analyzer.ledger.causes.serving.policy import policy_book
+from analyzer.ledger.causes.serving.services import find_services
+from analyzer.ledger.causes.stages.book import write_stages
+from analyzer.ledger.closing import close_hours, settle_hours
+from analyzer.ledger.models import model_book
+from analyzer.ledger.pending import Versions, find_due, first_judgeable, know_fleet, oldest_mark
+from analyzer.ledger.repricing import reprice
+from analyzer.ledger.run_facts import write_runs
+from analyzer.ledger.teams import team_book
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
-from analyzer.pricing.beside.rates import non_gpu_rates
-from analyzer.pricing.book import price_book
-from analyzer.pricing.charging.closing import Terms, close_runs, close_terms
-from analyzer.pricing.charging.edited import terms_version
-from analyzer.repricing import reprice
-from analyzer.run_facts import write_runs
-from analyzer.serving.policy import policy_book
-from analyzer.serving.services import find_services
-from analyzer.stages.book import write_stages
-from analyzer.statements import run as run_sql
-from analyzer.teams import team_book
-from analyzer.thresholds import Thresholds
+from analyzer.prices.book import price_book
+from analyzer.queries.statements import run as run_sql
+from analyzer.settings.settings import Settings
 from collector.errors import StoreError, TakenError
-from collector.soundness.looking import with_damage
+from collector.lake.soundness.looking import with_damage
 from collector.store.adopting import take_up
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _analyze(
         with session.transaction():
             close_hours(session, settings.calendar, now_us, provisional=True)
             write_stages(session)
-            run_sql(session, "sighted_keep.sql")
+            run_sql(session, "ledger/sighted_keep.sql")
             settle_hours(session)
             session.execute("DELETE FROM analysis")
             session.load("analysis", ("analysed_batch", "analysed_at"), [[b, made_at] for b in up_to_batches])

@@ -18,20 +18,20 @@ from pathlib import Path
 from random import Random
 from typing import get_args
 
-from analyzer.api.costs import Bearer
-from analyzer.api.grouping import grouped
-from analyzer.api.selection import Selection
-from analyzer.dimensions import Dimension
-from analyzer.focus.columns import Version
-from analyzer.focus.export import Asked, export_focus
-from analyzer.focus.issuer import Issuer
+from analyzer.finops.charges.reading import read_held
+from analyzer.finops.charges.sums import charges
+from analyzer.finops.focus.columns import Version
+from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.interfaces.api.costs import Bearer
+from analyzer.interfaces.api.grouping import grouped
+from analyzer.interfaces.api.selection import Selection
 from analyzer.period import Period
-from analyzer.pricing.charging.reading import read_held
-from analyzer.pricing.charging.rows import Charge
-from analyzer.pricing.charging.sums import charges
-from analyzer.report.by_team import teams
-from analyzer.report.groups import By, groups
-from analyzer.report.readings import breakdown
+from analyzer.prices.charge_rows import Charge
+from analyzer.queries.dimensions import Dimension
+from analyzer.queries.readings import breakdown
+from analyzer.reports.by_team import teams
+from analyzer.reports.groups import By, groups
 from analyzer.states import BOOKINGS
 from bench.machine import add_record, keep, machine, told
 from collector.store.session import Session

@@ -26,7 +26,7 @@ from agent.wire.tables import TABLES
 from bench.machine import ROOT, add_record, keep, machine
 
 if TYPE_CHECKING:
-    from collector.decoding.batch import Batch
+    from collector.pipeline.decoding.batch import Batch
 
 ROUNDS, CALLS = 30, 40
 STEP = 10_000_000  # microseconds
@@ -66,7 +66,7 @@ def main() -> None:
 
 def _door(batch: "Batch") -> Callable[[], object]:
     """Return the check of a batch that its host's own key brings, nothing in which is new: ingest.py does so."""
-    from collector.access.own_word import Host, foreign_part, gpus_named, own_part
+    from collector.pipeline.decoding.own_word import Host, foreign_part, gpus_named, own_part
 
     host = Host("bench", batch.header.sent_at, frozenset(gpus_named(batch)))
 
@@ -115,11 +115,11 @@ def _least(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 async def _request(body: bytes) -> float:
     """Return the CPU microseconds of a request through the ASGI application, whose writer answers at once."""
     from collector.config import CollectorConfig
-    from collector.ingest import Ingest
-    from collector.landing import Receipt
+    from collector.http.ingest import Ingest
+    from collector.pipeline.landing import Receipt
+    from collector.pipeline.writer import Writer
     from collector.registry import open_registry
     from collector.store.database import Store
-    from collector.writer import Writer
 
     class AtOnce(Writer):
         def submit(self, *_: object) -> "Future[Receipt]":
@@ -172,7 +172,7 @@ def _loaded(folder: Path) -> ModuleType:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
     try:
-        moved = (folder / "collector/decoding/batch.py").exists()
+        moved = (folder / "collector/pipeline/decoding/batch.py").exists()
         return importlib.import_module("collector.decoding.batch" if moved else "collector.decode")
     finally:
         sys.path.remove(str(folder))

@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from analyzer.anomalies.reading import anomalies
-from analyzer.budgets.month import month_report
-from analyzer.demand.outlook import outlook
-from analyzer.focus.export import Asked, export_focus
-from analyzer.focus.issuer import Issuer
-from analyzer.focus.write import FileFormat
+from analyzer.finops.anomalies.reading import anomalies
+from analyzer.finops.budgets.month import month_report
+from analyzer.finops.demand.outlook import outlook
+from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.finops.focus.write import FileFormat
+from analyzer.finops.unit_cost.report import unit_report
+from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar
-from analyzer.pricing.book import PriceBook
-from analyzer.report.paper import Paper
-from analyzer.report.week import week_report
-from analyzer.report.week_text import week_text
-from analyzer.unit_cost.report import unit_report
+from analyzer.prices.book import PriceBook
+from analyzer.reports.week import week_report
+from analyzer.text.paper import Paper
 from bench.ledger_fleet import Size, write
 from bench.machine import add_record, keep, machine, told
 from collector.store.database import Store

@@ -11,12 +11,12 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from analyzer.placement.gang.index import index_of
-from analyzer.placement.gang.search import joined, searched
-from analyzer.placement.gang.solve import Budget, solve
-from analyzer.placement.gang.split import parts_of
-from analyzer.placement.gang.state import State, plan_of
-from analyzer.placement.gang.validate import broken
+from analyzer.recommendations.fleet_plan.index import index_of
+from analyzer.recommendations.fleet_plan.search import joined, searched
+from analyzer.recommendations.fleet_plan.solve import Budget, solve
+from analyzer.recommendations.fleet_plan.split import parts_of
+from analyzer.recommendations.fleet_plan.state import State, plan_of
+from analyzer.recommendations.fleet_plan.validate import broken
 from bench.machine import add_record, keep, machine, told
 from bench.placement_fleet import fleet, tiny
 

@@ -8,7 +8,7 @@ import argparse
 import sys
 import time
 
-from analyzer.planning.solve import solve
+from analyzer.capacity.planner.solve import solve
 from bench.machine import add_record, cpu_seconds, keep, machine, told
 from bench.plans.scarce import scarce
 

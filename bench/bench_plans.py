@@ -17,20 +17,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from analyzer.planning import cp_sat
-from analyzer.planning.answer import Answer
-from analyzer.planning.errors import ProblemError
-from analyzer.planning.nearest import nearest
-from analyzer.planning.plan import Plan
-from analyzer.planning.problem import Problem
-from analyzer.planning.solve import solve
-from analyzer.planning.validator import Broken, Placed, Proposal, validate
+from analyzer.capacity.planner import cp_sat
+from analyzer.capacity.planner.answer import Answer
+from analyzer.capacity.planner.errors import ProblemError
+from analyzer.capacity.planner.nearest import nearest
+from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.validator import Broken, Placed, Proposal, validate
 from bench.machine import add_record, cpu_seconds, keep, kept, machine, told
 from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible
 from bench.plans.proposed import proposal_of
 
-CODE = ("analyzer.planning", "analyzer.solver_process", "bench.plans")
+CODE = ("analyzer.capacity.planner", "analyzer.capacity.planner.solver_process", "bench.plans")
 KEEP_EVERY = 25
 TINY_EVERY, IMPOSSIBLE_EVERY = 5, 20  # of the seeds; the others are of any size
 SOLVE_SECONDS = 0.5

@@ -19,16 +19,16 @@ from analyzer.states import BOOKINGS
 from bench.machine import add_record, keep, machine, told
 from bench.query_fleet import COLUMNS, LEDGER, MONDAY_US, PER_HOST, Week, asked, book, export, fill
 from bench.tsdb_servers import VictoriaMetrics
+from collector.lake.tiers.series import MAX_POINTS, series
+from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.subjects import gpus_of_run
+from collector.lake.upkeep.compaction import compact
+from collector.lake.upkeep.rolling import roll_up
+from collector.store import tier_schema as schema
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.session import Session
-from collector.tiers import schema
-from collector.tiers.series import MAX_POINTS, series
-from collector.tiers.sources import Kept
-from collector.tiers.subjects import gpus_of_run
-from collector.tiers.tables import tiered
-from collector.upkeep.compaction import compact
-from collector.upkeep.rolling import roll_up
+from collector.tier_tables import tiered
 
 SERIES_MS, LEDGER_MS = 100.0, 50.0
 TIMES = 21

@@ -12,21 +12,21 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agent.simulated.site import Host
 from bench.bodies import SECOND, Window, speaker, window
 from bench.machine import add_record, keep, machine
 from bench.telemetry import BEATEN, SLOW, Simulation
-from collector.decoding.batch import decode
-from collector.landing import Landing
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
+from collector.lake.upkeep.compaction import compact
+from collector.lake.upkeep.lake_files import files
+from collector.lake.upkeep.rolling import roll_up
+from collector.lake_layout import DAY_US, layouts, tier_of
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.tiers.schema import make_tables
-from collector.upkeep.compaction import compact
-from collector.upkeep.lake_files import files
-from collector.upkeep.layout import DAY_US, layouts, tier_of
-from collector.upkeep.rolling import roll_up
+from collector.store.seal_mark import Mark
+from collector.store.tier_schema import make_tables
+from simulator.site import Host
 
 HOSTS = 8
 BEATS = 60  # of one batch

@@ -9,19 +9,19 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from agent.simulated.schedule import plans
-from agent.simulated.site import alpha_site
-from agent.simulated.workloads import run_id
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.pending import know_fleet
-from analyzer.stages.book import doings
-from analyzer.stages.telemetry import looks_like
-from analyzer.thresholds import Thresholds
+from analyzer.ledger.causes.stages.book import doings
+from analyzer.ledger.causes.stages.telemetry import looks_like
+from analyzer.ledger.pending import know_fleet
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.settings.settings import Settings
 from bench.demo_store import demo_fleet, fill
 from bench.machine import add_record, keep
 from collector.store.database import Store
 from collector.store.session import Session
+from simulator.schedule import plans
+from simulator.site import alpha_site
+from simulator.workloads import run_id
 
 ABSTAINS = "says nothing"
 # What an archetype truly is, by its function or else its module; all others are training of no further kind.

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
-from agent.simulated.site import DAY, HOUR
 from bench.bodies import SECOND, Speaker, speaker, window
 from bench.line import Line
 from bench.machine import add_record, keep, machine, told
@@ -28,8 +27,9 @@ from bench.telemetry import Rows, Simulation
 from bench.tsdb_bodies import VALUES, json_lines, remote_write
 from bench.tsdb_result import Taken, bars, table, taken_of
 from bench.tsdb_servers import Prometheus, Server, VictoriaMetrics
+from collector.lake.upkeep.compaction import compact
 from collector.store.database import Store
-from collector.upkeep.compaction import compact
+from simulator.site import DAY, HOUR
 
 HOSTS = 64
 BEATS = 60  # a body

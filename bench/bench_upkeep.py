@@ -16,10 +16,10 @@ from bench.demo_store import demo_fleet, fill
 from bench.machine import add_record, keep, machine, told
 from bench.scale_fleet import MONDAY_US, Size, found, hour
 from collector.config import CollectorConfig
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.store.seal_mark import Mark
 
 GPUS = 10_000
 BAR_MEGABYTES = 1_200  # the memory for DuckDB, as much again for the process beside it

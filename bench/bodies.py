@@ -21,7 +21,7 @@ from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.frame import packed
 from agent.wire.tables import TABLES
 from bench.telemetry import GPUS, NODE, UUID, Rows, Values
-from collector.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.arrow_messages import arrow_schema
 
 SECOND = 1_000_000  # microseconds
 NAMESPACE = uuid.UUID("0b9d3a52-9a3f-5c6e-8d55-1f0a6c1b7e21")

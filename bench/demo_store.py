@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from agent.simulated.batches import batches
-from agent.simulated.fleet import Fleet
-from agent.simulated.send import encode_batch
-from agent.simulated.site import HOUR, alpha_site
-from collector.decoding.batch import Batch, decode
-from collector.landing import Landing
+from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.landing import Landing
 from collector.store.database import Store
+from simulator.batches import batches
+from simulator.fleet import Fleet
+from simulator.send import encode_batch
+from simulator.site import HOUR, alpha_site
 
 GROUP = 64  # batches in one commit
 

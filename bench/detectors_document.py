@@ -1,7 +1,7 @@
 """docs/detectors.md, made from the rules themselves: `make docs`.
 
 What each rule says and what would prove it wrong are its findings' own words; the numbers and their sources are those
-of analyzer/thresholds.py; how often it was right was counted on the labelled fleet (bench/results/truth.json).
+of analyzer/ledger/thresholds.py; how often it was right was counted on the labelled fleet (bench/results/truth.json).
 """
 
 import ast
@@ -17,10 +17,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from analyzer.finding_rules import WORDS
-from analyzer.rules import RULE_OF, SHORT, WORK
+from analyzer.findings.rules.words import WORDS
+from analyzer.ledger.rules import RULE_OF, SHORT, WORK
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.states import booking
-from analyzer.thresholds import Thresholds
 
 TITLE = "detectors.md"
 UNMEASURED = "not measured"

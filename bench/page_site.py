@@ -10,14 +10,14 @@ import threading
 import time
 from pathlib import Path
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from bench.ledger_fleet import HOUR, Size
 from bench.ledger_fleet import write as write_ledger
 from collector.config import CollectorConfig
-from collector.server import listen
+from collector.http.server import listen
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
-from dashboards.warming import Warming
+from dashboards.page_cache.warming import Warming
+from dashboards.server.app import ServerConfig, create_server
 
 RUN = f"slurm/big/{10_000 + 168 // 48}"  # on node n1, over the last week's first two days
 NODES_A_RACK = 16

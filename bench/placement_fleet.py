@@ -10,7 +10,7 @@ more of each node that is new, and an empty shared node is worth a twentieth of 
 from dataclasses import dataclass
 from random import Random
 
-from analyzer.placement.gang.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
 
 FULL = 0.85
 NODES_PER_RACK = 8

@@ -10,7 +10,7 @@ from analyzer.states import BOOKINGS
 from bench.tsdb_servers import VictoriaMetrics
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.tiers.tables import HOUR_US
+from collector.tier_tables import HOUR_US
 
 SECOND_US = 1_000_000
 DAY_US = 24 * HOUR_US

@@ -1,6 +1,6 @@
 """What an agent on a host of eight H100s says, beat by beat, as numpy columns: values that vary as a host's do.
 
-The GPUs' signals are the simulated fleet's (agent/simulated). The columns that version 2 of the contract added, which
+The GPUs' signals are the simulated fleet's (simulator). The columns that version 2 of the contract added, which
 the simulator leaves out, follow from them as a driver's would. All other tables are walks between plausible ends.
 """
 
@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.gpus import GpuReadings
-from agent.simulated.site import DAY, HOUR, SECOND, Chunk, Host, alpha_site
 from agent.wire.contract import Column
 from agent.wire.tables import TABLES
+from simulator.fleet import Fleet
+from simulator.gpus import GpuReadings
+from simulator.site import DAY, HOUR, SECOND, Chunk, Host, alpha_site
 
 GPUS = 8
 BEATS_A_SLOW_ROW = 10  # processes, cgroups, flows and services are read every ten seconds

@@ -13,7 +13,7 @@ from typing import Any
 from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 from collector.errors import ConfigError
-from collector.upkeep.layout import kept_days
+from collector.lake_layout import kept_days
 
 TABLE = "collector"
 ENVIRONMENT = "GPULEDGER_COLLECTOR_"

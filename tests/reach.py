@@ -1,9 +1,9 @@
 """What no command, page, route or daemon reaches: `python -m tests.reach` prints it, tests/test_reach.py holds it.
 
 From `gpuledger.main` outwards, by names: code that is reached reaches the definitions that its names stand for, the
-modules that it imports or names in a text (`"agent.simulated"` for a child, `"analyzer.cli:analyze"` for a command),
-and every method whose name it reads of anything. What is found is in no way reached; what is not found may still be
-dead: two methods of one name are one here, and a branch that is never taken is a branch.
+modules that it imports or names in a text (`"simulator"` for a child, `"analyzer.interfaces.cli.analyze:analyze"` for a
+command), and every method whose name it reads of anything. What is found is in no way reached; what is not found may
+still be dead: two methods of one name are one here, and a branch that is never taken is a branch.
 """
 
 import ast

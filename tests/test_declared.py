@@ -19,12 +19,12 @@ OURS = {"agent", "analyzer", "collector", "dashboards", "gpuledger"}
 PLACES = {
     "agent": ("agent/", "gpuledger.py"),
     "kubernetes": ("agent/attribution/kubelet.py",),
-    "demo": ("agent/simulated/",),
+    "demo": ("simulator/",),
     "server": ("collector/", "analyzer/", "dashboards/"),
     "fleet": ("collector/registry/database.py",),
-    "assistant": ("analyzer/assistant/",),
-    "planning": ("analyzer/planning/cp_sat.py",),
-    "forecast": ("analyzer/forecast/fitted.py",),
+    "assistant": ("analyzer/interfaces/mcp/",),
+    "planning": ("analyzer/capacity/planner/cp_sat.py",),
+    "forecast": ("analyzer/finops/forecast/fitted.py",),
     "dev": ("dashboards/grafana/",),
 }
 
@@ -38,7 +38,7 @@ UNIMPORTED = {
     "duckdb-extension-httpfs": "a file that DuckDB loads",
     "duckdb-extension-postgres-scanner": "a file that DuckDB loads",
     "duckdb-extension-sqlite-scanner": "a file that DuckDB loads",
-    "httptools": "uvicorn's protocol, of which ours is made (collector/connection.py)",
+    "httptools": "uvicorn's protocol, of which ours is made (collector/http/connection.py)",
     "pytz": "DuckDB makes times with zones of it",
     "tzdata": "zones for zoneinfo where a host has none",
     "uvloop": "uvicorn's loop",

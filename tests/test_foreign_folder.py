@@ -45,11 +45,11 @@ for name, module in sorted(sys.modules.items()):
 """
 # What each child is asked here: enough to load all that it needs, and to answer.
 ASKED = {
-    "agent.simulated": ["--help"],
-    "analyzer.planning.cp_sat": [],
+    "simulator": ["--help"],
+    "analyzer.capacity.planner.cp_sat": [],
     "collector.backup.sqlite_copy": ["none.sqlite", "copy.sqlite"],
-    "collector.upkeep.vacuum": ["none.sqlite", "1"],
-    "collector.decoding.decoder": ["1000", "10"],
+    "collector.lake.upkeep.vacuum": ["none.sqlite", "1"],
+    "collector.pipeline.decoding.decoder": ["1000", "10"],
     "gpuledger": ["report", "recording", "none.jsonl"],
 }
 
@@ -98,7 +98,7 @@ def test_each_command_and_each_module_is_ours_or_installed(folders: tuple[Path, 
     """With -c the working folder stands first on the path, as with -m; PYTHONPATH names it once more."""
     said = held_apart([sys.executable, "-c", WALK, *PACKAGES], folders, kept=(".",))
     assert "== doctor agent 0" in said
-    assert "analyzer.planning.cp_sat" in said
+    assert "analyzer.capacity.planner.cp_sat" in said
 
 
 def test_a_command_that_starts_a_solver_has_its_proof(folders: tuple[Path, Path]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.docs.commands import first_yaml
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("agent", "analyzer", "collector", "dashboards")
+PACKAGES = ("agent", "analyzer", "collector", "dashboards", "simulator")
 DATA_SUFFIXES = {".sql", ".csv", ".html", ".css", ".js", ".svg", ".txt", ".toml"}
 # The last two stand in for the standard library of newer Pythons.
 AGENT_NEEDS = {"nanoarrow", "nvidia-ml-py", "prometheus-client", "psutil", "backports-zstd", "tomli"}
@@ -118,7 +118,7 @@ def test_installed_each_command_and_child_is_found(installed: Path, tmp_path: Pa
     files = said(installed, tmp_path, "-c", LOADED, *PACKAGES).splitlines()
     assert len(files) > 100
     assert [file for file in files if "/gpuledger/rooms/" not in file] == []
-    for module in ("gpuledger", "agent.simulated"):
+    for module in ("gpuledger", "simulator"):
         line = said(installed, tmp_path, "-c", CHILD, module).splitlines()
         assert said(installed, tmp_path, *line[1:], "--help").startswith("usage:")
 
@@ -133,7 +133,7 @@ def test_the_wheel_holds_every_file_that_the_code_reads(wheel: Path) -> None:
         if path.suffix in {".py", *DATA_SUFFIXES} and "__pycache__" not in path.parts
     }
     assert wanted - inside == set()
-    rooms = ("collector/schema/0001_contract.sql", "analyzer/pricing/list_prices.csv")
+    rooms = ("collector/store/schema/0001_contract.sql", "analyzer/prices/list_prices.csv")
     assert {"gpuledger/__init__.py", "gpuledger/__main__.py", *(f"gpuledger/rooms/{room}" for room in rooms)} <= inside
 
 

@@ -8,22 +8,21 @@ from tests.reach import Module, Reach, all_unreached, unreached
 # What nothing names, by how it begins, and what it is there for.
 EXCEPTIONS = {
     "analyzer/charts/plotly.LICENSE.txt": "the licence of the file beside it",
-    "analyzer/sql/amounts/": "amounts/book.py puts the name together: {kind}_of_tiers.sql",
-    "collector/schema/0": "migrations are applied by their numbers",
+    "analyzer/ledger/sql/amounts/": "amounts/book.py puts the name together: {kind}_of_tiers.sql",
+    "collector/store/schema/0": "migrations are applied by their numbers",
     "collector.store.no_pandas:_Absent.find_spec": "Python asks it for each module (sys.meta_path)",
     "dashboards.grafana": "makes the JSON beside it: make grafana",
-    "dashboards/grafana/": "people import it into Grafana",
     "dashboards/prometheus/": "people run it: promtool test rules (docs/alerts.md)",
     "dashboards/templates/parts/run_": "pages.py puts the name together: parts/run_{name}.html",
-    "dashboards.warming:Warming.is_asked": "tests of restarts wait until all is made that is made ahead",
+    "dashboards.page_cache.warming:Warming.is_asked": "tests of restarts wait until all is made that is made ahead",
 }
 
 PROGRAM = {
     "gpuledger.py": """
-COMMANDS = {"one": "agent.cli:one"}
+COMMANDS = {"one": "agent.cli.agent:one"}
 def main(): return COMMANDS
 """,
-    "agent/cli.py": """
+    "agent/cli/agent.py": """
 from agent.things import Thing, dead_function
 LIMIT = 1
 UNUSED = 2
@@ -51,8 +50,8 @@ if __name__ == "__main__":
     "agent/lost.py": "def lost(): ...",
 }
 DEAD = {
-    "agent.cli:UNUSED",
-    "agent.cli:two",
+    "agent.cli.agent:UNUSED",
+    "agent.cli.agent:two",
     "agent.things:Thing.dead_method",
     "agent.things:dead_helper",
     "agent.things:dead_function",
@@ -80,7 +79,7 @@ def test_every_exception_still_excepts_something() -> None:
 def test_what_is_dead_is_found_and_what_lives_is_not(tmp_path: Path) -> None:
     """A search that finds nothing looks the same as a product of which all is reached."""
     for name, text in PROGRAM.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     reach = Reach(Module.read(tmp_path / name, tmp_path) for name in PROGRAM)
     assert {what for what, _ in unreached(reach)} == DEAD

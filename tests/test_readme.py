@@ -2,20 +2,21 @@
 
 import re
 from dataclasses import MISSING, Field, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.config import load as load_agent
-from analyzer.alarms.settings import AlarmSettings
-from analyzer.config import OWN_TABLE, Settings
-from analyzer.mail.settings import MailSettings
-from analyzer.placement.guard_settings import Advising, Guards
-from analyzer.planning.from_text.settings import ModelSettings
-from analyzer.pricing.book import price_book
-from analyzer.teams import team_book
+from agent.settings.config import AgentConfig
+from agent.settings.config import load as load_agent
+from analyzer.capacity.planner.from_text.settings import ModelSettings
+from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.ledger.teams import team_book
+from analyzer.prices.book import price_book
+from analyzer.settings.placement import Advising, Guards
+from analyzer.settings.settings import OWN_TABLE, Settings
+from collector.config import CollectorConfig
 from collector.config import load as load_collector
 from gpuledger import COMMANDS, GROUPS
 
@@ -50,13 +51,12 @@ def settings_keys(package: str) -> list[Field[Any]]:
         return list(fields(MailSettings))
     if package == "model":
         return list(fields(ModelSettings))
-    module = import_module(f"{package}.config")
-    (top,) = [getattr(module, name) for name in ("AgentConfig", "CollectorConfig", "Settings") if hasattr(module, name)]
-    return [key for key in fields(top) if key.name not in OWN_TABLE]
+    tops = {"agent": AgentConfig, "collector": CollectorConfig, "analyzer": Settings}
+    return [key for key in fields(tops[package]) if key.name not in OWN_TABLE]
 
 
 def settings_table(package: str) -> str:
-    """Return the table of a package's settings, made from its config.py."""
+    """Return the table of a package's settings, made from its dataclass."""
     lines = ["| key | default | what it is |", "|---|---|---|"]
     lines += [f"| `{key.name}` | {_default(key)} | {key.metadata['help']} |" for key in settings_keys(package)]
     return "\n".join(lines) + "\n"

@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 
 import gpuledger
-from agent.config import SECRETS as AGENT_SECRETS
-from agent.config import AgentConfig
+from agent.settings.config import SECRETS as AGENT_SECRETS
+from agent.settings.config import AgentConfig
 from collector.config import SECRETS as COLLECTOR_SECRETS
 from collector.config import CollectorConfig
 from tests.test_architecture import name_of, product, tree_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.kernels_gpus import kernels_gpus
+from agent.attribution.kernels_gpus import kernels_gpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from agent.attribution.witnesses import Condition
-from agent.beat.lateness import LATENESS_SECONDS, Beats
-from agent.beat.sampler import Sampler
 from agent.delivery.sender import Sender
 from agent.procfs import text
+from agent.sampling.lateness import LATENESS_SECONDS, Beats
+from agent.sampling.sampler import Sampler
+from agent.sampling.wiring import Eyes
 from agent.source import Reading, Value
 from agent.spool import Spool
-from agent.wiring import Eyes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,21 @@ from collections.abc import Collection, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Metric
 
-from agent.beat.lateness import Beats
-from agent.beat.sampler import Sampler, Stamped
 from agent.clock import Clock
-from agent.config import AgentConfig
 from agent.control.pausing import PauseWatch
 from agent.daemon.about import AgentSource, AgentState, own_families
 from agent.delivery.batch import Batcher
+from agent.delivery.enrol import link_of
 from agent.delivery.scribe import Scribe
 from agent.delivery.sender import Sender
-from agent.enrol import link_of
 from agent.errors import AgentError
-from agent.exporter import Scraped, Snapshot, registry
-from agent.scrape import Door, ScrapeServer, Secret
+from agent.metrics import Scraped, Snapshot, registry
+from agent.metrics.http import Door, ScrapeServer, Secret
+from agent.sampling.lateness import Beats
+from agent.sampling.sampler import Sampler, Stamped
+from agent.sampling.wiring import Eyes, open_stamper
+from agent.settings.config import AgentConfig
 from agent.spool import Spool, open_spool
-from agent.wiring import Eyes, open_stamper
 
 STOP_SECONDS = 5.0  # for the batch that is on its way when the agent ends; the rest lies in the spool
 

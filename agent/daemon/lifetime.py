@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from types import FrameType
 
 from agent.clock import Clock
-from agent.config import AgentConfig
 from agent.daemon.agent import Agent
 from agent.daemon.thrift import one_arena
 from agent.errors import AgentError, ConfigError, DriverChangedError
-from agent.wiring import Eyes, open_eyes
+from agent.sampling.wiring import Eyes, open_eyes
+from agent.settings.config import AgentConfig
 
 _LOG = logging.getLogger("agent")
 FOLLOWED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

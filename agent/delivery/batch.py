@@ -4,9 +4,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from agent.beat.sampler import Stamped, tables_of
 from agent.clock import MICROSECONDS, Clock
 from agent.errors import EnvelopeError
+from agent.sampling.sampler import Stamped, tables_of
 from agent.source import Tables
 from agent.wire.envelope import encode
 

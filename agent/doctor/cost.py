@@ -4,14 +4,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.beat.sampler import Sampler, Stamped, tables_of
-from agent.beat.track import UNHURRIED_SECONDS
 from agent.clock import MICROSECONDS, Clock
-from agent.config import AgentConfig
 from agent.daemon.about import cpu_seconds, rss_bytes
+from agent.sampling.sampler import Sampler, Stamped, tables_of
+from agent.sampling.track import UNHURRIED_SECONDS
+from agent.sampling.wiring import open_stamper
+from agent.settings.config import AgentConfig
 from agent.source import Source, Tables, Value
 from agent.wire.envelope import encode
-from agent.wiring import open_stamper
 
 BEATS = 4
 PAUSE_SECONDS = 0.5

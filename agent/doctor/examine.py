@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.clock import SystemClock
-from agent.config import AgentConfig
 from agent.doctor import gpus, host
 from agent.doctor.cost import Cost, measure
 from agent.doctor.finding import Line
 from agent.doctor.leaving import Leaving, leaving
 from agent.doctor.reach import collector_line, spool_line
+from agent.sampling.wiring import Eyes, open_eyes
+from agent.settings.config import AgentConfig
 from agent.version import installed_version
-from agent.wiring import Eyes, open_eyes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agent.config import AgentConfig
 from agent.doctor.finding import Line
 from agent.procfs import text
+from agent.settings.config import AgentConfig
 from agent.source import Value
 
 INIT = 1  # root's, and there whenever anything is

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from agent.config import AgentConfig
+from agent.settings.config import AgentConfig
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 

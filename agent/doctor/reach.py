@@ -4,9 +4,9 @@ import os
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from agent.config import AgentConfig
 from agent.connection import ask
 from agent.doctor.finding import Line
+from agent.settings.config import AgentConfig
 
 TIMEOUT_SECONDS = 5.0
 HEALTH = "/healthz"

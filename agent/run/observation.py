@@ -5,18 +5,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.beat.sampler import Paced, Sampler, Stamped
-from agent.beat.stamp import Stamper
 from agent.clock import MICROSECONDS, Clock
-from agent.config import AgentConfig
 from agent.daemon.about import cpu_seconds, rss_bytes
 from agent.delivery.batch import Batcher
 from agent.errors import AgentError, SourceError
 from agent.run.command import Ended
 from agent.run.visible import ChosenGpus, Gpu, listed, visible
+from agent.sampling.sampler import Paced, Sampler, Stamped
+from agent.sampling.stamp import Stamper
+from agent.sampling.wiring import Eyes
+from agent.settings.config import AgentConfig
 from agent.source import Row, Source, Value
 from agent.wire.recording import VERSION, RecordingEnd, RecordingHeader, RecordingWriter
-from agent.wiring import Eyes
 
 _LOG = logging.getLogger(__name__)
 GPU_SECONDS = 0.1  # between two readings, where there is a GPU and nobody asked otherwise

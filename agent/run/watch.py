@@ -18,18 +18,18 @@ from itertools import count, islice
 from pathlib import Path
 
 from agent.attribution.declared import VARIABLE, users_run_id
-from agent.beat.sampler import Paced
 from agent.clock import SystemClock
-from agent.config import AgentConfig
 from agent.errors import AgentError
-from agent.progress import VARIABLE as PROGRESS
-from agent.progress import OwnProgress
-from agent.progress.message import NUMBERS
 from agent.run import command
 from agent.run.observation import HOST_SECONDS, Observation, Subject, chosen
 from agent.run.steps import StepCounter
+from agent.sampling.sampler import Paced
+from agent.sampling.wiring import open_eyes
+from agent.settings.config import AgentConfig
+from agent.sources.progress import VARIABLE as PROGRESS
+from agent.sources.progress import OwnProgress
+from agent.sources.progress.message import NUMBERS
 from agent.wire.recording import RecordingHeader, RecordingWriter
-from agent.wiring import open_eyes
 
 COMMAND_CHARACTERS = 120  # of the command's words; they stay in the recording, on this machine
 PROCESS_SECONDS = 2.0  # between two readings of the command's processes

@@ -5,9 +5,9 @@ import ssl
 from http import HTTPStatus
 from pathlib import Path
 
-from agent.config import AgentConfig
 from agent.connection import ask, trusting
 from agent.errors import ConfigError, SourceError
+from agent.settings.config import AgentConfig
 
 PAGE_BYTES_MAX = 8 * 2**20
 SECONDS = 5.0

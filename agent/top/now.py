@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.services.exposition import Sample, samples
+from agent.sources.services.exposition import Sample, samples
 
 THROTTLES = ("thermal", "hardware", "power", "sync_boost")  # of equal ones the first is told
 _GAUGES = ("up", "utilization_ratio", "sm_active_ratio", "memory_used_bytes", "power_watts", "temperature_celsius")

@@ -8,9 +8,9 @@ import argparse
 import os
 import sys
 
-from agent.config import DEFAULT_FILE, AgentConfig, load, settings_file
 from agent.errors import AgentError
-from agent.services.exposition import samples
+from agent.settings.config import DEFAULT_FILE, AgentConfig, load, settings_file
+from agent.sources.services.exposition import samples
 from agent.top.asking import page
 
 OF_EACH_BEAT = "gpuledger_agent_rss_bytes"

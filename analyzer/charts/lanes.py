@@ -14,8 +14,8 @@ import plotly.graph_objects as go
 
 from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette
 from analyzer.period import local
-from analyzer.report.words import day
 from analyzer.states import Class
+from analyzer.text.words import day
 
 SECOND_US, MINUTE_S, DAY_S = 1_000_000, 60, 86_400
 # CSS pixels of the ribbon, of a lane, of the room above each for its words, of a rank, of what stands around all.

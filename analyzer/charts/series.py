@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.period import local
-from analyzer.report.words import day
 from analyzer.states import Class
+from analyzer.text.words import day
 
 
 @dataclass(frozen=True, slots=True)

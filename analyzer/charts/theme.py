@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
-from analyzer.report.templating import TEMPLATES
+from analyzer.text.templating import TEMPLATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from analyzer.report.as_json import as_json, plain_data
 from analyzer.sizing.fitting import Fit, Misfit
 from analyzer.sizing.memory import Memory
 from analyzer.sizing.sized import Sized
+from analyzer.text.as_json import as_json, plain_data
 
 
 def sized_json(one: Sized) -> str:

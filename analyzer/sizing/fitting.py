@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analyzer.errors import ConfigError
-from analyzer.notices.wording import gib
 from analyzer.sizing.kinds import Kind, Offer, Rate
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
 from analyzer.sizing.precision import cannot
 from analyzer.sizing.sharding import Sharding, sharding_of, splits
 from analyzer.sizing.work import Work
+from analyzer.text.wording import gib
 
 PERMILLE = 1000
 LEAST_ROOM_PERMILLE, GOOD_ROOM_PERMILLE = 100, 200

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.wire.sku import BYTES_PER_GIB
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.list_prices import list_prices
+from analyzer.prices.book import PriceBook
+from analyzer.prices.list_prices import list_prices
 
 if TYPE_CHECKING:
     from collector.store.session import Session

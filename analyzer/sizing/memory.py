@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from analyzer.notices.wording import gib
 from analyzer.sizing.activations import cache_bytes, prompt_bytes, training_bytes
 from analyzer.sizing.model import Model
 from analyzer.sizing.sharding import Sharding
 from analyzer.sizing.states import states
 from analyzer.sizing.work import Work
+from analyzer.text.wording import gib
 
 # Assumed, for each GPU: the context with its kernels, the libraries' workspaces, the buffers of collectives. vLLM logs
 # 0.1 GiB outside of PyTorch on one GPU (its issue 12330), kvplan counts 0.6 with graphs and compiled code; collectives

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from analyzer.errors import ConfigError
+from analyzer.settings.toml_entry import Entry, read_toml
 from analyzer.sizing.shape import Shape
-from analyzer.toml_entry import Entry, read_toml
 
 TABLE = Path(__file__).with_name("models.toml")
 _WIDTHS = ("layers", "hidden", "heads", "key_value_heads", "intermediate", "vocabulary")

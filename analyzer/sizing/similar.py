@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, usual_ways
 from analyzer.sizing.kinds import Kind
 from analyzer.sizing.memory import memory
 from analyzer.sizing.model import Model, plain_name
 from analyzer.sizing.work import Work
-from analyzer.statements import statements
 
 if TYPE_CHECKING:
     from collector.store.session import Session

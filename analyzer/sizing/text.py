@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from analyzer.pricing.options import ANY
-from analyzer.report.paper import Paper
-from analyzer.report.rounding import nearest
-from analyzer.report.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
+from analyzer.prices.options import ANY
 from analyzer.sizing.fitting import Fit
 from analyzer.sizing.kinds import Rate
 from analyzer.sizing.memory import Part
 from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, OfKind, Similar, Spread
 from analyzer.sizing.sized import Sized
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import nearest
+from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
 
 GIB, GIGA = 2**30, 10**9
 KINDS_SHOWN = 4

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, get_args
 
 from starlette.testclient import TestClient
 
-from analyzer.api.openapi import document
-from analyzer.config import Settings
 from analyzer.errors import AnalyzerError
-from analyzer.reading import Reader
-from analyzer.request import OF_SOME, Format, Request, What
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.api.openapi import document
+from analyzer.reports.request import OF_SOME, Format, Request, What
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -10,22 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.simulated.site import HOUR as SIMULATED_HOUR
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.reading import Reader
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.settings.settings import Settings
 from bench.aging.readings import Asked
 from bench.demo_store import demo_fleet, fill
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
+from collector.lake.tiers import due
+from collector.lake.upkeep.rolling import roll_up
+from collector.lake.upkeep.writing import writing
 from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.tiers import due
-from collector.tiers.schema import make_tables
-from collector.upkeep.rolling import roll_up
-from collector.upkeep.writing import writing
-from dashboards.demo_site import write_settings
+from collector.store.seal_mark import Mark
+from collector.store.tier_schema import make_tables
+from dashboards.demo.demo_site import write_settings
+from simulator.site import HOUR as SIMULATED_HOUR
 from tests.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
 NODES, GPUS = 6, 2

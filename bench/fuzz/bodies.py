@@ -13,7 +13,7 @@ from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
 from bench.fuzz.rows import true_rows
 from bench.fuzz.rubbish import JSON, bytes_of, eights, value
-from collector.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.arrow_messages import arrow_schema
 from tests.frames import framed, unframed
 
 BOMB_BYTES = 80 * 2**20

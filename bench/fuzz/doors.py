@@ -14,37 +14,37 @@ from agent.attribution.environment import allowed
 from agent.attribution.evidence import Process
 from agent.attribution.ray import cluster_name
 from agent.attribution.run import Place, attribute
-from agent.config import load as agent_settings
 from agent.control.note import read_note
 from agent.errors import AgentError
-from agent.flows.peers import read_peers
-from agent.progress.message import parse as message
-from agent.scrape.request import MOST_HEAD, RefusedError
-from agent.scrape.request import parse as scrape_head
-from agent.services.engines import read_page
-from agent.topology.table import read_table
+from agent.metrics.http.request import MOST_HEAD, RefusedError
+from agent.metrics.http.request import parse as scrape_head
+from agent.settings.config import load as agent_settings
+from agent.sources.flows.peers import read_peers
+from agent.sources.progress.message import parse as message
+from agent.sources.services.engines import read_page
+from agent.sources.topology.table import read_table
 from agent.wire.bounded import TooMuchError, bounded_json
 from agent.wire.envelope import header_of
 from agent.wire.frame import packed
 from agent.wire.recording import read_recording
-from analyzer.api.capacity_body import parsed as capacity_body
-from analyzer.api.cursor import read as cursor
-from analyzer.api.invoice_model import InvoiceAsked
-from analyzer.api.invoices import BODY_BYTES as INVOICE_BYTES
-from analyzer.assistant.over_http import REQUEST_BYTES
-from analyzer.budgets.book import BudgetBook
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request_file import parsed_file
+from analyzer.capacity.planner.task_reading import read_tasks
+from analyzer.capacity.planner.validator.reading import read_proposal
 from analyzer.capacity.profile.spelling import parsed as profile
-from analyzer.config import Settings
 from analyzer.errors import AnalyzerError
-from analyzer.focus.read import NEEDED, read_focus
-from analyzer.labels import labels_of
-from analyzer.planning.task_reading import read_tasks
-from analyzer.planning.validator.reading import read_proposal
-from analyzer.pricing.site import priced
-from analyzer.serving.policy import PolicyBook
-from analyzer.teams import TeamBook
+from analyzer.finops.budgets.book import BudgetBook
+from analyzer.finops.focus.read import NEEDED, read_focus
+from analyzer.interfaces.api.capacity_body import parsed as capacity_body
+from analyzer.interfaces.api.cursor import read as cursor
+from analyzer.interfaces.api.invoice_model import InvoiceAsked
+from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES
+from analyzer.interfaces.mcp.over_http import REQUEST_BYTES
+from analyzer.ledger.causes.serving.policy import PolicyBook
+from analyzer.ledger.teams import TeamBook
+from analyzer.prices.site import priced
+from analyzer.queries.labels import labels_of
+from analyzer.settings.settings import Settings
 from collector.access.enrol import asked
 from collector.access.forms import FORM_BYTES, fields_of
 from collector.config import load as collector_settings

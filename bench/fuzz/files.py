@@ -14,7 +14,7 @@ import pyarrow.parquet
 from agent.wire.tables import TABLES
 from bench.fuzz.rows import Row, true_rows
 from bench.fuzz.rubbish import TEXTS, bytes_of, value
-from collector.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.arrow_messages import arrow_schema
 
 KINDS = (".csv", ".csv", ".csv.gz", ".parquet", ".parquet", ".arrow", ".arrow")
 STRANGE: tuple[Any, ...] = (

@@ -23,18 +23,18 @@ from bench.fuzz.checks import rubbish
 from bench.fuzz.files import Files
 from bench.fuzz.writes import Writes
 from collector.config import CollectorConfig
-from collector.decoding.batch import Batch, decode
 from collector.errors import BatchError, CollectorError, FileRefusedError
 from collector.importing.importer import import_file
-from collector.landing import Landing
+from collector.lake.sealing.seal import seal
+from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.landing import Landing
+from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.receiver import Limits, Receiver
 from collector.prometheus.request import unpacked
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.writer import Writer
+from collector.store.seal_mark import Mark
 
 GROUP = 400
 PATIENCE_SECONDS = 60.0

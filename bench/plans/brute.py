@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 
-from analyzer.planning.problem import Node, Problem, Task
+from analyzer.capacity.planner.problem import Node, Problem, Task
 
 
 @dataclass(frozen=True, slots=True)

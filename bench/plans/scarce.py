@@ -8,7 +8,7 @@ longest path or the GPUs' hours bound them, and HEFT is a tenth above the bound,
 from dataclasses import replace
 from random import Random
 
-from analyzer.planning.problem import GB, Duration, Input, Node, Problem, Task
+from analyzer.capacity.planner.problem import GB, Duration, Input, Node, Problem, Task
 
 MINUTE = 60
 KINDS = (

@@ -4,10 +4,10 @@ import math
 import re
 from collections.abc import Mapping
 
-from agent.simulated.plan import Run
-from analyzer.findings import Finding
-from analyzer.placement.recommendation import Recommendation
+from analyzer.findings.finding import Finding
+from analyzer.recommendations.recommendation import Recommendation
 from bench.savings.changes.change import Change
+from simulator.plan import Run
 
 # By the kind of recommendation and the cause of its finding: what is done on the site.
 CHANGES: dict[tuple[str, str], str] = {

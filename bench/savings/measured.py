@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import pairwise
 
-from agent.simulated.plan import Run
+from simulator.plan import Run
 
 
 def held_ms(runs: Iterable[Run]) -> int:

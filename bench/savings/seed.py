@@ -8,16 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.site import DAY, alpha_site
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Period
-from analyzer.placement.recommendation import Range, Recommendation
-from analyzer.placement.saving import WEEK_US
-from analyzer.reading import Reader
+from analyzer.recommendations.recommendation import Range, Recommendation
+from analyzer.recommendations.saving import WEEK_US
+from analyzer.settings.settings import Settings
 from bench.demo_store import fill, prices_beside
 from bench.savings.applied import change_of
 from bench.savings.changes.apply import ChangedFleet, changed
@@ -25,9 +23,11 @@ from bench.savings.changes.change import Change
 from bench.savings.measured import held_ms
 from collector.store.database import Store
 from collector.store.session import Session
+from simulator.fleet import Fleet
+from simulator.site import DAY, alpha_site
 
 if TYPE_CHECKING:
-    from agent.simulated.plan import Run
+    from simulator.plan import Run
 
 SMALLEST_MS = 5 * 3_600_000  # a week, at P50: below it nobody would be asked to do anything
 # Two on one GPU: a simulated GPU shows one of its holders, and pairs may outlast what the plan left of their GPUs.

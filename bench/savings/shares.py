@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.plan import Run
-from agent.simulated.site import alpha_site
 from bench.machine import add_record, keep, quantile
 from bench.savings.changes.apply import changed
 from bench.savings.changes.change import Change
 from bench.savings.changes.pace import lengths_of
 from bench.savings.measured import held_ms
+from simulator.fleet import Fleet
+from simulator.plan import Run
+from simulator.site import alpha_site
 
 JUDGED = range(1, 51)
 SHARES = (0.05, 0.20, 0.50, 0.80, 0.95)

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from analyzer.analysis import analyze
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from bench.truth.design import cells
 from bench.truth.draw import A100, H100, Cell
 from bench.truth.rows import end_of_day, fill

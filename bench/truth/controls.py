@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.settings.settings import Settings
 from bench.truth.archetypes import idle, loaders
 from bench.truth.archetypes.phases import blocked, compute, start
 from bench.truth.archetypes.registry import Archetype

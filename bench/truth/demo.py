@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from analyzer.analysis import analyze
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from analyzer.states import STATES
 from bench.demo_store import demo_fleet, fill, prices_beside
 from bench.machine import add_record, keep

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.simulated.activity import FloatArray, IntArray
-from agent.simulated.fleet import Fleet
-from agent.simulated.labels import Label
-from agent.simulated.site import Chunk, Host
-from agent.simulated.timeline import Timeline
+from simulator.activity import FloatArray, IntArray
+from simulator.fleet import Fleet
+from simulator.labels import Label
+from simulator.site import Chunk, Host
+from simulator.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

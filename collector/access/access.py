@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from collector.access.attempts import Attempts
 from collector.access.directory import FRESH_SECONDS, Directory
 from collector.access.presented import is_one_of
-from collector.access.roles import SETTINGS, Principal
 from collector.access.secret import parsed
 from collector.access.sessions import Session, Sessions
 from collector.access.usage import Usage
 from collector.errors import AccessError, RegistryError
+from collector.registry.roles import SETTINGS, Principal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Scope

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from collector.access.roles import KEY_ROLES, Principal
 from collector.access.secret import Shown, digest, matches
 from collector.errors import AccessError, RegistryError
+from collector.registry.roles import KEY_ROLES, Principal
 
 if TYPE_CHECKING:
     from collector.registry import Key, Registry

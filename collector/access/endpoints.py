@@ -10,7 +10,7 @@ from typing import Final
 
 from starlette.routing import compile_path
 
-from collector.access.roles import Right
+from collector.registry.roles import Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     # Whoever has the link of a mail may stop that mail, without a key; the GET changes nothing (analyzer/mail).
     Endpoint("GET", "/mail/stop/{token}", Right.OPEN),
     Endpoint("POST", "/mail/stop/{token}", Right.OPEN),
-    # The page that asks for a key, and what it looks like; it tells nothing of the site (dashboards/login.py).
+    # The page that asks for a key, and what it looks like; it tells nothing of the site (dashboards/server/login.py).
     Endpoint("GET", "/login", Right.OPEN),
     Endpoint("POST", "/login", Right.OPEN),
     Endpoint("GET", "/static/{name}", Right.OPEN),
@@ -45,7 +45,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/backup", Right.CHANGE),
     Endpoint("GET", "/v1/prices", Right.READ),
     Endpoint("PUT", "/v1/prices", Right.CHANGE),
-    # The API shows a team's key that team's runs alone, and sums no others (analyzer/api/scope.py).
+    # The API shows a team's key that team's runs alone, and sums no others (analyzer/interfaces/api/scope.py).
     Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/series", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/profile", Right.READ, by_team=True),
@@ -78,7 +78,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/capacity-requests", Right.ASK, by_team=True),
     Endpoint("GET", "/v1/capacity-requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
-    # Those that can be of a team; the others are refused to its key (analyzer/part_reading.py).
+    # Those that can be of a team; the others are refused to its key (analyzer/interfaces/answers/part_reading.py).
     Endpoint("GET", "/v1/read", Right.READ, by_team=True),
     # These pages are read through the API's door, and show a team's key what is that team's.
     Endpoint("GET", "/money", Right.READ, by_team=True),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
 from collector.access.forms import is_form, own_change, same_site
 from collector.access.presented import presented
-from collector.access.roles import LOOPBACK, SETTINGS, Principal, Right
 from collector.access.sessions import SECURE_COOKIE, cookie_of
 from collector.errors import AccessError
 from collector.problem import problem_response
+from collector.registry.roles import LOOPBACK, SETTINGS, Principal, Right
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from collector.access.own_word import Host
+from collector.pipeline.decoding.own_word import Host
 
 if TYPE_CHECKING:
     from collector.registry.homes import Homes

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from collector.access.roles import KeyRole
 from collector.access.secret import JOIN, digest, made
 from collector.errors import ConfigError
 from collector.registry import Join, Key, Registry
+from collector.registry.roles import KeyRole
 
 NEVER = "never"
 MOST_USES = 100_000

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from collector.errors import BackupError
-from collector.soundness.noted import NOTES
+from collector.store.noted import NOTES
 
 _FILES = """
 SELECT s.path, s.path_is_relative, t.path, t.path_is_relative, f.path, f.path_is_relative

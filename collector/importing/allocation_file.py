@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
-from collector.decoding.plausible import Clock, pc
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.claims import Claim, Ground
 from collector.importing.files import Skipped, pieces
@@ -23,6 +22,7 @@ from collector.importing.history import History
 from collector.importing.hosts import Hosts
 from collector.importing.importer import judged
 from collector.importing.shares import shares
+from collector.pipeline.decoding.plausible import Clock, pc
 from collector.schedulers.slurm import gres, hostlist
 from collector.schedulers.slurm.job import ENDINGS
 

@@ -13,13 +13,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.decoding.arrow_messages import arrow_schema
-from collector.decoding.plausible import Clock, faults, pc
 from collector.importing.claims import PLACEMENT, Claim, Ground, Placed
 from collector.importing.hosts import Hosts, work_of
 from collector.importing.known import Known, Sighting, by_name, seen_on, waiting_told
 from collector.importing.placing import by_host, place
-from collector.parcel import parcel
+from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.plausible import Clock, faults, pc
+from collector.pipeline.parcel import parcel
 from collector.schedulers.book import key_of, withdrawn
 from collector.schedulers.poll import Row
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from agent.wire.contract import Table
-from collector.decoding.arrow_messages import arrow_schema
-from collector.decoding.plausible import Clock, Mask, faults, pc
 from collector.importing.columns import convert
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces
 from collector.importing.tables import require_keys, table_of
-from collector.parcel import parcel
+from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.plausible import Clock, Mask, faults, pc
+from collector.pipeline.parcel import parcel
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -15,8 +15,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.csv
 
-from collector.decoding.plausible import Array, pc
 from collector.errors import ServerError
+from collector.pipeline.decoding.plausible import Array, pc
 
 LATEST = 4_102_444_800_000  # milliseconds: 2100
 BLOCK_BYTES = 4 * 2**20  # that Arrow parses at a time

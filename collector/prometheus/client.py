@@ -16,8 +16,8 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from agent.connection import Connection, address, pause_seconds
-from collector.decoding.plausible import Array
 from collector.errors import ServerError
+from collector.pipeline.decoding.plausible import Array
 from collector.prometheus.answer import Answer, lines, matrix
 
 COMPLAINT_BYTES = 4096

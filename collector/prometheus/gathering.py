@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.decoding.arrow_messages import arrow_schema
-from collector.decoding.plausible import Array, pc
+from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.plausible import Array, pc
 from collector.prometheus.answer import Answer
 from collector.prometheus.derived import finish, memory_bytes
 from collector.prometheus.labels import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from collector.decoding.plausible import pc
+from collector.pipeline.decoding.plausible import pc
 from collector.prometheus.answer import Answer
 from collector.prometheus.gathering import spread
 from collector.prometheus.labels import Holder, Subject, holder, subject

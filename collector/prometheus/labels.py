@@ -23,7 +23,9 @@ NODE_LABELS = ("node", "kubernetes_node", "nodename", "Hostname", "hostname", "e
 _MODEL_LABELS = {engine.name: engine.model_label for engine in ENGINES}
 _SLICES = re.compile(r"(?:\d+c\.)?(\d+)g\.")
 _QUARTERED = ("A30", "RTX PRO 6000")  # MIG User Guide: four slices, where other chips have seven
-_WHOLE_DISK = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")  # as agent/disk.py: what lies on them shows it again
+_WHOLE_DISK = re.compile(
+    r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+"
+)  # as agent/sources/disk.py: what lies on them shows it again
 _NO_LINK = re.compile(
     r"lo|ib\d.*|(veth|docker|br-|virbr|cni|cali|flannel|ifb|dummy|tun|tap|kube-|cilium|lxc|ovs|bond).*"
 )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from collector.decoding.plausible import pc
+from collector.pipeline.decoding.plausible import pc
 from collector.prometheus.gathering import spread
 from collector.prometheus.labels import Subject, subject
 from collector.prometheus.names import RANK, Metric, catalogue

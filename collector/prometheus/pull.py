@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.parcel import Parcel, parcel
+from collector.pipeline.parcel import Parcel, parcel
 from collector.prometheus.answer import Answer
 from collector.prometheus.client import Client
 from collector.prometheus.gathering import Gathered, Gathering, Known, inventory

@@ -18,8 +18,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from collector.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.errors import BatchError
+from collector.pipeline.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pending import Pending, Written, temporary
 from collector.prometheus.pivot import MILLISECOND
@@ -31,8 +31,8 @@ from collector.prometheus.telling import Told
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from collector.landing import Receipt
-    from collector.writer import Writer
+    from collector.pipeline.landing import Receipt
+    from collector.pipeline.writer import Writer
 
 MOST_REQUESTS = 1024  # that wait for their answer
 MOST_BYTES = 128 * 2**20  # of requests that wait to be read

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.prometheus.derived import MOST_BYTES
 from collector.prometheus.labels import Clusters, Holder, Subject, run_of
 from collector.prometheus.pivot import MILLISECOND

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from collector.config import CollectorConfig
+    from collector.pipeline.writer import Writer
     from collector.store.database import Store
-    from collector.writer import Writer
 
 PATH = "/api/v1/write"
 MEDIA_TYPE = "application/x-protobuf"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
+    from collector.pipeline.writer import Writer
     from collector.schedulers.kubernetes.api import Server
     from collector.schedulers.poller import Poller
     from collector.store.database import Store
-    from collector.writer import Writer
 
 
 def configured(config: "CollectorConfig", store: "Store", writer: "Writer") -> "list[Poller]":

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.decoding.arrow_messages import arrow_schema
-from collector.decoding.plausible import Clock, faults, pc
-from collector.packing import packed
+from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.plausible import Clock, faults, pc
+from collector.pipeline.packing import packed
 from collector.schedulers.poll import Poll
 
 if TYPE_CHECKING:
-    from collector.writer import Writer
+    from collector.pipeline.writer import Writer
 
 _LOG = logging.getLogger(__name__)
 LANDING_SECONDS = (

@@ -11,10 +11,10 @@ from collector.schedulers.landing import Landing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from collector.pipeline.writer import Writer
     from collector.schedulers.poll import ClusterSource
     from collector.store.database import Store
     from collector.store.session import Session
-    from collector.writer import Writer
 
 _LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 30.0  # for the command that is under way

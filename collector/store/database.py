@@ -9,13 +9,13 @@ from pathlib import Path
 import duckdb
 
 from collector.errors import StoreError
-from collector.soundness.noted import named_files
 from collector.store import books, sealed_here
 from collector.store.extensions import allowed
 from collector.store.lake import LakeSettings, attach, found_beside, named_damage
 from collector.store.literal import literal
 from collector.store.migrations import migrate, require_current
 from collector.store.no_pandas import spare_the_search
+from collector.store.noted import named_files
 from collector.store.power import Safety, mend
 from collector.store.private import make_private
 from collector.store.session import Session

@@ -11,7 +11,7 @@ from agent.wire.contract import SCHEMA_VERSION, Column
 from agent.wire.tables import TABLES
 from collector.errors import StoreError
 from collector.store.missing import add_missing, columns_there
-from collector.tiers.schema import EXPIRED
+from collector.store.tier_schema import EXPIRED
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -8,7 +8,7 @@ from collector.errors import StoreError
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-SCHEMA_DIRECTORY = Path(__file__).parent.parent / "schema"
+SCHEMA_DIRECTORY = Path(__file__).parent / "schema"
 
 
 def available() -> list[tuple[int, Path]]:

@@ -6,7 +6,7 @@ The agents keep them until they are sealed, and have sent them to the next owner
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from collector.numbering import COLLECTOR_BITS
+from collector.store.numbering import COLLECTOR_BITS
 
 if TYPE_CHECKING:
     from collector.store.session import Session

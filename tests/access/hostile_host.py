@@ -7,16 +7,16 @@ from typing import Any
 from agent.wire.contract import Column, Table
 from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
-from analyzer.believed import believing
-from analyzer.config import Settings
-from analyzer.reading import Reader
-from analyzer.request import Request
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.ledger.believed import believing
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from collector.access.host_book import HostBook
-from collector.access.own_word import foreign_part, gpus_named, own_part
-from collector.decoding.batch import decode
 from collector.errors import BatchError
-from collector.numbering import COLLECTOR_BITS
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.decoding.own_word import foreign_part, gpus_named, own_part
 from collector.registry import Registry
+from collector.store.numbering import COLLECTOR_BITS
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 EVIL, OWN_GPU = "n9", "n9g0"

@@ -11,11 +11,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from collector.access.access import Access
-from collector.app import create_app
 from collector.config import CollectorConfig
+from collector.http.app import create_app
+from collector.pipeline.writer import Writer
 from collector.registry import Registry
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.collector.serving import Client
 from tests.waiting import PATIENCE_SECONDS, until
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from analyzer.believed import believing
+from analyzer.ledger.believed import believing
 from collector.store.database import Store
 from tests.ledger.fleet import HOUR, MONDAY
 

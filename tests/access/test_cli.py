@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from collector.access.cli import access
+from collector.cli.access import access
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
-from collector.opening import open_store
 from collector.registry import beside, open_registry
+from collector.store.opening import open_store
 
 
 @pytest.fixture

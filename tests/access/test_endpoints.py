@@ -10,12 +10,12 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from collector.access.endpoints import ENDPOINTS, UNKNOWN, endpoint_of
-from collector.access.roles import Right
 from collector.config import CollectorConfig
+from collector.registry.roles import Right
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import TOKEN, add_key, bearer
 from tests.collector.serving import Client
 from tests.dashboards.serving import served as running

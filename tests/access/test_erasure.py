@@ -15,23 +15,23 @@ import pytest
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from collector.access.erasure.erase import _SCRYPT, Erased, _replaced, erase, pseudonym
-from collector.access.erasure.names import COLUMNS, Replacement
+from analyzer.settings.settings import Settings
 from collector.access.opening import registry_of
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
-from collector.decoding.batch import decode
+from collector.erasure.erase import _SCRYPT, Erased, _replaced, erase, pseudonym
+from collector.erasure.names import COLUMNS, Replacement
 from collector.errors import ConfigError, StoreError
-from collector.opening import open_store
+from collector.lake.sealing.seal import seal
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.writer import Writer
 from collector.registry import Entry, open_registry
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
 from collector.store.books import mirror
 from collector.store.database import Store
-from collector.writer import Writer
-from dashboards.cache import Made
-from dashboards.shelf import Shelf
+from collector.store.opening import open_store
+from collector.store.seal_mark import Mark
+from dashboards.page_cache.cache import Made
+from dashboards.page_cache.shelf import Shelf
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded
 from tests.waiting import PATIENCE_SECONDS

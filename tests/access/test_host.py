@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from collector.log_bounds import AT_ONCE, EACH_SECONDS, Bounded
+from collector.http.log_bounds import AT_ONCE, EACH_SECONDS, Bounded
 from tests.access.serving import Site
 
 

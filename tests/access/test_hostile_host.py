@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from collector.access.host_book import HostBook
-from collector.numbering import COLLECTOR_BITS
 from collector.registry import open_registry
+from collector.store.numbering import COLLECTOR_BITS
 from tests.access.hostile_host import (
     END,
     EVIL,

@@ -6,11 +6,11 @@ import pytest
 
 from agent.wire.envelope import encode
 from collector.access.host_book import HostBook
-from collector.access.own_word import Host, check_host, own_part
-from collector.access.roles import LOOPBACK, Principal
-from collector.decoding.batch import decode
 from collector.errors import BatchError
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.decoding.own_word import Host, check_host, own_part
 from collector.registry.homes import MOST_GPUS
+from collector.registry.roles import LOOPBACK, Principal
 from tests.access.conftest import add_key, bearer
 from tests.access.serving import Site
 from tests.collector.batches import NOW, body, gpu_rows, host_rows
@@ -148,7 +148,7 @@ def test_a_gpu_is_of_the_host_that_told_of_it_first_until_it_is_moved(guarded: S
 
 
 def test_who_told_a_row_stands_beside_it_whatever_the_sender_says(guarded: Site) -> None:
-    """The ledger asks for it where a scheduler says otherwise (analyzer/believed.py)."""
+    """The ledger asks for it where a scheduler says otherwise (analyzer/ledger/believed.py)."""
     key = add_key(guarded.registry, "agent", node="n14")
     row = _allocation("n14") | {"scheduler": "cgroup", "told_by": None}
     assert (

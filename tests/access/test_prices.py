@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from tests.access.conftest import bearer
 from tests.api.sites import LATER, Site, site
 

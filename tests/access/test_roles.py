@@ -8,9 +8,9 @@ import pytest
 from collector.access.access import Access
 from collector.access.endpoints import ENDPOINTS, UNKNOWN, endpoint_of
 from collector.access.gate import is_loopback
-from collector.access.roles import KEY_ROLES, ROLES, Principal, Right
 from collector.config import CollectorConfig
 from collector.registry import open_registry
+from collector.registry.roles import KEY_ROLES, ROLES, Principal, Right
 from tests.access.conftest import TOKEN, add_key, bearer
 from tests.access.serving import Site
 from tests.access.serving import site as serve

@@ -20,7 +20,7 @@ from collector.access.certificate import check_certificate
 from collector.access.opening import access_of
 from collector.config import CollectorConfig
 from collector.errors import ConfigError
-from collector.server import settings_of
+from collector.http.server import settings_of
 from tests.access.authority import Authority, Signed
 from tests.access.conftest import TOKEN
 from tests.waiting import PATIENCE_SECONDS, until

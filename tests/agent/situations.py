@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.beat.sampler import Sampler
-from agent.beat.stamp import Identity, Stamper
 from agent.clock import MICROSECONDS
-from agent.exporter import Snapshot
+from agent.metrics import Snapshot
+from agent.sampling.sampler import Sampler
+from agent.sampling.stamp import Identity, Stamper
 from agent.source import Reading, Row, Supported, Value
 from tests.fake_clock import FakeClock
 

@@ -173,11 +173,11 @@ def test_wrong_settings_are_exit_2_and_one_sentence() -> None:
 def test_an_agent_loads_nothing_heavy() -> None:
     """It runs on every GPU host, beside the work: no database, no web framework, no array library."""
     script = (
-        "import sys, json, threading, agent.cli, agent.run.watch, agent.daemon.agent\n"
+        "import sys, json, threading, agent.cli.agent, agent.run.watch, agent.daemon.agent\n"
         "from agent.clock import SystemClock\n"
-        "from agent.config import AgentConfig\n"
+        "from agent.settings.config import AgentConfig\n"
         "from agent.daemon.agent import Agent\n"
-        "from agent.wiring import open_eyes\n"
+        "from agent.sampling.wiring import open_eyes\n"
         "import pathlib, tempfile\n"
         "config = AgentConfig(collector='http://127.0.0.1:1', spool=pathlib.Path(tempfile.mkdtemp()), listen='off')\n"
         "eyes, stop = open_eyes(config, SystemClock().wall), threading.Event()\n"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.beat.sampler import Sampler, Stamped
-from agent.beat.stamp import Stamper
 from agent.clock import MICROSECONDS, SystemClock, Timeline
 from agent.errors import SourceError
+from agent.sampling.sampler import Sampler, Stamped
+from agent.sampling.stamp import Stamper
 from agent.source import Reading
 from tests.fake_clock import FakeClock
 

@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from agent.attribution.witnesses import Condition
-from agent.beat.sampler import Sampler
-from agent.beat.stamp import Stamper
 from agent.clock import SystemClock
 from agent.daemon.about import AgentState, own_families
 from agent.delivery.post import Link
 from agent.delivery.sender import Sender
-from agent.exporter import HostCollector, Scraped, Snapshot, registry
-from agent.scrape import ScrapeServer
+from agent.metrics import HostCollector, Scraped, Snapshot, registry
+from agent.metrics.http import ScrapeServer
+from agent.sampling.sampler import Sampler
+from agent.sampling.stamp import Stamper
+from agent.sampling.wiring import Eyes
 from agent.spool import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
-from agent.wiring import Eyes
 from bench.contract_document import OWN_METRICS, metrics_md, privacy_md
 from tests.fake_clock import FakeClock
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.beat.sampler import Stamped
 from agent.clock import MICROSECONDS
-from agent.exporter import Scraped, Snapshot, registry
+from agent.metrics import Scraped, Snapshot, registry
+from agent.sampling.sampler import Stamped
 from agent.source import Value
 from tests.fake_clock import FakeClock
 

@@ -5,11 +5,11 @@ import threading
 import pytest
 from prometheus_client import generate_latest
 
-from agent.beat.sampler import Stamped
 from agent.clock import MICROSECONDS
-from agent.exporter import Snapshot, registry
-from agent.exporter.holders import Holder, Holders
-from agent.exporter.series import MOST_SERIES
+from agent.metrics import Snapshot, registry
+from agent.metrics.holders import Holder, Holders
+from agent.metrics.series import MOST_SERIES
+from agent.sampling.sampler import Stamped
 from agent.source import Row
 from agent.wire.tables import TABLES
 from tests.fake_clock import FakeClock

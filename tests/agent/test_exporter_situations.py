@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.beat.sampler import Stamped
-from agent.beat.stamp import Identity
 from agent.clock import MICROSECONDS
-from agent.config import DcgmNames
-from agent.exporter import Scraped, Snapshot, registry
+from agent.metrics import Scraped, Snapshot, registry
+from agent.sampling.sampler import Stamped
+from agent.sampling.stamp import Identity
+from agent.settings.config import DcgmNames
 from agent.source import Value
 from agent.wire.contract import Table, metric_name
 from agent.wire.tables import TABLES

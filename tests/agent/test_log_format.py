@@ -87,7 +87,7 @@ def failing(logger):
     except ValueError:
         logging.getLogger(logger).exception("lost")
 
-failing("collector.server")
+failing("collector.http.server")
 uvicorn.Config(None, log_level="warning")
 failing("uvicorn.error")
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)

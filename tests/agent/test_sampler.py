@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.beat.sampler import Paced, Sampler, Stamped
-from agent.beat.stamp import Stamper
-from agent.beat.track import HANG_SECONDS as LONGEST_SECONDS
 from agent.clock import MICROSECONDS, Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
+from agent.sampling.sampler import Paced, Sampler, Stamped
+from agent.sampling.stamp import Stamper
+from agent.sampling.track import HANG_SECONDS as LONGEST_SECONDS
 from agent.source import Reading, Row, Source
 from tests.fake_clock import FakeClock
 from tests.waiting import PATIENCE_SECONDS, until

@@ -18,13 +18,13 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 from agent.clock import SystemClock
-from agent.config import AgentConfig
 from agent.daemon.agent import Agent
 from agent.errors import ConfigError, ListenError
-from agent.exporter import Snapshot, registry
-from agent.scrape import Door, ScrapeServer, Secret
-from agent.scrape.server import MOST_CONNECTIONS
-from agent.wiring import Eyes
+from agent.metrics import Snapshot, registry
+from agent.metrics.http import Door, ScrapeServer, Secret
+from agent.metrics.http.server import MOST_CONNECTIONS
+from agent.sampling.wiring import Eyes
+from agent.settings.config import AgentConfig
 from tests.waiting import PATIENCE_SECONDS, until
 
 Server = Callable[..., ScrapeServer]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.beat.sampler import Stamped
 from agent.delivery.batch import Batcher, Draft
 from agent.delivery.scribe import Scribe
 from agent.errors import EnvelopeError
+from agent.sampling.sampler import Stamped
 from agent.source import Value
 from agent.spool import Shelf, Spool, open_spool
 from agent.spool.record import rows_of as rows_in

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.beat.sampler import Sampler
-from agent.beat.stamp import Stamper
 from agent.clock import MICROSECONDS
 from agent.daemon.about import AgentSource, AgentState
 from agent.delivery.backoff import Backoff
@@ -22,9 +20,11 @@ from agent.delivery.batch import Batcher
 from agent.delivery.post import Link
 from agent.delivery.sender import Sender
 from agent.files import Disk
+from agent.sampling.sampler import Sampler
+from agent.sampling.stamp import Stamper
+from agent.sampling.wiring import Eyes
 from agent.source import Reading
 from agent.spool import Shelf, Spool
-from agent.wiring import Eyes
 from tests.agent.batches import identity, rows_of
 from tests.agent.receiver import Receiver
 from tests.fake_clock import FakeClock

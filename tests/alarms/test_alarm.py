@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.alarms.alarm import OPEN_MOST, Alarm, Floor, alarming, turn, urgent_notices
-from analyzer.findings import Finding
-from analyzer.notices.notice import Notice
+from analyzer.findings.finding import Finding
+from analyzer.findings.health.notice import Notice
+from analyzer.interfaces.alarms.alarm import OPEN_MOST, Alarm, Floor, alarming, turn, urgent_notices
 from tests.placement.sites import finding
 
 FLOOR = Floor.of(100, 48)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.alarms.cli import alarms, alarms_test
 from analyzer.errors import ConfigError
+from analyzer.interfaces.alarms.cli import alarms, alarms_test
 from collector.errors import StoreError
 from collector.registry import AlarmChange, AlarmPost, KeptAlarm, beside, open_registry
 from collector.store.database import Store
@@ -43,7 +43,7 @@ def test_it_lists_what_lasts_what_is_held_back_and_what_is_not_taken(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And fails, so that a cron job notices."""
-    from analyzer.alarms.hook import spelled
+    from analyzer.interfaces.alarms.hook import spelled
 
     said, held = (KeptAlarm(f"f-{n}", NOW, "a", False, None, None, spelled(an_alarm(n, "a", False))) for n in (1, 2))
     failed = AlarmPost("f-1.1.opened", "queued", NOW, 1, NOW, None, "hook.example answers 503", "{}")

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from analyzer.alarms.errors import LaterError
-from analyzer.alarms.posting import post
+from analyzer.interfaces.alarms.errors import LaterError
+from analyzer.interfaces.alarms.posting import post
 from tests.waiting import PATIENCE_SECONDS
 
 

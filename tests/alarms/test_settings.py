@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.alarms.settings import AlarmSettings
-from analyzer.config import TABLES
 from analyzer.errors import ConfigError
+from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.settings.settings import TABLES
 
 
 def read(tmp_path: Path, text: str) -> AlarmSettings:

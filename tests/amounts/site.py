@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from analyzer.config import Settings
-from analyzer.request import What
+from analyzer.reports.request import What
+from analyzer.settings.settings import Settings
 from bench.aging.readings import Asked, commands
+from collector.store import tier_schema as schema
 from collector.store.database import Store
-from collector.tiers import schema
 from tests.ledger.copies import made_once
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 

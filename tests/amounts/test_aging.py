@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.reading import Reader
-from analyzer.unjudged import Unjudged
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.ledger.unjudged import Unjudged
+from analyzer.settings.settings import Settings
 from bench.aging.told import untold
 from collector.errors import StoreError
+from collector.lake.upkeep.retention import Keeping, drop
+from collector.lake.upkeep.rolling import roll_up
 from collector.store.session import Session
-from collector.upkeep.retention import Keeping, drop
-from collector.upkeep.rolling import roll_up
 from tests.amounts.site import FIGURES, NOW, readings, site
 from tests.ledger.fleet import DAY, MONDAY, Fleet
 

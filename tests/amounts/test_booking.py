@@ -2,12 +2,12 @@
 
 import re
 
+from analyzer.finops.unit_cost.report import unit_report
 from analyzer.period import Calendar
-from analyzer.statements import DIRECTORY
-from analyzer.unit_cost.report import unit_report
-from collector.tiers import schema
-from collector.upkeep.retention import Keeping, drop
-from collector.upkeep.rolling import roll_up
+from analyzer.queries.statements import ROOMS
+from collector.lake.upkeep.retention import Keeping, drop
+from collector.lake.upkeep.rolling import roll_up
+from collector.store import tier_schema as schema
 from tests.amounts.site import END, NOW, POD, SERVE, fill, readings, site
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -135,15 +135,17 @@ def test_nothing_expires_whose_amounts_nobody_has_booked() -> None:
 def test_no_reading_asks_what_services_and_runs_said_but_the_booking_and_the_ledger() -> None:
     """A reading that sums samples changes when they expire: whoever adds one here has a reason that is no amount."""
     asks = re.compile(r"\b(FROM|JOIN) (service_samples|progress|flow_samples|network_samples)\b")
-    found = {str(path.relative_to(DIRECTORY)) for path in DIRECTORY.rglob("*.sql") if asks.search(path.read_text())} - {
-        f"amounts/{name}.sql" for name in ("due", "served", "progress")
-    }
+    found = {
+        str(path.relative_to(ROOMS)).replace("/sql/", "/")
+        for path in ROOMS.rglob("*.sql")
+        if asks.search(path.read_text())
+    } - {f"ledger/amounts/{name}.sql" for name in ("due", "served", "progress")}
     assert found == {
-        "lost_from.sql",  # the ledger's own, as all that is not in a folder
-        "sighted.sql",
-        "touched.sql",
-        "windows.sql",
-        "serving/silences.sql",
-        "serving/windows.sql",
-        "notices/hours/port.sql",  # observations, which say when samples have expired
+        "ledger/lost_from.sql",  # the ledger's own, as all that is not in a folder
+        "ledger/sighted.sql",
+        "ledger/touched.sql",
+        "ledger/windows.sql",
+        "ledger/serving/silences.sql",
+        "ledger/serving/windows.sql",
+        "findings/health/hours/port.sql",  # observations, which say when samples have expired
     }

@@ -6,8 +6,8 @@ import pytest
 
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
-from analyzer.amounts.book import TABLES as BOOKED
-from collector.tiers import schema
+from analyzer.ledger.amounts.book import TABLES as BOOKED
+from collector.store import tier_schema as schema
 from tests.amounts.site import NOW, fill
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet, Row
 from tests.tiers.test_hostile_rows import EVIL, value

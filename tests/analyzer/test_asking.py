@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from analyzer.asking import asked
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, UnansweredError
-from analyzer.report.command import ask
-from analyzer.request import Request
+from analyzer.interfaces.cli.command import ask
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 from tests.waiting import PATIENCE_SECONDS
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.windows import RunWindow
+from analyzer.ledger.windows import RunWindow
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY

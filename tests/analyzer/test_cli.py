@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.casebook.cli import judge, mute
-from analyzer.cli import analyze
 from analyzer.errors import ConfigError
-from analyzer.placement.life.cli import accept, reject
+from analyzer.interfaces.cli.analyze import analyze
+from analyzer.interfaces.cli.feedback import judge, mute
+from analyzer.interfaces.cli.recommendation_lifecycle import accept, reject
 from collector.store.database import Store
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.alarms.settings import AlarmSettings
-from analyzer.config import TABLES, Settings
 from analyzer.errors import ConfigError
-from analyzer.mail.settings import MailSettings
-from analyzer.pricing.book import price_book
+from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.prices.book import price_book
+from analyzer.settings.settings import TABLES, Settings
 from collector.config import load
 from collector.errors import ConfigError as CollectorConfigError
 

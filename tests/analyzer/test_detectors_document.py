@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from analyzer.rules import RULE_OF
-from analyzer.thresholds import Thresholds
+from analyzer.ledger.rules import RULE_OF
+from analyzer.ledger.thresholds import Thresholds
 from bench.detectors_document import numbers, page
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.doctor import Check, as_json, examine
+from analyzer.interfaces.doctor import Check, as_json, examine
+from analyzer.settings.settings import Settings
 from collector.errors import StoreError
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced

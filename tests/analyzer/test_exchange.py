@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.detectors.exchange import (
+from analyzer.ledger.causes.exchange import (
     NO_EXCHANGE,
     ExchangeJudgement,
     Usual,
@@ -16,9 +16,9 @@ from analyzer.detectors.exchange import (
     steady_permille,
     usual,
 )
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS
-from analyzer.thresholds import Thresholds
-from analyzer.windows import RunWindow
 from tests.analyzer.windows import GPUS, SECONDS, facts, window
 
 LIMITS = Thresholds()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.finding_book import findings
-from analyzer.finding_needs import need, need_words, severity
-from analyzer.finding_rules import WORDS
-from analyzer.finding_sentence import host_words, limit_words, run_words, share_words
-from analyzer.report.finding_told import figures, told
+from analyzer.findings.book import findings
+from analyzer.findings.finding_told import figures, told
+from analyzer.findings.rules.needs import need, need_words, severity
+from analyzer.findings.rules.sentence import host_words, limit_words, run_words, share_words
+from analyzer.findings.rules.words import WORDS
 from analyzer.states import BOOKINGS, booking
 from tests.analyzer.small_site import small_site
 from tests.analyzer.windows import stalled

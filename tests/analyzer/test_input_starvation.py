@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from analyzer.detectors.input_starvation import NOT_LOW, InputJudgement, saturated, sign
-from analyzer.detectors.input_starvation import detect as detect_signs
+from analyzer.ledger.causes.input_starvation import NOT_LOW, InputJudgement, saturated, sign
+from analyzer.ledger.causes.input_starvation import detect as detect_signs
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS
-from analyzer.thresholds import Thresholds
-from analyzer.windows import RunWindow
 from tests.analyzer.windows import GPUS, stalled, window
 
 LIMITS = Thresholds()

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.detectors.exchange import usual
-from analyzer.judge import Judge
+from analyzer.ledger.causes.exchange import usual
+from analyzer.ledger.judge import Judge
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunFacts, RunWindow, Verdict
 from analyzer.period import WINDOW_MS
 from analyzer.states import BOOKINGS
-from analyzer.thresholds import Thresholds
-from analyzer.windows import RunFacts, RunWindow, Verdict
 from tests.analyzer.windows import GPUS, facts, stalled, window
 
 LIMITS = Thresholds()
@@ -108,7 +108,7 @@ def test_a_verdict_never_divides_more_than_there_is(
 def test_without_sm_activity_waiting_for_input_is_at_most_medium(
     data: st.DataObject, known: RunFacts, in_rack_rate: int | None, count: int
 ) -> None:
-    """The reports print so of GPUs that tell NVML's utilization alone (analyzer/report/by_what_text.py).
+    """The reports print so of GPUs that tell NVML's utilization alone (analyzer/interfaces/text/by_what_text.py).
 
     It is not so of all that is booked there: idle GPUs, clocks that were held down and hangs are told by other signs.
     """

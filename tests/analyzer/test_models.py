@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
 from analyzer.errors import ConfigError
-from analyzer.models import ModelBook
-from analyzer.teams import RunIdentity
+from analyzer.ledger.models import ModelBook
+from analyzer.ledger.teams import RunIdentity
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 RULES = """

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
-from analyzer.placement.advise import recommendations
-from analyzer.placement.alternatives import without_doubles
-from analyzer.placement.kinds.links import order_ranks
-from analyzer.placement.recommendation import Recommendation
-from analyzer.placement.saving import ASSUMED, BEYOND, WEEK_US, Share, recovered, reordering
-from analyzer.placement.site import Host, Placed, Site, read_site
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.recommendations.advise import recommendations
+from analyzer.recommendations.alternatives import without_doubles
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.saving import ASSUMED, BEYOND, WEEK_US, Share, recovered, reordering
+from analyzer.recommendations.site import Host, Placed, Site, read_site
+from analyzer.recommendations.types.links import order_ranks
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site
 from tests.ledger.fleet import DAY, HOUR, Fleet, priced

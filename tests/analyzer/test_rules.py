@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import analyzer
-from analyzer import rules, thresholds
-from analyzer.finding_rules import WORDS
-from analyzer.rules import RULE_OF
-from analyzer.thresholds import FIXED, Thresholds
+from analyzer.findings.rules.words import WORDS
+from analyzer.ledger import rules, thresholds
+from analyzer.ledger.rules import RULE_OF
+from analyzer.ledger.thresholds import FIXED, Thresholds
 
 HERE = Path(analyzer.__file__).parent
 FIELDS = [field.name for field in fields(Thresholds)]

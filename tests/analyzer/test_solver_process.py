@@ -1,6 +1,6 @@
 """A solver in a process of its own may die, or be stopped, at any time: whoever asked goes on without it."""
 
-from analyzer.solver_process import SolverProcess
+from analyzer.capacity.planner.solver_process import SolverProcess
 
 
 def test_a_process_that_dies_before_it_is_asked_has_found_nothing() -> None:
@@ -12,7 +12,7 @@ def test_a_process_that_dies_before_it_is_asked_has_found_nothing() -> None:
 
 def test_a_process_that_is_not_asked_waits_and_can_be_stopped_twice() -> None:
     """It is made before anybody knows whether there is a question."""
-    process = SolverProcess("analyzer.planning.cp_sat")
+    process = SolverProcess("analyzer.capacity.planner.cp_sat")
     assert not process.is_done()
     process.stop()
     process.stop()
@@ -23,5 +23,5 @@ def test_a_solver_without_time_says_that_it_proved_nothing() -> None:
     """And not that there is no plan."""
     aims = [{"limits": [], "objectives": [[[0], [1]]]}]
     question = {"model": "variables { domain: [0, 1] }", "hint": [1], "aims": aims, "seconds": 0, "workers": 1}
-    said = SolverProcess("analyzer.planning.cp_sat").ask(question, seconds=60).answer()
+    said = SolverProcess("analyzer.capacity.planner.cp_sat").ask(question, seconds=60).answer()
     assert said == {"aims": [{"values": None, "bound": None, "is_proven": False, "is_infeasible": False}]}

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.stages.stage import UNKNOWN, header, stage
-from analyzer.stages.telemetry import HOUR_MS, Doings, looks_like, office_hours
-from analyzer.stages.words import Stage
+from analyzer.ledger.causes.stages.stage import UNKNOWN, header, stage
+from analyzer.ledger.causes.stages.telemetry import HOUR_MS, Doings, looks_like, office_hours
+from analyzer.ledger.causes.stages.words import Stage
 
 DAY_MS = 24 * HOUR_MS
 NAMED_EVAL = Stage("evaluation", "medium", "by its name")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.stages.words import DEFAULT, RunNames, Stage, said
+from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, said
 
 
 def stage(names: RunNames) -> str:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.starting import StartParts, StartSeen, parts
-from analyzer.thresholds import Thresholds
+from analyzer.ledger.starting import StartParts, StartSeen, parts
+from analyzer.ledger.thresholds import Thresholds
 
 LIMITS = Thresholds()
 SLURM = StartSeen(from_ms=1_000, started_ms=901_000, has_memory=True, context_ms=100_000, kernel_ms=500_000)

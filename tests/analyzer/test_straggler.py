@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from analyzer.detectors.exchange import Usual
-from analyzer.detectors.straggler import NONE_BEHIND, Lag, detect
-from analyzer.judge import Judge
+from analyzer.ledger.causes.exchange import Usual
+from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, detect
+from analyzer.ledger.judge import Judge
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import WINDOW_MS
-from analyzer.thresholds import Thresholds
-from analyzer.windows import RunWindow, Verdict
 from tests.analyzer.windows import GPUS, facts, window
 
 LIMITS = Thresholds()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.timeline import TimelinePoint, timeline
+from analyzer.ledger.timeline import TimelinePoint, timeline
 from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

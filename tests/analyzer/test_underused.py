@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from analyzer.detectors.underused import FULL_USE, UnderuseJudgement, detect
+from analyzer.ledger.causes.underused import FULL_USE, UnderuseJudgement, detect
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
-from analyzer.thresholds import Thresholds
 from tests.analyzer.windows import GPUS, facts, window
 
 LIMITS = Thresholds()

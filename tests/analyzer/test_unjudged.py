@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from analyzer.thresholds import Thresholds
-from analyzer.unjudged import Unjudged, unjudged
-from analyzer.windows import RunFacts
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.unjudged import Unjudged, unjudged
+from analyzer.ledger.windows import RunFacts
 from tests.analyzer.windows import RUN, facts, stalled, window
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.unwritten import hide_unwritten
+from analyzer.ledger.unwritten import hide_unwritten
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.session import Session

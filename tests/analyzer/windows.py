@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from analyzer.ledger.windows import RunFacts, RunWindow
 from analyzer.period import WINDOW_MS
-from analyzer.windows import RunFacts, RunWindow
 
 RUN = "slurm/alpha/1"
 GPUS = 8

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from analyzer.anomalies.detect import WEEK_US, odd, weeks_missing
+from analyzer.finops.anomalies.detect import WEEK_US, odd, weeks_missing
 from analyzer.period import HOUR
 
 START = 10 * WEEK_US

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from analyzer.anomalies.reading import Anomalies, anomalies
-from analyzer.anomalies.text import anomalies_text
+from analyzer.finops.anomalies.reading import Anomalies, anomalies
+from analyzer.finops.anomalies.text import anomalies_text
+from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.period import Calendar
-from analyzer.report.paper import Paper
-from analyzer.unit_cost.report import UnitReport, unit_report
+from analyzer.text.paper import Paper
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")

@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.registry import Registry
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.analyzer.small_site import small_site
 from tests.dashboards.serving import served

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.api.sites import Site, collector, settings
 from tests.dashboards.serving import served
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet

@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from analyzer.api import capacity_body
-from analyzer.api.capacity_body import parsed
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.cli import gate, list_, show, waive
+from analyzer.interfaces.api import capacity_body
+from analyzer.interfaces.api.capacity_body import parsed
+from analyzer.interfaces.cli.capacity_gate import gate, list_, show, waive
 from collector.errors import RegistryError
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, Site, collector, settings

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.requests import Request
 
-from analyzer.api.desk import Desk, Reading
-from analyzer.api.faults import BusyError
-from analyzer.api.generation import Generations, Kept
-from analyzer.api.model import Document
-from analyzer.config import Settings
 from analyzer.errors import LedgerError
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.faults import BusyError
+from analyzer.interfaces.api.model import Document
+from analyzer.queries.generation import Generations, Kept
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.waiting import PATIENCE_SECONDS
 

@@ -1,6 +1,6 @@
 """What a plan takes of the ledger, over the API."""
 
-from analyzer.planning.ledger import StoreLedger
+from analyzer.capacity.planner.ledger import StoreLedger
 from tests.api.sites import Site
 
 

@@ -5,10 +5,10 @@ from typing import Any, get_args
 
 import pytest
 
-from analyzer.api.costs import Bearer
-from analyzer.dimensions import PEOPLE, Dimension
-from analyzer.report.words import MS_PER_HOUR
+from analyzer.interfaces.api.costs import Bearer
+from analyzer.queries.dimensions import PEOPLE, Dimension
 from analyzer.states import BOOKINGS, CLASSES
+from analyzer.text.words import MS_PER_HOUR
 from tests.api.sites import Site
 
 WHOLE = 187_200_000  # 26 GPUs for two hours

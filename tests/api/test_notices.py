@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.config import Settings
-from dashboards.app import ServerConfig, create_server
+from analyzer.settings.settings import Settings
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import add_key
 from tests.api.sites import TEAMS, Site, collector
 from tests.dashboards.serving import served

@@ -13,11 +13,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from analyzer.api.openapi import document
-from analyzer.config import Settings
+from analyzer.interfaces.api.openapi import document
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
-from dashboards.demo import DemoConfig, demo
+from dashboards.demo.demo import DemoConfig, demo
+from dashboards.server.app import ServerConfig, create_server
 from tests.api.sites import TOKEN, collector, site
 from tests.dashboards.serving import served
 from tests.waiting import PATIENCE_SECONDS

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.api.cursor import Place, read, written
-from analyzer.api.faults import GoneError
+from analyzer.interfaces.api.cursor import Place, read, written
+from analyzer.interfaces.api.faults import GoneError
 from analyzer.period import Period
 from tests.access.conftest import bearer
 from tests.api.sites import LATER, Site, settings, site

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuledger
-from analyzer.confining import confine, confined
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.part import FILTERS, Part
-from analyzer.part_reading import READINGS, of_part
-from analyzer.reading import Reader
-from analyzer.report.cli import report
-from analyzer.report.groups import By, groups
-from analyzer.request import Request, What
+from analyzer.interfaces.answers.part_reading import READINGS, of_part
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.cli.report import report
+from analyzer.reports.confining import confine, confined
+from analyzer.reports.groups import By, groups
+from analyzer.reports.part import FILTERS, Part
+from analyzer.reports.request import Request, What
 from collector.store.session import Session
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, TOKEN, Site, settings

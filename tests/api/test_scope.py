@@ -2,8 +2,8 @@
 
 import pytest
 
-from analyzer.confining import confine
-from analyzer.part import Part
+from analyzer.reports.confining import confine
+from analyzer.reports.part import Part
 from tests.api.sites import Site
 
 READINGS = (

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from analyzer.argument.argue import argue
-from analyzer.argument.idle import IdleGpus
-from analyzer.argument.plot import signal
-from analyzer.argument.ruled_out import ruled_out
-from analyzer.argument.signs import Context, held, signs
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
+from analyzer.findings.book import findings
+from analyzer.findings.explain.argue import argue
+from analyzer.findings.explain.idle import IdleGpus
+from analyzer.findings.explain.plot import signal
+from analyzer.findings.explain.ruled_out import ruled_out
+from analyzer.findings.explain.signs import Context, held, signs
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.text.finding_plot import plot_lines
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
-from analyzer.report.finding_plot import plot_lines
-from analyzer.report.paper import Paper
 from analyzer.states import BOOKINGS
-from analyzer.thresholds import Thresholds
+from analyzer.text.paper import Paper
 from collector.store.session import Session
 from tests.analyzer.small_site import small_site
 from tests.analyzer.windows import stalled, window

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from analyzer.argument.argue import argue
-from analyzer.argument.idle import IdleGpus
-from analyzer.argument.signs import Sign, held
-from analyzer.finding_book import findings
-from analyzer.finding_evidence import evidence
-from analyzer.findings import Finding
+from analyzer.findings.book import findings
+from analyzer.findings.explain.argue import argue
+from analyzer.findings.explain.idle import IdleGpus
+from analyzer.findings.explain.signs import Sign, held
+from analyzer.findings.finding import Finding
+from analyzer.findings.rules.evidence import evidence
+from analyzer.ledger.rules import RULE_OF
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
-from analyzer.rules import RULE_OF
-from analyzer.thresholds import Thresholds
+from collector.lake.upkeep.rolling import roll_up
 from collector.store.session import Session
-from collector.tiers.schema import make_tables
-from collector.upkeep.rolling import roll_up
+from collector.store.tier_schema import make_tables
 from tests.analyzer.small_site import IDLE, small_site
 from tests.analyzer.windows import stalled, window
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from tests.assistant.sites import store_at
 
 

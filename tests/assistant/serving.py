@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from analyzer.assistant.over_http import LOOPBACK, PATH, guarded_app
-from analyzer.assistant.server import create_server
-from analyzer.assistant.site import OwnSite
-from analyzer.config import Settings
+from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, guarded_app
+from analyzer.interfaces.mcp.server import create_server
+from analyzer.interfaces.mcp.site import OwnSite
+from analyzer.settings.settings import Settings
 from collector.access.opening import access_of
 from tests.access.conftest import add_key, bearer
 from tests.api.sites import TOKEN, collector

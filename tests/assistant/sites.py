@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from mcp.client import Client
 
-from analyzer.assistant.server import create_server
-from analyzer.assistant.site import OwnSite
-from analyzer.config import Settings
+from analyzer.interfaces.mcp.server import create_server
+from analyzer.interfaces.mcp.site import OwnSite
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.analyzer.small_site import END, IDLE, small_site
 from tests.analyzer.small_site import T as BEGIN

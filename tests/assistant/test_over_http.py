@@ -13,12 +13,12 @@ import httpx
 import pytest
 from mcp.client import Client
 
-from analyzer.assistant.cli import _listening, assistant
-from analyzer.assistant.over_http import LOOPBACK, PATH, REQUEST_BYTES, forwarding_app, guarded_app
-from analyzer.assistant.server import create_server
-from analyzer.assistant.site import OwnSite, ServedSite
-from analyzer.config import Settings, settings_file
 from analyzer.errors import ConfigError, UnansweredError
+from analyzer.interfaces.mcp.cli import _listening, assistant
+from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, REQUEST_BYTES, forwarding_app, guarded_app
+from analyzer.interfaces.mcp.server import create_server
+from analyzer.interfaces.mcp.site import OwnSite, ServedSite
+from analyzer.settings.settings import Settings, settings_file
 from collector.access.opening import access_of
 from tests.access.conftest import bearer
 from tests.api.sites import TOKEN, collector

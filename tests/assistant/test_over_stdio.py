@@ -9,7 +9,7 @@ from pathlib import Path
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 

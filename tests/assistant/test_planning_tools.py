@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from analyzer.assistant.planning import FILE_LETTERS
-from analyzer.assistant.rounds import KEPT, ROUNDS, Rounds
-from analyzer.config import Settings
+from analyzer.interfaces.mcp.planning import FILE_LETTERS
+from analyzer.interfaces.mcp.rounds import KEPT, ROUNDS, Rounds
+from analyzer.settings.settings import Settings
 from tests.assistant.sites import ORDER, asked, texts
 from tests.planning.test_task_reading import FOUR
 
@@ -190,9 +190,9 @@ def test_a_proposal_and_its_verdict_are_logged_in_one_bounded_line(
 ) -> None:
     """Who looks later sees what was proposed, and why it was refused; no model can forge a line of the log."""
     many = TOO_EARLY + [GOOD[0] | {"start_seconds": number} for number in range(2000)]
-    with caplog.at_level(logging.INFO, "analyzer.assistant.planning"):
+    with caplog.at_level(logging.INFO, "analyzer.interfaces.mcp.planning"):
         told(site, "validate_plan", proposal=proposal(many) + "\n\n")
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "analyzer.assistant.planning"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "analyzer.interfaces.mcp.planning"]
     assert "not valid" in line
     assert "twice" in line
     assert "t2" in line

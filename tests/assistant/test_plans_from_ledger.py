@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.assistant.planning import HISTORIES_MOST, NODES_MOST
-from analyzer.config import Settings
+from analyzer.interfaces.mcp.planning import HISTORIES_MOST, NODES_MOST
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.assistant.serving import Served, from_store
 from tests.assistant.sites import asked

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from analyzer.assistant.in_process import get
-from analyzer.assistant.readings import ANSWER_BYTES
-from analyzer.assistant.server import INSTRUCTIONS, create_server
-from analyzer.assistant.site import OwnSite
-from analyzer.config import Settings
-from analyzer.report.words import plain
+from analyzer.interfaces.mcp.in_process import get
+from analyzer.interfaces.mcp.readings import ANSWER_BYTES
+from analyzer.interfaces.mcp.server import INSTRUCTIONS, create_server
+from analyzer.interfaces.mcp.site import OwnSite
+from analyzer.settings.settings import Settings
+from analyzer.text.words import plain
 from collector.store.database import Store
 from tests.assistant.sites import ORDER, asked, own_site, store_at, texts
 from tests.planning.test_task_reading import FOUR
@@ -183,7 +183,7 @@ def test_arguments_are_checked(site: tuple[Path, Settings], name: str, arguments
 def test_an_answer_is_bounded_in_bytes(site: tuple[Path, Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     """Long names make fewer rows, and the cursor leads on from the last that was shown."""
     whole = [item["run_id"] for item in told(site, "runs", READINGS["runs"])["items"]]
-    monkeypatch.setattr("analyzer.assistant.readings.ANSWER_BYTES", 4000)
+    monkeypatch.setattr("analyzer.interfaces.mcp.readings.ANSWER_BYTES", 4000)
     page = told(site, "runs", READINGS["runs"])
     assert 0 < len(page["items"]) < len(whole)
     assert page["more"]

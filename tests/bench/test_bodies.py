@@ -11,7 +11,7 @@ from agent.wire.tables import TABLES
 from bench.bodies import SECOND, speaker, window
 from bench.telemetry import BEATEN, GPUS, SLOW, UUID, Rows, Simulation
 from bench.tsdb_bodies import json_lines, remote_write, series
-from collector.decoding.batch import decode
+from collector.pipeline.decoding.batch import decode
 from collector.prometheus.messages import V1
 from collector.prometheus.request import sent
 from tests.frames import unframed

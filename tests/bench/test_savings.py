@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.simulated.activity import NOTHING
-from agent.simulated.plan import Plan, Run, Seat
-from agent.simulated.timeline import lasting
 from bench.savings.applied import change_of
 from bench.savings.kept import Kept, code_digest
 from bench.savings.measured import held_ms
 from bench.savings.tables import inside, share_inside, summary
+from simulator.activity import NOTHING
+from simulator.plan import Plan, Run, Seat
+from simulator.timeline import lasting
 
 spans = st.lists(st.tuples(st.integers(-50, 200), st.integers(1, 100), st.integers(0, 2)), max_size=12)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.budgets.book import BudgetBook
 from analyzer.errors import ConfigError
+from analyzer.finops.budgets.book import BudgetBook
 
 GOOD = """
 [[budget]]

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.budgets.book import Budget
-from analyzer.budgets.month import Ending, Line, MonthReport, judged, month_report
-from analyzer.budgets.spent import Days, Spending, Whose
-from analyzer.budgets.text import budgets_text, first_sentence, over_words
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.finops.budgets.book import Budget
+from analyzer.finops.budgets.month import Ending, Line, MonthReport, judged, month_report
+from analyzer.finops.budgets.spent import Days, Spending, Whose
+from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
+from analyzer.interfaces.answers.economics import budgets_of
+from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Calendar
-from analyzer.reading import Reader
-from analyzer.report.economics import budgets_of
-from analyzer.report.paper import Paper
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
 from collector.store.database import Store
 from gpuledger import main
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet

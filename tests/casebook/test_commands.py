@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.casebook.cli import judge, mute
 from analyzer.errors import ConfigError
-from analyzer.report.cli import findings, findings_explain, report
+from analyzer.interfaces.cli.feedback import judge, mute
+from analyzer.interfaces.cli.report import findings, findings_explain, report
 from collector.errors import StoreError
 from collector.store.database import Store
 from tests.access.conftest import add_key

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.casebook.judgement import (
+from analyzer.errors import ConfigError
+from analyzer.findings.history.judgement import (
     MUTE_DAYS_MAX,
     Claim,
     Judgement,
@@ -16,11 +17,10 @@ from analyzer.casebook.judgement import (
     verdict_of,
     word_on,
 )
-from analyzer.casebook.record import JUDGED_LEAST, record_of
-from analyzer.errors import ConfigError
+from analyzer.findings.history.record import JUDGED_LEAST, record_of
+from analyzer.interfaces.text.record_text import overconfident_words, record_words
 from analyzer.period import Calendar
-from analyzer.report.record_text import overconfident_words, record_words
-from analyzer.report.words import NO_BREAK
+from analyzer.text.words import NO_BREAK
 
 WEEK = Calendar().week(2026, 46)
 NEXT = Calendar().week(2026, 47)

@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.casebook.case import read_case
-from analyzer.casebook.judgement import muted
-from analyzer.casebook.keep import keep_findings
-from analyzer.casebook.kept import Said, judgements, mutes
-from analyzer.casebook.naming import finding_id
-from analyzer.casebook.record import Tally, VersionTally, record_of
-from analyzer.casebook.say import judge, mute
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finding_book import findings
-from analyzer.pending import Versions
+from analyzer.findings.book import findings
+from analyzer.findings.history.case import read_case
+from analyzer.findings.history.judgement import muted
+from analyzer.findings.history.keep import keep_findings
+from analyzer.findings.history.kept import Said, judgements, mutes
+from analyzer.findings.history.naming import finding_id
+from analyzer.findings.history.record import Tally, VersionTally, record_of
+from analyzer.findings.history.say import judge, mute
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.ledger.pending import Versions
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar, Period
-from analyzer.reading import Reader
-from analyzer.request import Request
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
-from analyzer.thresholds import Thresholds
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import beside

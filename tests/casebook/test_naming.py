@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.casebook.case import read_case
-from analyzer.casebook.naming import Key, finding_id, named
-from analyzer.config import Settings
 from analyzer.errors import LedgerError
-from analyzer.finding_book import findings
+from analyzer.findings.book import findings
+from analyzer.findings.history.case import read_case
+from analyzer.findings.history.naming import Key, finding_id, named
 from analyzer.ids import LENGTH
+from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Period
-from analyzer.reading import Reader
+from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import IDLE
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

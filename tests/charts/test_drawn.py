@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from analyzer.capacity.planner.page import plan_html
 from analyzer.capacity.profile.page import page as profile_page
 from analyzer.capacity.profile.signature import signed
-from analyzer.planning.page import plan_html
-from analyzer.report.html import finding_html
+from analyzer.interfaces.html.html import finding_html
 from tests.capacity.profile.example import EXAMPLE
 from tests.capacity.profile.test_page import KEY
 from tests.planning.answers import on_time

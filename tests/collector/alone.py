@@ -3,8 +3,8 @@
 import argparse
 
 from agent.log_format import configure
-from collector.cli import add_settings, config_of
-from collector.server import serve as run_server
+from collector.cli.serve import add_settings, config_of
+from collector.http.server import serve as run_server
 
 
 def serve(argv: list[str]) -> int:

@@ -17,11 +17,11 @@ from typing import Any
 import uvicorn
 
 from agent.wire.envelope import CONTENT_TYPE
-from collector.app import create_app
 from collector.config import CollectorConfig
-from collector.opening import open_store
+from collector.http.app import create_app
+from collector.pipeline.writer import Writer
 from collector.store.database import Store
-from collector.writer import Writer
+from collector.store.opening import open_store
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -6,9 +6,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from collector.answers import Answers
 from collector.errors import BatchError
-from collector.landing import Receipt
+from collector.pipeline.answers import Answers
+from collector.pipeline.landing import Receipt
 
 
 def _answered(futures: list["Future[Receipt]"]) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from collector.config import CollectorConfig
-from collector.decoding.batch import Batch, decode
 from collector.errors import BatchError
-from collector.intake import Intake
-from collector.writer import Writer
+from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.intake import Intake
+from collector.pipeline.writer import Writer
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Answer, Client, running
 from tests.waiting import PATIENCE_SECONDS, until

@@ -19,9 +19,9 @@ from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.envelope import CONTENT_TYPE
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
-from collector.decoding.arrow_messages import arrow_schema
-from collector.decoding.batch import decode
 from collector.errors import BatchError
+from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.batch import decode
 from tests.collector.batches import NOW, body, gpu_rows, host_rows
 from tests.collector.hostile import compressed_message, message, mutant, numbered, packed, sealed, unpacked
 from tests.collector.serving import Running, running

@@ -8,8 +8,8 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from collector import ingest
 from collector.config import CollectorConfig
+from collector.http import ingest
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Running, running
 from tests.waiting import PATIENCE_SECONDS
@@ -18,7 +18,7 @@ ROUNDS = 20  # a bound: where the senders get less of the processor than the ser
 
 
 def _processes() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "collector.decoding.decoder" in _command(child)]
+    return [child for child in psutil.Process().children() if "collector.pipeline.decoding.decoder" in _command(child)]
 
 
 def _command(child: psutil.Process) -> list[str]:

@@ -10,14 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.exposition import exposition
 from collector.config import CollectorConfig
-from collector.decoding.batch import decode
-from collector.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
-from collector.metrics import Metrics
-from collector.pulse import Pulse
-from collector.sealing.seal import seal
+from collector.http.pulse import Pulse
+from collector.lake.sealing.seal import seal
+from collector.metrics.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
+from collector.metrics.metrics import Metrics
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.writer import Writer
 from tests.agent.test_exporter_situations import promtool
 from tests.collector.batches import body
 from tests.collector.serving import Running

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire.envelope import CONTENT_TYPE
-from collector.app import create_app
 from collector.config import CollectorConfig
-from collector.connection import BoundedHttp
+from collector.http.app import create_app
+from collector.http.connection import BoundedHttp
+from collector.pipeline.writer import Writer
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.collector.batches import body
 from tests.collector.serving import Client
 from tests.waiting import PATIENCE_SECONDS, until

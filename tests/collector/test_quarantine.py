@@ -10,13 +10,13 @@ from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
-from collector.decoding.batch import Batch, decode
-from collector.landing import Landing
-from collector.opening import open_store
-from collector.quarantine import keep
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
+from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.landing import Landing
+from collector.pipeline.quarantine import keep
 from collector.store.database import Store
+from collector.store.opening import open_store
+from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, gpu_rows, host_rows
 from tests.collector.hostile import message, sealed
 from tests.collector.serving import Running, running

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from collector.config import CollectorConfig
-from collector.decoding.batch import decode
 from collector.errors import BatchError
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.writer import Writer
 from tests.collector.batches import NOW, body
 from tests.collector.serving import running
 from tests.waiting import PATIENCE_SECONDS
@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_SECONDS
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from collector.landing import Receipt
+    from collector.pipeline.landing import Receipt
 
 
 class TornStore(Store):

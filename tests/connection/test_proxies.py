@@ -8,30 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import AgentConfig
 from agent.connection import Connection, ask
+from agent.delivery.enrol import link_of
 from agent.delivery.post import Link
 from agent.doctor.reach import collector_line
-from agent.enrol import link_of
 from agent.errors import AgentError
-from agent.services.declared import declared_services
-from agent.services.fetch import fetch
-from agent.simulated.send import _Lines
+from agent.settings.config import AgentConfig
+from agent.sources.services.declared import declared_services
+from agent.sources.services.fetch import fetch
 from agent.top.asking import page
-from analyzer.alarms.posting import post
 from analyzer.asking import asked
-from analyzer.planning.from_text.endpoint import Message, complete
-from analyzer.planning.from_text.errors import ModelError
-from analyzer.planning.from_text.settings import ModelSettings
+from analyzer.capacity.planner.from_text.endpoint import Message, complete
+from analyzer.capacity.planner.from_text.errors import ModelError
+from analyzer.capacity.planner.from_text.settings import ModelSettings
+from analyzer.interfaces.alarms.posting import post
 from collector.config import CollectorConfig
 from collector.errors import CollectorError
-from collector.probe import trouble
+from collector.http.probe import trouble
 from collector.prometheus.client import Client
 from collector.prometheus.client import Server as Prometheus
 from collector.schedulers.kubernetes.api import Api
 from collector.schedulers.kubernetes.api import Server as Kubernetes
 from collector.store.database import Store
 from collector.store.lake import S3, LakeSettings
+from simulator.send import _Lines
 from tests.test_architecture import imports, name_of, product
 from tests.waiting import PATIENCE_SECONDS
 
@@ -148,17 +148,17 @@ def of_simulated(listener: Listener, _: Path) -> None:
 CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
     "agent/delivery/post.py": (of_link,),
     "agent/doctor/reach.py": (lambda at, _: collector_line(AgentConfig(collector=at.url)),),
-    "agent/enrol.py": (joining,),
-    "agent/services/fetch.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
-    "agent/simulated/send.py": (of_simulated,),
+    "agent/delivery/enrol.py": (joining,),
+    "agent/sources/services/fetch.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
+    "simulator/send.py": (of_simulated,),
     "agent/top/asking.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),
-    "analyzer/alarms/posting.py": (
+    "analyzer/interfaces/alarms/posting.py": (
         lambda at, _: post(f"{at.url}/api/v2/alerts", b"[]", {}),
         lambda at, _: post(f"{at.url}/hook", b"{}", {"X-Signature": KEY}),
     ),
     "analyzer/asking.py": (of_command,),
-    "analyzer/planning/from_text/endpoint.py": (of_model,),
-    "collector/probe.py": (lambda at, _: trouble(CollectorConfig(listen=at.place)),),
+    "analyzer/capacity/planner/from_text/endpoint.py": (of_model,),
+    "collector/http/probe.py": (lambda at, _: trouble(CollectorConfig(listen=at.place)),),
     "collector/prometheus/client.py": (of_prometheus,),
     "collector/schedulers/kubernetes/api.py": (of_kubernetes,),
     "collector/store/lake.py": (of_lake,),

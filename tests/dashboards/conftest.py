@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE

@@ -10,7 +10,7 @@ import httpx
 from collector.access.access import Access
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import add_key
 from tests.dashboards.serving import served
 from tests.report import example_week

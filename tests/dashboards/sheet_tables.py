@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
-from analyzer.doctor.words import size, span
+from analyzer.finops.unit_cost.figures import digits, short
+from analyzer.finops.unit_cost.unit import UNITS
+from analyzer.interfaces.doctor.words import size, span
 from analyzer.period import local
-from analyzer.pricing.money import dollars
-from analyzer.report.words import (
+from analyzer.prices.money import dollars
+from analyzer.states import CLASSES
+from analyzer.text.words import (
     MICROS,
     MS_PER_HOUR,
     UNKNOWN,
@@ -23,11 +26,8 @@ from analyzer.report.words import (
     money_decimals,
     percent,
 )
-from analyzer.states import CLASSES
-from analyzer.unit_cost.figures import digits, short
-from analyzer.unit_cost.unit import UNITS
-from dashboards.cost_table import BEARERS, NOBODY
-from dashboards.coverage_view import BARS
+from dashboards.pages.cost_table import BEARERS, NOBODY
+from dashboards.pages.coverage_view import BARS
 
 Row = dict[str, str]
 _BEARERS: dict[str, str] = {str(by): words for by, words in BEARERS.items()}

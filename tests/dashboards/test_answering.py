@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 from starlette.requests import Request
 
-from analyzer.api.scope import Scope
 from analyzer.errors import LedgerError
+from analyzer.interfaces.api.scope import Scope
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards import answering as module
-from dashboards.answering import Answering, Wanted
-from dashboards.app import ServerConfig, create_server
+from dashboards.pages import answering as module
+from dashboards.pages.answering import Answering, Wanted
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import bearer
 from tests.dashboards.keys import Guarded, guarded
 from tests.dashboards.serving import served

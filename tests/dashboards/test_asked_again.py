@@ -5,8 +5,8 @@ from collections.abc import Hashable
 
 from fastapi import Request
 
-from analyzer.api.scope import Scope
-from dashboards.answering import Answering, Wanted
+from analyzer.interfaces.api.scope import Scope
+from dashboards.pages.answering import Answering, Wanted
 from tests.waiting import PATIENCE_SECONDS
 
 

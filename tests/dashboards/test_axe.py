@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.demo import DemoConfig, demo
+from dashboards.demo.demo import DemoConfig, demo
 from tests.api.sites import Site
 from tests.api.test_capacity import asked, own
 from tests.browser import RUN, Visit

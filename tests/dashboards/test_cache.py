@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.api.faults import BusyError
 from analyzer.errors import LedgerError
-from dashboards import cache as module
-from dashboards.cache import PAGE_BYTES, Made, PageCache
+from analyzer.interfaces.api.faults import BusyError
+from dashboards.page_cache import cache as module
+from dashboards.page_cache.cache import PAGE_BYTES, Made, PageCache
 from tests.waiting import PATIENCE_SECONDS
 
 

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.report.finding_list import findings_report
-from analyzer.report.readings import Breakdown, fold
-from analyzer.report.table import lines
-from analyzer.report.week import WeekReport, week_report
+from analyzer.queries.readings import Breakdown, fold
+from analyzer.reports.finding_list import findings_report
+from analyzer.reports.week import WeekReport, week_report
 from analyzer.states import BOOKINGS, CLASSES
+from analyzer.text.table import lines
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.fleet_changes import changes
-from dashboards.fleet_grid import Cell, NodeRow, Rack, fleet_grid, natural
-from dashboards.fleet_page import FleetAsked
-from dashboards.node_panel import node_panel
-from dashboards.went import classes, went
+from dashboards.pages.fleet_changes import changes
+from dashboards.pages.fleet_grid import Cell, NodeRow, Rack, fleet_grid, natural
+from dashboards.pages.fleet_page import FleetAsked
+from dashboards.pages.node_panel import node_panel
+from dashboards.pages.went import classes, went
 from tests.report import example_week
 from tests.report.example_week import CALENDAR, W46
 

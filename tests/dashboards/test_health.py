@@ -4,10 +4,10 @@ from html import unescape
 
 import httpx
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served, whole
 from tests.dashboards.test_money import sheet
 from tests.waiting import until

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.booking import Analysis
-from analyzer.config import Settings
 from analyzer.errors import LedgerError
-from analyzer.report.command import ask
-from analyzer.request import Request
+from analyzer.interfaces.cli.command import ask
+from analyzer.ledger.booking import Analysis
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
-from collector.server import settings_of
+from collector.http.server import settings_of
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
-from dashboards.job import AnalysisJob
+from dashboards.analysis.job import AnalysisJob
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 
 TOKEN = "a-token-of-twenty-letters"

@@ -8,15 +8,15 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from analyzer.alarms.looking import present
-from analyzer.alarms.settings import AlarmSettings
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Footer
-from analyzer.mail.html import mail_html
-from analyzer.reading import Reader
+from analyzer.interfaces.alarms.looking import present
+from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Footer
+from analyzer.interfaces.mail.html import mail_html
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE

@@ -48,7 +48,7 @@ def test_the_servers_log_is_json_to_its_last_line(tmp_path: Path, only: list[str
     words = ["serve", *only, "--store", str(tmp_path / "s.duckdb"), "--listen", "127.0.0.1:0", "--log-format", "json"]
     with running(*words) as process:
         event = json.loads(first_line(process))
-        assert (event["level"], event["logger"]) == ("info", "collector.server")
+        assert (event["level"], event["logger"]) == ("info", "collector.http.server")
         assert "127.0.0.1:0" in event["message"]
         process.send_signal(signal.SIGTERM)
         assert [line for line in rest(process) if not json.loads(line).keys() >= KEYS] == []

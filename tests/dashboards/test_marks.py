@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jinja2 import Environment
 
 from analyzer.states import CLASSES
-from dashboards.marks import LONG, Mark, class_bar, class_parts, span, trend
+from dashboards.pages.marks import LONG, Mark, class_bar, class_parts, span, trend
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=len(CLASSES), max_size=len(CLASSES)))

@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.config import Settings
-from analyzer.unit_cost.counted import Hour
-from analyzer.unit_cost.unit import TOKENS
+from analyzer.finops.unit_cost.counted import Hour
+from analyzer.finops.unit_cost.unit import TOKENS
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
-from dashboards.unit_costs import daily
+from dashboards.pages.unit_costs import daily
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import bearer
 from tests.dashboards.serving import served
 from tests.report import example_week

@@ -10,9 +10,9 @@ import pytest
 
 from analyzer.charts.scripts import PLOTLY
 from analyzer.errors import ConfigError
-from analyzer.report.cli import budgets, findings
-from analyzer.request import Request as Reading
-from dashboards.readings import ReadAsked
+from analyzer.interfaces.cli.report import budgets, findings
+from analyzer.reports.request import Request as Reading
+from dashboards.server.readings import ReadAsked
 from tests.dashboards.serving import whole
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from analyzer.placement.artefact import Artefact
-from analyzer.placement.move import Move, Place
-from analyzer.placement.recommendation import Range, Recommendation
-from dashboards.change_view import _change
+from analyzer.recommendations.artefact import Artefact
+from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.recommendation import Range, Recommendation
+from dashboards.pages.change_view import _change
 from tests.api.sites import TOKEN, Site, site
 from tests.dashboards.test_money import sheet
 

@@ -8,7 +8,7 @@ import pytest
 
 from analyzer.capacity.gate.keeping import kept
 from analyzer.capacity.gate.text import decided_text
-from analyzer.report.paper import Paper
+from analyzer.text.paper import Paper
 from tests.api.sites import Site
 from tests.api.test_capacity import asked, own
 from tests.dashboards.keys import HTML, log_in, token_of

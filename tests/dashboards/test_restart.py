@@ -13,12 +13,12 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, expect
 
-from analyzer.findings import Finding
+from analyzer.findings.finding import Finding
 from analyzer.period import HOUR
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.dashboards.serving import served
 from tests.report import example_week

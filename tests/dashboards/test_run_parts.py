@@ -1,10 +1,10 @@
 """The parts of a run's page: what they say of a real ledger."""
 
-from analyzer.config import Settings
-from analyzer.reading import Reader
-from analyzer.report.paper import Paper
-from analyzer.report.run_text import FINDINGS_SHOWN, run_text
-from dashboards.run_page import part
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.text.run_text import FINDINGS_SHOWN, run_text
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
+from dashboards.pages.run_page import part
 from tests.analyzer.small_site import small_site
 from tests.report.test_run_head import RUNS, two_runs
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
 from analyzer.errors import LedgerError
+from analyzer.ledger.timeline import TimelinePoint
 from analyzer.states import BOOKINGS, CLASSES
-from analyzer.timeline import TimelinePoint
+from collector.lake.tiers.series import Series
+from collector.lake.tiers.subjects import Subject
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.tiers.series import Series
-from collector.tiers.subjects import Subject
-from dashboards.run_signals import RANKS_SHOWN, SIGNALS, Held, Remembered, masked, ranks_of
-from dashboards.run_timeline import BUCKET_US, TimelineAsked, as_csv, as_json, read_timeline, ribbon_of, stalls
+from dashboards.pages.run_signals import RANKS_SHOWN, SIGNALS, Held, Remembered, masked, ranks_of
+from dashboards.pages.run_timeline import BUCKET_US, TimelineAsked, as_csv, as_json, read_timeline, ribbon_of, stalls
 
 RUN, HOUR, SECOND = "slurm/a/1", 3_600_000_000, 1_000_000
 START = 494_940 * HOUR

@@ -11,15 +11,15 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from analyzer.api.generation import Generations
-from analyzer.config import Settings
+from analyzer.queries.generation import Generations
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
+from collector.lake.upkeep.hot_file import forget_receipts
+from collector.lake.upkeep.retention import Keeping, drop
+from collector.lake.upkeep.rolling import roll_up
+from collector.store import tier_schema as schema
 from collector.store.database import Store
-from collector.tiers import schema
-from collector.upkeep.hot_file import forget_receipts
-from collector.upkeep.retention import Keeping, drop
-from collector.upkeep.rolling import roll_up
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.amounts.site import END, NOW, POD, fill
 from tests.analyzer.small_site import small_site
 from tests.api.sites import settings

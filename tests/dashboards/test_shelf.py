@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.api.scope import Scope
-from dashboards.cache import Made
-from dashboards.fleet_page import FleetAsked
-from dashboards.page_file import content_of, page_of, spelled
-from dashboards.shelf import OLDEST_SECONDS, Shelf
+from analyzer.interfaces.api.scope import Scope
+from dashboards.page_cache.cache import Made
+from dashboards.page_cache.page_file import content_of, page_of, spelled
+from dashboards.page_cache.shelf import OLDEST_SECONDS, Shelf
+from dashboards.pages.fleet_page import FleetAsked
 
 KEY = (Scope(), False, "text/html", FleetAsked())
 PAGE = Made("state", "<p>Größe</p>", 17)

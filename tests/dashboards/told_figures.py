@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from analyzer.report.words import percent
+from analyzer.text.words import percent
 
 # What holds digits and is no figure: times, days, weeks, models of GPUs, names and ids of things.
 NO_FIGURE = re.compile(

@@ -12,11 +12,11 @@ from typing import Any
 import psutil
 import pytest
 
-from collector.decoding import decoders
-from collector.decoding.batch import Batch, decode
-from collector.decoding.decoders import Decoders, command
-from collector.decoding.verdict import Question
 from collector.errors import BatchError
+from collector.pipeline.decoding import decoders
+from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.decoding.decoders import Decoders, command
+from collector.pipeline.decoding.verdict import Question
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.waiting import PATIENCE_SECONDS
 
@@ -27,7 +27,7 @@ FRAIL = (
     sys.executable,
     "-c",
     "import os\n"
-    "from collector.decoding import decoder\n"
+    "from collector.pipeline.decoding import decoder\n"
     "ours = decoder.decode\n"
     "def frail(body, *rest):\n"
     "    batch = ours(body, *rest)\n"
@@ -70,7 +70,9 @@ def _tried(site: Site, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def _decoders_of(pid: int) -> list[psutil.Process]:
-    return [child for child in psutil.Process(pid).children() if "collector.decoding.decoder" in _command(child)]
+    return [
+        child for child in psutil.Process(pid).children() if "collector.pipeline.decoding.decoder" in _command(child)
+    ]
 
 
 def _command(child: psutil.Process) -> list[str]:
@@ -184,8 +186,8 @@ def test_a_process_does_not_outlive_its_server() -> None:
     """Not even where the server was killed, and could say goodbye to nobody."""
     code = (
         "import asyncio\n"
-        "from collector.decoding.decoders import Decoders, command\n"
-        "from collector.decoding.verdict import Question\n"
+        "from collector.pipeline.decoding.decoders import Decoders, command\n"
+        "from collector.pipeline.decoding.verdict import Question\n"
         "from tests.collector.batches import NOW, body\n"
         "async def main():\n"
         "    await Decoders(1, command(2**26, 10**6), print).decoded(Question(body(), NOW))\n"

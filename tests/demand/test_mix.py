@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.demand.mix import HOUR_MS, Rates, best_mix, mix_of, scaled
+from analyzer.finops.demand.mix import HOUR_MS, Rates, best_mix, mix_of, scaled
 
 RATES = Rates(reserved=2_000_000, on_demand=4_000_000, spot=1_500_000)
 

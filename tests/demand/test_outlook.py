@@ -1,10 +1,10 @@
 """Demand is what was asked for: queues count from the request on, and a fleet that is full does not hide them."""
 
-from analyzer.demand.outlook import Outlook, outlook
-from analyzer.demand.text import demand_text
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.site import PriceRow
-from analyzer.report.paper import Paper
+from analyzer.finops.demand.outlook import Outlook, outlook
+from analyzer.finops.demand.text import demand_text
+from analyzer.prices.book import PriceBook
+from analyzer.prices.site import PriceRow
+from analyzer.text.paper import Paper
 from tests.unit_cost.written import HOUR, MONDAY, WEEK, Written
 
 NOW = MONDAY + 6 * WEEK

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import AgentConfig
 from agent.doctor import gpus, host
 from agent.doctor.finding import Line
 from agent.doctor.leaving import connection, identity_columns, leaving, listens_on
 from agent.doctor.reach import collector_line, spool_line
+from agent.settings.config import AgentConfig
 from agent.source import Supported
 from agent.wire.tables import TABLES
 from tests.agent.receiver import Receiver

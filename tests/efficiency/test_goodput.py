@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.efficiency.goodput import Attempt, Life, Loss, Spent, goodput, kind_of
+from analyzer.measures.efficiency.goodput import Attempt, Life, Loss, Spent, goodput, kind_of
 from analyzer.states import BOOKINGS
 
 HOUR_MS, HOUR_US = 3_600_000, 3_600_000_000

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.efficiency import readings
-from analyzer.efficiency.of_run import Efficiency
 from analyzer.errors import ConfigError
-from analyzer.reading import Reader
-from analyzer.report.cli import report
-from analyzer.report.efficiency_text import not_known
-from analyzer.request import Request
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.text.efficiency_text import not_known
+from analyzer.measures.efficiency import readings
+from analyzer.measures.efficiency.of_run import Efficiency
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
+from collector.lake.upkeep.retention import Keeping, drop
+from collector.lake.upkeep.rolling import roll_up
+from collector.store import tier_schema as schema
 from collector.store.database import Store
-from collector.tiers import schema
-from collector.upkeep.retention import Keeping, drop
-from collector.upkeep.rolling import roll_up
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY

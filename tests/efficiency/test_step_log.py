@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.efficiency import step_log
-from analyzer.efficiency.step_log import by_log, step_pattern
 from analyzer.errors import ConfigError
+from analyzer.measures.efficiency import step_log
+from analyzer.measures.efficiency.step_log import by_log, step_pattern
 
 
 def log(path: Path, *lines: str) -> Path:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.efficiency.steps import StepTime, Told, Wave, by_period, by_progress, longest_even, step_time
+from analyzer.measures.efficiency.steps import StepTime, Told, Wave, by_period, by_progress, longest_even, step_time
 
 COUNTED = Told("r", steps=1_000, working_us=1_800_000_000)
 DIPPING = ([0.9] * 15 + [0.0] * 5) * 40

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent.exposition import exposition
-from collector.metrics import Metrics
-from collector.pulse import Pulse
-from collector.sealing.mark import Mark
+from collector.http.pulse import Pulse
+from collector.metrics.metrics import Metrics
+from collector.store.seal_mark import Mark
 from tests.agent.test_exporter_situations import promtool
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, settings

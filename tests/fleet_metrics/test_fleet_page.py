@@ -10,12 +10,12 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.fleet_metrics.losing import TEAMS_SHOWN, UNMAPPED
-from analyzer.fleet_metrics.reading import NOBODY, OTHER
-from analyzer.fleet_metrics.snapshot import FleetPage
-from analyzer.reading import Reader
+from analyzer.findings.book import findings
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED
+from analyzer.interfaces.metrics.reading import NOBODY, OTHER
+from analyzer.interfaces.metrics.snapshot import FleetPage
+from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS, CLASSES
 from collector.store.database import Store
 from tests.agent.test_exporter_situations import promtool

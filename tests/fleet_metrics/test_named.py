@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from prometheus_client import Metric
 
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.fleet_metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN
-from analyzer.fleet_metrics.snapshot import FleetPage
-from analyzer.reading import Reader
+from analyzer.findings.book import findings
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN
+from analyzer.interfaces.metrics.snapshot import FleetPage
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, settings

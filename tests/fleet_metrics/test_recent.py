@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.fleet_metrics.recent import STRETCH_US, read_recent
+from analyzer.interfaces.metrics.recent import STRETCH_US, read_recent
 from tests.analyzer.small_site import IDLE
 from tests.api.sites import settings
 from tests.fleet_metrics.test_fleet_page import families, page

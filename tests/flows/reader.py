@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.attribution.evidence import Process
 from agent.attribution.run import Place, attribute
-from agent.flows import FlowSource, Peers
+from agent.sources.flows import FlowSource, Peers
 
 NOBODY = 65534
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sockets import cgroups
-from agent.sockets.cgroups import CgroupRuns
+from agent.sources.sockets import cgroups
+from agent.sources.sockets.cgroups import CgroupRuns
 
 TASK = "system.slice/slurmstepd.scope/job_7/step_0/user/task_0"
 POD = "kubepods.slice/kubepods-pod0a1b2c3d_0000_1111_2222_333344445555.slice/cri-containerd-1.scope"

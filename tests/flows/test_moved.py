@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flows.moved import Meter, Moved, difference
-from agent.flows.sockets import Dump, Socket
+from agent.sources.flows.moved import Meter, Moved, difference
+from agent.sources.flows.sockets import Dump, Socket
 
 AMOUNTS = st.integers(0, 2**63)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.flows.peers import Names, Peers, hosts_entries, read_peers, written
+from agent.sources.flows.peers import Names, Peers, hosts_entries, read_peers, written
 from tests.flows.wire import packed
 
 HOSTS = """

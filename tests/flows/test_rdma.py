@@ -3,8 +3,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flows.moved import Moved
-from agent.flows.rdma import PortMeter, estimate, shares
+from agent.sources.flows.moved import Moved
+from agent.sources.flows.rdma import PortMeter, estimate, shares
 
 
 def write_port(sys: Path, device: str, received: int, sent: int) -> None:

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flows.moved import Moved
-from agent.flows.rows import OTHER, ROWS_MAX, flow_rows, largest
+from agent.sources.flows.moved import Moved
+from agent.sources.flows.rows import OTHER, ROWS_MAX, flow_rows, largest
 from agent.wire.tables import TABLES
 
 AMOUNTS = st.builds(Moved, st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 100))

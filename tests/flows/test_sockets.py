@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SourceError
-from agent.flows.namespaces import neighbour_namespaces
-from agent.flows.sockets import SOCKETS_MAX, Socket, socket_of, tcp_sockets
-from agent.sockets.netlink import DATAGRAM_BYTES, attributes, listing, messages
-from agent.sockets.sock_diag import INET_DIAG_CGROUP_ID, INET_DIAG_INFO
+from agent.sources.flows.namespaces import neighbour_namespaces
+from agent.sources.flows.sockets import SOCKETS_MAX, Socket, socket_of, tcp_sockets
+from agent.sources.sockets.netlink import DATAGRAM_BYTES, attributes, listing, messages
+from agent.sources.sockets.sock_diag import INET_DIAG_CGROUP_ID, INET_DIAG_INFO
 from tests.flows.wire import attribute, inet_diag, message, packed, tcp_info
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from agent.errors import SourceError
-from agent.flows import FlowSource, Peers
-from agent.flows.sockets import Dump, Socket
-from agent.flows.source import abroad
+from agent.sources.flows import FlowSource, Peers
+from agent.sources.flows.sockets import Dump, Socket
+from agent.sources.flows.source import abroad
 from tests.flows.wire import packed
 
 

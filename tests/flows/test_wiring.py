@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import AgentConfig
 from agent.errors import ConfigError
-from agent.flows import FlowSource
-from agent.wiring import open_eyes
+from agent.sampling.wiring import open_eyes
+from agent.settings.config import AgentConfig
+from agent.sources.flows import FlowSource
 
 
 @pytest.mark.parametrize(("flows", "own_run", "seen"), [(True, None, 1), (False, None, 0), (True, "declared/n1/x", 0)])

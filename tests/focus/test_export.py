@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.focus.charges import Charge
-from analyzer.focus.columns import FOCUS, Version, columns
-from analyzer.focus.exact import nano_hours, scaled, shares, text_of
-from analyzer.focus.export import Asked, Exported, export_focus
-from analyzer.focus.issuer import Issuer
-from analyzer.focus.rows import Around, usage_rows
-from analyzer.focus.write import FileFormat, safe_cell, write
+from analyzer.finops.focus.charges import Charge
+from analyzer.finops.focus.columns import FOCUS, Version, columns
+from analyzer.finops.focus.exact import nano_hours, scaled, shares, text_of
+from analyzer.finops.focus.export import Asked, Exported, export_focus
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.finops.focus.rows import Around, usage_rows
+from analyzer.finops.focus.write import FileFormat, safe_cell, write
 from analyzer.period import Period
 from analyzer.states import BOOKINGS
 from tests.focus.books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books

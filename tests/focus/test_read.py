@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analyzer.csv_lines import ROW_MOST
 from analyzer.errors import ConfigError
-from analyzer.focus.read import is_own, read_focus
+from analyzer.finops.focus.read import is_own, read_focus
+from analyzer.settings.csv_lines import ROW_MOST
 from tests.focus.books import DAY, NOVEMBER
 from tests.focus.test_export import VERSIONS, exported, small
 from tests.reconcile.invoices import LINE, invoice

@@ -4,7 +4,7 @@ import csv
 from decimal import Decimal
 from pathlib import Path
 
-from analyzer.focus.spreadsheet import COLUMNS, export_csv
+from analyzer.finops.focus.spreadsheet import COLUMNS, export_csv
 from tests.focus.books import DAY, MS_PER_HOUR, NOVEMBER, Books
 from tests.focus.test_export import MONTH, WORK
 

@@ -11,10 +11,10 @@ from bench.fuzz.knocking import knocked
 from bench.fuzz.slice import KINDS, Outcome
 from collector.errors import FileRefusedError
 from collector.importing.files import column_names
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.store.seal_mark import Mark
 
 CASES = {"ingest": 600, "remote_write": 300, "files": 150}
 NOW = 1_795_219_200_000_000  # microseconds UTC

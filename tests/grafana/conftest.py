@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.site import small_site
-from dashboards.demo import DemoConfig, demo
+from dashboards.demo.demo import DemoConfig, demo
+from simulator.fleet import Fleet
+from simulator.site import small_site
 from tests.api.sites import TOKEN
 from tests.fleet.ports import free_port
 from tests.grafana.hosts import SimulatedHost

@@ -5,15 +5,15 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
-from agent.beat.sampler import Stamped
-from agent.config import DcgmNames
-from agent.exporter import Scraped, Snapshot, registry
-from agent.simulated.batches import host_blocks, scheduler_batch
-from agent.simulated.columns import of_wire
-from agent.simulated.fleet import Fleet
-from agent.simulated.scheduler import inventory
-from agent.simulated.site import MINUTE, Host
+from agent.metrics import Scraped, Snapshot, registry
+from agent.sampling.sampler import Stamped
+from agent.settings.config import DcgmNames
 from agent.source import Row, Supported
+from simulator.batches import host_blocks, scheduler_batch
+from simulator.columns import of_wire
+from simulator.fleet import Fleet
+from simulator.scheduler import inventory
+from simulator.site import MINUTE, Host
 from tests.prometheus.servers import Exporter
 
 BEFORE_END, STEP = 60 * MINUTE, 5 * MINUTE  # hosts tell of the last hour; an agent's rows come every five minutes

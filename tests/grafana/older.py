@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.small_site import small_site
 from tests.api.sites import LATER, collector, settings
 from tests.dashboards.serving import served

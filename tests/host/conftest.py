@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.attribution.evidence import Process
+from agent.attribution.gpu_process import GpuProcess, Holding
 from agent.attribution.run import Attribution, Place, attribute
-from agent.gpu_process import GpuProcess, Holding
 
 DATA = Path(__file__).parent / "data"
 

@@ -11,8 +11,8 @@ import pytest
 from agent.attribution.evidence import Process
 from agent.attribution.ranks import rank
 from agent.attribution.run import Place, attribute
-from agent.processes.claims import Claims
-from agent.processes.table import read_table
+from agent.sources.processes.claims import Claims
+from agent.sources.processes.table import read_table
 
 PLACE = Place("n14", "alpha")
 PARENT = (4700, 99000)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from agent.disk import DiskSource
-from agent.host import HostSource
-from agent.network import NetworkSource
-from agent.processes import ProcessSource
 from agent.source import Reading, Source
+from agent.sources.disk import DiskSource
+from agent.sources.host import HostSource
+from agent.sources.network import NetworkSource
+from agent.sources.processes import ProcessSource
 from agent.wire.tables import TABLES
 from tests.host.conftest import told
 

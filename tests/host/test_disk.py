@@ -8,11 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.disk import DEVICES_MAX, BlockCounters, DiskSource, block_counters, disk_numbers
 from agent.errors import SourceError
-from agent.mounts import Mount, MountCounters, cifs_counters, lustre_counters, mount_kind, network_mounts, nfs_counters
-from agent.mounts.lustre import lustre_places, target_counters
-from agent.mounts.table import uncounted_mounts
+from agent.sources.disk import DEVICES_MAX, BlockCounters, DiskSource, block_counters, disk_numbers
+from agent.sources.mounts import (
+    Mount,
+    MountCounters,
+    cifs_counters,
+    lustre_counters,
+    mount_kind,
+    network_mounts,
+    nfs_counters,
+)
+from agent.sources.mounts.lustre import lustre_places, target_counters
+from agent.sources.mounts.table import uncounted_mounts
 
 CAPTURED = Path(__file__).parent / "data/captured"
 PARSERS = [cifs_counters, network_mounts, nfs_counters, target_counters, uncounted_mounts]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.counters import memory
 from agent.errors import SourceError
-from agent.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, stalled_microseconds
 from agent.procfs import boot_id, difference, share
+from agent.sources.counters import memory
+from agent.sources.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, stalled_microseconds
 
 
 def test_the_first_line_of_stat_is_all_cores(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from agent.attribution.pods import living
 from agent.attribution.protobuf import fields
 from agent.attribution.witnesses import GOOD_FOR_SECONDS, Witnesses
 from agent.errors import SourceError
-from agent.processes.holdings import authorities
-from agent.processes.register import Register
 from agent.remembered import Remembered
+from agent.sources.processes.holdings import authorities
+from agent.sources.processes.register import Register
 from tests.host.kubelet_stand_in import StandIn, allocatable_response, field, list_response
 from tests.waiting import PATIENCE_SECONDS, until
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agent.attribution.devices import Device, Devices, minors
 from agent.attribution.held import Told
+from agent.attribution.kernels_gpus import KernelsGpu, kernels_gpus
 from agent.attribution.mapping import DcgmMapping, Jobstats, jobs, owner, run_id
 from agent.errors import SourceError
-from agent.kernels_gpus import KernelsGpu, kernels_gpus
 
 GPU, OTHER, MIG = "GPU-5f2d7a10-0001", "GPU-5f2d7a10-0002", "MIG-9c1b2a3d-0001"
 DEVICES = Devices([Device(GPU, 0), Device(OTHER, 1), Device(MIG, 1, OTHER, 3)])

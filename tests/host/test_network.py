@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SourceError
-from agent.network import LinkCounters, NetworkSource
-from agent.network.interfaces import interface_counters, speed
-from agent.network.ports import port_counters, ports, rate
+from agent.sources.network import LinkCounters, NetworkSource
+from agent.sources.network.interfaces import interface_counters, speed
+from agent.sources.network.ports import port_counters, ports, rate
 
 CAPTURED = Path(__file__).parent / "data/captured"
 

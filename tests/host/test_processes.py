@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agent.errors import SourceError
-from agent.processes import ProcessSource
-from agent.processes.table import read_table
 from agent.source import Row
+from agent.sources.processes import ProcessSource
+from agent.sources.processes.table import read_table
 from tests.host.conftest import told
 
 # A root with three workers: one burns until told to stop, two sleep. It says when they run, and when they have worked.

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.attribution.gpu_process import Holding
 from agent.attribution.held import Held, Meant, Told
 from agent.attribution.run import Attribution, Authority, Place
 from agent.attribution.witnesses import Witnesses
 from agent.errors import SourceError
-from agent.gpu_process import Holding
-from agent.processes import ProcessSource
-from agent.processes.holdings import SECTION, Holdings
-from agent.processes.register import Register
 from agent.remembered import Remembered
+from agent.sources.processes import ProcessSource
+from agent.sources.processes.holdings import SECTION, Holdings
+from agent.sources.processes.register import Register
 from tests.host.conftest import told
 from tests.waiting import PATIENCE_SECONDS
 

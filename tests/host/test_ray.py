@@ -11,9 +11,9 @@ from agent.attribution.evidence import Process
 from agent.attribution.held import Meant
 from agent.attribution.ray import RayWorker, cluster_name, ray_labels, ray_member, ray_run_id
 from agent.attribution.run import Place, attribute
-from agent.processes.claims import Claim, Claims
-from agent.processes.submissions import Submissions
-from agent.processes.table import read_table
+from agent.sources.processes.claims import Claim, Claims
+from agent.sources.processes.submissions import Submissions
+from agent.sources.processes.table import read_table
 
 PROC = Path(__file__).parent / "data/ray/proc"
 PLACE = Place("n14", "alpha")

@@ -9,8 +9,8 @@ import pytest
 from agent.attribution.devices import Device, Devices
 from agent.attribution.kubelet import Kubelet
 from agent.attribution.witnesses import Witnesses
-from agent.processes.register import Register
-from agent.processes.source import ProcessSource
+from agent.sources.processes.register import Register
+from agent.sources.processes.source import ProcessSource
 from tests.host.conftest import told
 from tests.host.kubelet_stand_in import StandIn, list_response
 from tests.waiting import PATIENCE_SECONDS

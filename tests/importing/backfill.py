@@ -12,10 +12,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.gpus import GpuReadings
-from agent.simulated.plan import Plan
-from agent.simulated.site import Chunk, Host, Site
+from simulator.fleet import Fleet
+from simulator.gpus import GpuReadings
+from simulator.plan import Plan
+from simulator.site import Chunk, Host, Site
 
 MODELS = {"H100-80GB": "NVIDIA H100 80GB HBM3", "A100-80GB": "NVIDIA A100-SXM4-80GB"}
 Array = Any

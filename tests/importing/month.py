@@ -16,11 +16,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.site import HOUR, Chunk, alpha_site
-from analyzer.onboarding.cli import import_prometheus
+from analyzer.interfaces.onboarding.cli import import_prometheus
 from bench.truth.simulated import gpu_truth
 from collector.store.database import Store
+from simulator.fleet import Fleet
+from simulator.site import HOUR, Chunk, alpha_site
 from tests.importing import backfill, server
 
 MONDAY = 1_792_368_000_000_000  # 19 October 2026, 00:00 UTC

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 import gpuledger
-from agent.simulated.fleet import Fleet
-from agent.simulated.site import HOUR, small_site
-from analyzer.config import Settings
-from analyzer.onboarding.cli import Prometheus
-from analyzer.onboarding.onboard import Asked, onboard
-from analyzer.onboarding.prices import given
-from analyzer.onboarding.runs import of_slurm
-from analyzer.report.paper import Paper
+from analyzer.interfaces.onboarding.cli import Prometheus
+from analyzer.interfaces.onboarding.onboard import Asked, onboard
+from analyzer.interfaces.onboarding.prices import given
+from analyzer.interfaces.onboarding.runs import of_slurm
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
 from collector.importing.span import Span
 from collector.prometheus.client import Client, Server
 from collector.store.database import Store
+from simulator.fleet import Fleet
+from simulator.site import HOUR, small_site
 from tests.importing import backfill, server
 from tests.importing.month import ledger_of, overlap, truth_of
 

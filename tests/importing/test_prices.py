@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import BESIDE, Settings
 from analyzer.errors import ConfigError
-from analyzer.onboarding.prices import BOOK, given, kept, priced
-from analyzer.pricing.book import price_book
+from analyzer.interfaces.onboarding.prices import BOOK, given, kept, priced
+from analyzer.prices.book import price_book
+from analyzer.settings.settings import BESIDE, Settings
 from tests.ledger.fleet import MONDAY
 
 SKUS = ("A100-80GB", "H100-80GB", "H100-94GB")

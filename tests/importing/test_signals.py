@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from agent.wire.tables import TABLES
-from analyzer.onboarding import signals
-from analyzer.onboarding.signals import Told, by_answer, capabilities, explains_input
+from analyzer.interfaces.onboarding import signals
+from analyzer.interfaces.onboarding.signals import Told, by_answer, capabilities, explains_input
 
 DCGM = {"utilization_ratio", "memory_used_bytes", "power_watts", "sm_clock_hertz", "energy_joules_total"}
 LIMITS = {"sm_clock_reference_hertz", "throttle_power_seconds", "throttle_thermal_seconds"}

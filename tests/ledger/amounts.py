@@ -1,7 +1,7 @@
 """Amounts of ledgers that are written by hand: booked as a pass of the analysis books them."""
 
-from analyzer.amounts.book import book_amounts
-from analyzer.believed import show_believed
+from analyzer.ledger.amounts.book import book_amounts
+from analyzer.ledger.believed import show_believed
 from collector.store.database import Store
 
 

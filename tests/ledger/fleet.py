@@ -6,8 +6,8 @@ from pathlib import Path
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
-from analyzer.booking import Analysis
-from analyzer.config import Settings
+from analyzer.ledger.booking import Analysis
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 
 SECOND = 1_000_000

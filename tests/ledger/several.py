@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from analyzer.analysis import analyze
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from collector.errors import TakenError
 from collector.store.books import AMOUNTS, DATED, mirror, mirror_findings
 from collector.store.database import Store

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from analyzer import chunks
 from analyzer.analysis import analyze
-from analyzer.config import Settings
+from analyzer.ledger import chunks
+from analyzer.settings.settings import Settings
 from tests.analyzer import small_site as site
 from tests.analyzer.small_site import _exchange, analysed_site, small_site
 from tests.ledger.copies import made_once

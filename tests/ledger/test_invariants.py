@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analyzer.finding_book import findings
+from analyzer.findings.book import findings
 from analyzer.states import BOOKINGS, LOSABLE
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.ledger.generated import generate

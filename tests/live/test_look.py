@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.live.look import Figures, Line, Look
-from analyzer.live.reading import look
-from analyzer.live.text import look_text
-from analyzer.report.paper import Paper
-from analyzer.report.readings import Breakdown, fold
-from analyzer.report.words import MS_PER_HOUR
-from analyzer.request import Order
+from analyzer.interfaces.live.look import Figures, Line, Look
+from analyzer.interfaces.live.reading import look
+from analyzer.interfaces.live.text import look_text
+from analyzer.queries.readings import Breakdown, fold
+from analyzer.reports.request import Order
+from analyzer.text.paper import Paper
+from analyzer.text.words import MS_PER_HOUR
 from collector.store.database import Store
 from tests.focus.books import HOUR, MINUTE_MS, NOVEMBER, SECOND, Books
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.live.cli import top
+from analyzer.interfaces.live.cli import top
 from collector.store.database import Store
 from tests.focus.books import MS_PER_HOUR, Books
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until

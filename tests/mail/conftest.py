@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.mail.settings import MOST_SECONDS, MailSettings
+from analyzer.interfaces.mail.settings import MOST_SECONDS, MailSettings
 from collector.registry import Registry, open_registry
 from tests.mail.smtp import PASSWORD, USER, Mailbox, certificate, running
 from tests.report.conftest import example_store, session, week

@@ -8,11 +8,11 @@ from email.message import EmailMessage
 from email.policy import default
 from io import StringIO
 
-from analyzer.mail.attached import FINDINGS_MOST, attachments
-from analyzer.mail.compose import compose
-from analyzer.mail.editions import edition_message
-from analyzer.mail.team_week import of_team, team_facts
-from analyzer.report.week import WeekReport
+from analyzer.interfaces.mail.attached import FINDINGS_MOST, attachments
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.editions import edition_message
+from analyzer.interfaces.mail.team_week import of_team, team_facts
+from analyzer.reports.week import WeekReport
 from collector.store.session import Session
 from tests.mail.test_message import FLEET, MADE_AT, SETTINGS, SITE_URL
 from tests.report import example_week

@@ -54,7 +54,7 @@ def run(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     """Return a function that runs a command at a time, by default on the Wednesday after the week."""
 
     def command(*words: str, at: int = WEDNESDAY) -> tuple[int, str, str]:
-        monkeypatch.setattr("analyzer.mail.cli._now", lambda: at)
+        monkeypatch.setattr("analyzer.interfaces.mail.cli._now", lambda: at)
         code = main([*words, "--store", str(store)])
         said = capsys.readouterr()
         return code, said.out, said.err

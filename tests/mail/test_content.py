@@ -7,18 +7,18 @@ from datetime import date
 
 import pytest
 
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Content, Extras, Footer, Month, Section
-from analyzer.mail.html import mail_html, whole_ids
-from analyzer.mail.joined import REQUESTS_SHOWN, request_lines
-from analyzer.mail.team_week import of_team, team_facts
-from analyzer.mail.text import mail_text
-from analyzer.pricing.charging.sums import Charged
-from analyzer.report.coverage import Measured
-from analyzer.report.paper import Paper
-from analyzer.report.readings import Breakdown
-from analyzer.report.week import WeekReport
-from analyzer.report.week_text import week_text
+from analyzer.finops.charges.sums import Charged
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Content, Extras, Footer, Month, Section
+from analyzer.interfaces.mail.html import mail_html, whole_ids
+from analyzer.interfaces.mail.joined import REQUESTS_SHOWN, request_lines
+from analyzer.interfaces.mail.team_week import of_team, team_facts
+from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.text.week_text import week_text
+from analyzer.ledger.coverage import Measured
+from analyzer.queries.readings import Breakdown
+from analyzer.reports.week import WeekReport
+from analyzer.text.paper import Paper
 from collector.store.session import Session
 from tests.capacity.gate.asking import decided
 from tests.report import example_week

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.doctor.cli import doctor
-from analyzer.doctor.mail import mail
-from analyzer.doctor.sight import MailSight, Sight
-from analyzer.mail.sending import greet
-from analyzer.mail.settings import MailSettings
+from analyzer.interfaces.doctor.cli import doctor
+from analyzer.interfaces.doctor.mail import mail
+from analyzer.interfaces.doctor.sight import MailSight, Sight
+from analyzer.interfaces.mail.sending import greet
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.registry import Queued, Registry, Subscription
 from collector.store.database import Store

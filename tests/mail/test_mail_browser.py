@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser
 
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Extras, Footer, Month
-from analyzer.mail.html import mail_html
-from analyzer.placement.recommendation import Range
-from analyzer.pricing.charging.sums import Charged
-from analyzer.report.week import WeekReport
+from analyzer.finops.charges.sums import Charged
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Extras, Footer, Month
+from analyzer.interfaces.mail.html import mail_html
+from analyzer.recommendations.recommendation import Range
+from analyzer.reports.week import WeekReport
 
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 25, 29)"}
 

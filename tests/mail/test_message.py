@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from analyzer.errors import ConfigError
-from analyzer.mail.charts import SCALE, WIDTH
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Content, Footer
-from analyzer.mail.editions import Edition, edition_message, editions
-from analyzer.mail.message import HTML_BYTES, Envelope, message
-from analyzer.mail.settings import MailSettings
-from analyzer.report.week import WeekReport
+from analyzer.interfaces.mail.charts import SCALE, WIDTH
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Content, Footer
+from analyzer.interfaces.mail.editions import Edition, edition_message, editions
+from analyzer.interfaces.mail.message import HTML_BYTES, Envelope, message
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.reports.week import WeekReport
 
 SETTINGS = MailSettings(
     sender="gpuledger@example.com",
@@ -209,7 +209,7 @@ def test_no_name_writes_a_header(cluster: str, team: str, subject: str) -> None:
 
 
 def _figures() -> tuple:  # type: ignore[type-arg]
-    from analyzer.mail.content import Figure
+    from analyzer.interfaces.mail.content import Figure
 
     return (Figure("1", "a", ""), Figure("2", "b", ""), Figure("3", "c", ""))
 

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.anomalies.reading import anomalies
-from analyzer.config import Settings
-from analyzer.mail.compose import compose
-from analyzer.mail.corrected import CLOSES_AFTER_US, Corrections
-from analyzer.mail.joined import Joined
-from analyzer.mail.team_week import of_team, team_facts
-from analyzer.mail.usual import Usual
+from analyzer.finops.anomalies.reading import anomalies
+from analyzer.finops.unit_cost.report import unit_report
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.corrected import CLOSES_AFTER_US, Corrections
+from analyzer.interfaces.mail.joined import Joined
+from analyzer.interfaces.mail.team_week import of_team, team_facts
+from analyzer.interfaces.mail.usual import Usual
 from analyzer.period import Calendar, Period
-from analyzer.reading import Reader
-from analyzer.report.week import week_report
-from analyzer.report.words import money
-from analyzer.unit_cost.report import unit_report
+from analyzer.reports.week import week_report
+from analyzer.settings.settings import Settings
+from analyzer.text.words import money
 from collector.store.session import Session
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.mail.errors import LaterError, MailError, RefusedError, UnreachableError
-from analyzer.mail.queue import FIRST_WAIT_US, LONGEST_WAIT_US, MOST_ATTEMPTS, send_due, wait_us
-from analyzer.mail.sending import Post
+from analyzer.interfaces.mail.errors import LaterError, MailError, RefusedError, UnreachableError
+from analyzer.interfaces.mail.queue import FIRST_WAIT_US, LONGEST_WAIT_US, MOST_ATTEMPTS, send_due, wait_us
+from analyzer.interfaces.mail.sending import Post
 from collector.registry import Mails, Queued, Registry, Subscription, open_registry
 from collector.registry.mails import CLAIM_US
 from tests.mail.conftest import Served

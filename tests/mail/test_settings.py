@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import TABLES, Settings
 from analyzer.errors import ConfigError
-from analyzer.mail.settings import MailSettings
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.settings.settings import TABLES, Settings
 
 WHOLE = """
 [mail]

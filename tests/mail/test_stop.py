@@ -7,12 +7,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.config import Settings
-from analyzer.mail.unsubscribe import known_subscription, stop_token, subscription_id
+from analyzer.interfaces.mail.unsubscribe import known_subscription, stop_token, subscription_id
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.registry import Registry, Subscription, beside, open_registry
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served as running
 
 NOW = 1_795_000_000_000_000

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analyzer.notices.book import look
-from analyzer.notices.notice import Notice
+from analyzer.findings.health.book import look
+from analyzer.findings.health.notice import Notice
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NODES = ("n1", "n2", "n3", "n4")

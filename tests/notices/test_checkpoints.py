@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from analyzer.efficiency.cadence import Failures
-from analyzer.efficiency.checkpoints import Saving
-from analyzer.notices.checkpoints import judged
-from analyzer.notices.notice import Notice, Span
-from analyzer.unjudged import Unjudged
+from analyzer.findings.health.checkpoints import judged
+from analyzer.findings.health.notice import Notice, Span
+from analyzer.ledger.unjudged import Unjudged
+from analyzer.measures.efficiency.cadence import Failures
+from analyzer.measures.efficiency.checkpoints import Saving
 
 MINUTE, HOUR = 60_000_000, 3_600_000_000
 HOUR_MS = 3_600_000

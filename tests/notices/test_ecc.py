@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.alarms.alarm import urgent_notices
-from analyzer.notices.ecc import Memory, judged
+from analyzer.findings.health.ecc import Memory, judged
+from analyzer.interfaces.alarms.alarm import urgent_notices
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.notices.fleets import NODES, WELL, gpus, not_judged, noticed, well
 

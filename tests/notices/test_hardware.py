@@ -2,8 +2,8 @@
 
 import pytest
 
-from analyzer.notices.book import look
-from analyzer.notices.hardware import Health, judged
+from analyzer.findings.health.book import look
+from analyzer.findings.health.hardware import Health, judged
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 WELL = Health("n1", "GPU-1", 16, 16, 5, 5, recovery_action="none")

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.notices import silent_agents
-from analyzer.notices.book import look
-from analyzer.notices.drivers import HostDriver
-from analyzer.notices.drivers import judged as judged_drivers
-from analyzer.notices.links import Port, judged_ports
-from analyzer.notices.silent_agents import Agent
-from analyzer.notices.silent_agents import judged as judged_agents
-from analyzer.notices.zombie_memory import Unheld
-from analyzer.notices.zombie_memory import judged as judged_memory
+from analyzer.findings.health import silent_agents
+from analyzer.findings.health.book import look
+from analyzer.findings.health.drivers import HostDriver
+from analyzer.findings.health.drivers import judged as judged_drivers
+from analyzer.findings.health.links import Port, judged_ports
+from analyzer.findings.health.silent_agents import Agent
+from analyzer.findings.health.silent_agents import judged as judged_agents
+from analyzer.findings.health.zombie_memory import Unheld
+from analyzer.findings.health.zombie_memory import judged as judged_memory
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.notices.fleets import GB, NODES, UNTIL, WELL, compute, gpus, hosts, not_judged, noticed, train, well
 

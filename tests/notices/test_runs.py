@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from analyzer.notices.hbm_headroom import Fullest
-from analyzer.notices.hbm_headroom import judged as judged_memory
-from analyzer.notices.mixed import Mixture, Part
-from analyzer.notices.mixed import judged as judged_mixture
-from analyzer.notices.mixed_precision import Pipes
-from analyzer.notices.mixed_precision import judged as judged_pipes
-from analyzer.notices.packed_stages import Turns
-from analyzer.notices.packed_stages import judged as judged_turns
-from analyzer.notices.too_large import Kind, Use
-from analyzer.notices.too_large import judged as judged_use
+from analyzer.findings.health.hbm_headroom import Fullest
+from analyzer.findings.health.hbm_headroom import judged as judged_memory
+from analyzer.findings.health.mixed import Mixture, Part
+from analyzer.findings.health.mixed import judged as judged_mixture
+from analyzer.findings.health.mixed_precision import Pipes
+from analyzer.findings.health.mixed_precision import judged as judged_pipes
+from analyzer.findings.health.packed_stages import Turns
+from analyzer.findings.health.packed_stages import judged as judged_turns
+from analyzer.findings.health.too_large import Kind, Use
+from analyzer.findings.health.too_large import judged as judged_use
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.notices.fleets import GB, NODES, UNTIL, WELL, gpus, hosts, not_judged, noticed, train, well
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.notices.book import look
-from analyzer.notices.notice import Notice, Span
-from analyzer.notices.serving.cold_starts import Starts
-from analyzer.notices.serving.cold_starts import judge as judge_starts
-from analyzer.notices.serving.figures import Figures
-from analyzer.notices.serving.look import JUDGES, Judge
+from analyzer.findings.health.book import look
+from analyzer.findings.health.notice import Notice, Span
+from analyzer.findings.health.serving.cold_starts import Starts
+from analyzer.findings.health.serving.cold_starts import judge as judge_starts
+from analyzer.findings.health.serving.figures import Figures
+from analyzer.findings.health.serving.look import JUDGES, Judge
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.serving.services import T, declared, replica, says
 

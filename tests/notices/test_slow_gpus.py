@@ -1,7 +1,7 @@
 """GPUs that several runs waited for."""
 
-from analyzer.efficiency.stragglers import Straggler, Waited, stragglers
-from analyzer.notices.slow_gpus import judged
+from analyzer.findings.health.slow_gpus import judged
+from analyzer.measures.efficiency.stragglers import Straggler, Waited, stragglers
 
 HOUR_MS = 3_600_000
 

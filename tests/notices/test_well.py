@@ -6,13 +6,13 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from analyzer import notices
-from analyzer.notices import book, serving
-from analyzer.notices.book import RULES, look
-from analyzer.notices.ecc import XIDS
-from analyzer.notices.limits import LIMITS
-from collector.tiers.schema import make_tables
-from collector.upkeep.rolling import roll_up
+from analyzer.findings import health as notices
+from analyzer.findings.health import book, serving
+from analyzer.findings.health.book import RULES, look
+from analyzer.findings.health.ecc import XIDS
+from analyzer.findings.health.limits import LIMITS
+from collector.lake.upkeep.rolling import roll_up
+from collector.store.tier_schema import make_tables
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 from tests.notices.fleets import UNTIL, WELL, noticed, well
 

@@ -1,7 +1,7 @@
 """The agent and the notices call the same XID errors hardware: neither may import the other, so a test says it."""
 
-from agent.nvml.xid_class import HARDWARE, PROGRAM, xid_class
-from analyzer.notices.limits import LIMITS
+from agent.gpu.nvidia.xid_class import HARDWARE, PROGRAM, xid_class
+from analyzer.findings.health.limits import LIMITS
 
 
 def test_the_alert_and_the_notice_mean_the_same_errors() -> None:

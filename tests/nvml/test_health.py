@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.nvml.xid import MOST_NUMBERS, Ear
+from agent.gpu.nvidia.xid import MOST_NUMBERS, Ear
 from tests.nvml.conftest import Host
 from tests.nvml.test_hangs import FIRST, SECOND
 from tests.waiting import until

@@ -7,17 +7,17 @@ import pynvml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.nvml import fields, gpm
-from agent.nvml.asking import mended
-from agent.nvml.calls import Calls
-from agent.nvml.energy import Counter, EnergyBook, EnergyMeter
-from agent.nvml.gpm import RATES, RATIOS, in_base_units
-from agent.nvml.gpu import GpuReading
-from agent.nvml.health import action
-from agent.nvml.listing import Listed
-from agent.nvml.meter import Meter
-from agent.nvml.rings import Ring, Samples, of_samples
-from agent.nvml.roster import Roster
+from agent.gpu.nvidia import fields, gpm
+from agent.gpu.nvidia.asking import mended
+from agent.gpu.nvidia.calls import Calls
+from agent.gpu.nvidia.energy import Counter, EnergyBook, EnergyMeter
+from agent.gpu.nvidia.gpm import RATES, RATIOS, in_base_units
+from agent.gpu.nvidia.gpu import GpuReading
+from agent.gpu.nvidia.health import action
+from agent.gpu.nvidia.listing import Listed
+from agent.gpu.nvidia.meter import Meter
+from agent.gpu.nvidia.rings import Ring, Samples, of_samples
+from agent.gpu.nvidia.roster import Roster
 from agent.remembered import Remembered
 from agent.wire.tables import GPU_SAMPLES
 

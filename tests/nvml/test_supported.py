@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.nvml.supported import SUBJECTS
+from agent.gpu.nvidia.supported import SUBJECTS
 from tests.nvml.conftest import Host
 from tests.nvml.fake.build import ACTIVITY
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from collector.decoding.batch import decode
-from collector.landing import Landing, Receipt
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, STREAM, body
 
 ROWS = 2  # of gpu_samples in each batch

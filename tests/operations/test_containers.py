@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from agent.config import AgentConfig
 from agent.exposition import exposition
-from analyzer.config import Settings
+from agent.settings.config import AgentConfig
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
-from collector.metrics import Metrics
-from collector.notify import STOPPING_MICROSECONDS
+from collector.http.notify import STOPPING_MICROSECONDS
+from collector.metrics.metrics import Metrics
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]

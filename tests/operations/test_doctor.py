@@ -15,30 +15,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.contract import SCHEMA_VERSION
-from analyzer.config import Settings
-from analyzer.doctor.access import access
-from analyzer.doctor.agents import agents
-from analyzer.doctor.certificate import ends_at
-from analyzer.doctor.cli import doctor
-from analyzer.doctor.examination import Examination, examination
-from analyzer.doctor.forecast import Gain, at_rest_bytes, forecast, full_in_days, gains
-from analyzer.doctor.invariants import Check
-from analyzer.doctor.jobs import jobs
-from analyzer.doctor.ledger import ledger
-from analyzer.doctor.line import Line, Section
-from analyzer.doctor.page import WIDTH, document, page
-from analyzer.doctor.sight import Live, Sight
-from analyzer.doctor.storage import storage
+from analyzer.interfaces.doctor.access import access
+from analyzer.interfaces.doctor.agents import agents
+from analyzer.interfaces.doctor.certificate import ends_at
+from analyzer.interfaces.doctor.cli import doctor
+from analyzer.interfaces.doctor.examination import Examination, examination
+from analyzer.interfaces.doctor.forecast import Gain, at_rest_bytes, forecast, full_in_days, gains
+from analyzer.interfaces.doctor.invariants import Check
+from analyzer.interfaces.doctor.jobs import jobs
+from analyzer.interfaces.doctor.ledger import ledger
+from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.page import WIDTH, document, page
+from analyzer.interfaces.doctor.sight import Live, Sight
+from analyzer.interfaces.doctor.storage import storage
+from analyzer.settings.settings import Settings
 from collector.backup.making import make
 from collector.backup.place import place_of
 from collector.config import CollectorConfig
+from collector.lake.upkeep.lake_files import LakeFile
+from collector.lake.upkeep.retention import Keeping
+from collector.lake.upkeep.turns import JobState, give, take
+from collector.lake_layout import DAY_US
 from collector.registry import Key
 from collector.store.database import Store
-from collector.tiers.schema import make_tables
-from collector.upkeep.lake_files import LakeFile
-from collector.upkeep.layout import DAY_US
-from collector.upkeep.retention import Keeping
-from collector.upkeep.turns import JobState, give, take
+from collector.store.tier_schema import make_tables
 from tests.collector.serving import running
 from tests.operations.site import Site
 
@@ -212,7 +212,7 @@ def test_a_store_in_use_is_seen_by_its_lake_alone(tmp_path: Path) -> None:
     with Site(config.store) as site:
         site.take([1])
         site.seal()
-    code = "import sys; from analyzer.doctor.cli import doctor; sys.exit(doctor(sys.argv[1:]))"
+    code = "import sys; from analyzer.interfaces.doctor.cli import doctor; sys.exit(doctor(sys.argv[1:]))"
     with running(config):
         command = [sys.executable, "-c", code, "--store", str(config.store)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])

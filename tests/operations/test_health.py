@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
-from collector.health import FATAL, Check, Readiness, disk, held_up, is_alive
+from collector.http.health import FATAL, Check, Readiness, disk, held_up, is_alive
+from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.writer import Writer
 from tests.collector.batches import body
 from tests.collector.serving import Running, running
 from tests.waiting import PATIENCE_SECONDS, until
@@ -191,7 +191,7 @@ def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         state["ok"] = ok
         await readiness.checks()
 
-    with caplog.at_level(logging.WARNING, "collector.health"):
+    with caplog.at_level(logging.WARNING, "collector.http.health"):
         for ok in (True, False, False, True, True):
             asyncio.run(looked(ok))
     assert [record.getMessage() for record in caplog.records] == [

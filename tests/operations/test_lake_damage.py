@@ -9,30 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.doctor.examination import looked_at
-from analyzer.doctor.invariants import examine
-from analyzer.doctor.registry import read_beside
-from analyzer.doctor.sight import Sight
-from collector.access.erasure.erase import erase
-from collector.access.erasure.names import Replacement
+from analyzer.interfaces.doctor.examination import looked_at
+from analyzer.interfaces.doctor.invariants import examine
+from analyzer.interfaces.doctor.registry import read_beside
+from analyzer.interfaces.doctor.sight import Sight
+from analyzer.settings.settings import Settings
 from collector.backup.folder import backups
 from collector.backup.making import make
 from collector.backup.verifying import verify
+from collector.cli.lake import aside, check
 from collector.config import CollectorConfig
+from collector.erasure.erase import erase
+from collector.erasure.names import Replacement
 from collector.errors import BackupError, StoreError
-from collector.health import LakeFiles
+from collector.http.health import LakeFiles
+from collector.lake.soundness.aside import FOLDER, lost, set_aside
+from collector.lake.soundness.looking import check as look_through
+from collector.lake.soundness.looking import glanced
+from collector.lake.upkeep.checking import check_files
+from collector.lake.upkeep.compaction import compact
 from collector.registry import open_registry
-from collector.soundness.aside import FOLDER, lost, set_aside
-from collector.soundness.cli import aside, check
-from collector.soundness.looking import check as look_through
-from collector.soundness.looking import glanced
-from collector.soundness.noted import NOTES, named_files
 from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.upkeep.checking import check_files
-from collector.upkeep.compaction import compact
+from collector.store.noted import NOTES, named_files
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.operations.site import Site
 

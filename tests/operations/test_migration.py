@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.doctor import examine
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from analyzer.interfaces.doctor import examine
+from analyzer.settings.settings import Settings
+from collector.lake.sealing.seal import seal
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.migrations import available
+from collector.store.seal_mark import Mark
 from tests.operations.site import Site
 
 STORES = sorted((Path(__file__).parents[1] / "data" / "stores").glob("*.duckdb.xz"))

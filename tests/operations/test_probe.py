@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.config import CollectorConfig
-from collector.probe import main, trouble
+from collector.http.probe import main, trouble
 from tests.collector.batches import body
 from tests.collector.serving import running
 

@@ -17,10 +17,10 @@ from agent.delivery.post import Link
 from agent.delivery.sender import Sender
 from agent.spool import Shelf, Spool
 from agent.wire.envelope import encode
-from analyzer.backups.cli import backup, restore, verify
+from analyzer.interfaces.backups.cli import backup, restore, verify
 from collector.backup.folder import backups
 from collector.config import CollectorConfig
-from collector.opening import open_store
+from collector.store.opening import open_store
 from tests.collector.serving import Running, running
 from tests.waiting import until
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from analyzer.placement.recommendation import Moving, Outlook, Part, Range, Recommendation
+from analyzer.recommendations.recommendation import Moving, Outlook, Part, Range, Recommendation
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from analyzer.findings import Finding
-from analyzer.notices.notice import Notice
-from analyzer.placement.places import Host, Placed
-from analyzer.placement.proposal import Proposal
-from analyzer.placement.site import Site
+from analyzer.findings.finding import Finding
+from analyzer.findings.health.notice import Notice
+from analyzer.recommendations.fleet_plan.places import Host, Placed
+from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.site import Site
 from tests.placement.valid import check
 
 HOUR_US = 3_600_000_000

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.placement.artefacts import kubernetes, mig, slurm
-from analyzer.placement.artefacts.owner import for_scheduler
-from analyzer.placement.artefacts.rank_file import rank_file
-from analyzer.placement.artefacts.yaml_text import as_yaml
-from analyzer.placement.places import Host, Placed
+from analyzer.recommendations.artefacts import kubernetes, mig, slurm
+from analyzer.recommendations.artefacts.owner import for_scheduler
+from analyzer.recommendations.artefacts.rank_file import rank_file
+from analyzer.recommendations.artefacts.yaml_text import as_yaml
+from analyzer.recommendations.fleet_plan.places import Host, Placed
 from tests.placement.valid import code_of, patched, sbatch_options
 
 yaml: Any = importlib.import_module("yaml")

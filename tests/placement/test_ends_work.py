@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.mail.compose import compose
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar, Period
-from analyzer.placement.recommendation import Recommendation
-from analyzer.reading import Reader
-from analyzer.report.recommendation_words import FREE, cost_short
-from analyzer.report.sentences import first_sentence
-from analyzer.report.week import WeekReport, week_report
-from analyzer.request import Request
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.recommendation_words import FREE, cost_short
+from analyzer.reports.request import Request
+from analyzer.reports.week import WeekReport, week_report
+from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import IDLE, small_site
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.placement.valid import unnamed_endings
@@ -33,13 +33,13 @@ ENDING = re.compile(
 )
 # Where such words may be made: each is held by `sound` (tests/placement/sites.py), or says of nobody's work to end it.
 SAY_SO = {
-    "analyzer/placement/artefacts/slurm.py": "scancel, of those who ask for it",
-    "analyzer/placement/artefacts/kubernetes.py": "--replicas, of those who ask for it",
-    "analyzer/placement/artefacts/mig.py": "cuts a GPU on which nothing runs",
-    "analyzer/placement/kinds/idle.py": "release, and its limits",
-    "analyzer/placement/kinds/hardware.py": "resets a GPU of a host on which nothing runs",
-    "analyzer/placement/kinds/serving.py": "fewer replicas",
-    "analyzer/placement/kinds/right_size.py": "the limit of a trial that is thrown away",
+    "analyzer/recommendations/artefacts/slurm.py": "scancel, of those who ask for it",
+    "analyzer/recommendations/artefacts/kubernetes.py": "--replicas, of those who ask for it",
+    "analyzer/recommendations/artefacts/mig.py": "cuts a GPU on which nothing runs",
+    "analyzer/recommendations/types/idle.py": "release, and its limits",
+    "analyzer/recommendations/types/hardware.py": "resets a GPU of a host on which nothing runs",
+    "analyzer/recommendations/types/serving.py": "fewer replicas",
+    "analyzer/recommendations/types/right_size.py": "the limit of a trial that is thrown away",
     "collector/schedulers/kubernetes/pod.py": "reads a Job's limit",
 }
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.placement.fleet_now import Loss, Now, read_now
-from analyzer.placement.fleet_plan import planned, plans
-from analyzer.placement.fleet_problem import fleet_problem
-from analyzer.placement.proposal import Saved
-from analyzer.placement.saving import WEEK_US
-from analyzer.placement.site import Host, Site, read_site
+from analyzer.recommendations.fleet_plan.fleet_now import Loss, Now, read_now
+from analyzer.recommendations.fleet_plan.fleet_plan import planned, plans
+from analyzer.recommendations.fleet_plan.fleet_problem import fleet_problem
+from analyzer.recommendations.proposal import Saved
+from analyzer.recommendations.saving import WEEK_US
+from analyzer.recommendations.site import Host, Site, read_site
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _host, small_site
 from tests.ledger.fleet import Fleet, priced

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.placement.constraint import Constraint
-from analyzer.placement.guard_settings import DEFAULT, Guards
-from analyzer.placement.guards import Moment, guarded
-from analyzer.placement.recommendation import Recommendation
+from analyzer.recommendations.constraint import Constraint
+from analyzer.recommendations.guards import Moment, guarded
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.settings.placement import DEFAULT, Guards
 from tests.placement.advice import DAY, DOLLAR, HOUR, advice, restart
 
 NOW = 100 * DAY

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.placement.grounds import of_finding, with_findings
-from analyzer.placement.held_up import (
+from analyzer.recommendations.grounds import of_finding, with_findings
+from analyzer.recommendations.held_up import (
     THROWN_AWAY,
     WAIT,
     Loss,

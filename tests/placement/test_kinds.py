@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from analyzer.efficiency.checkpoints import Checkpoints
-from analyzer.efficiency.figure import Figure, withheld
-from analyzer.placement.kinds import (
+from analyzer.measures.efficiency.checkpoints import Checkpoints
+from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.recommendations.fleet_plan.places import Feed, Limited, Rate, Served
+from analyzer.recommendations.proposal import KINDS, Saved
+from analyzer.recommendations.rules import FINDINGS
+from analyzer.recommendations.types import (
     checkpointing,
     data_locality,
     hardware,
@@ -22,9 +25,6 @@ from analyzer.placement.kinds import (
     serving,
     sharing,
 )
-from analyzer.placement.places import Feed, Limited, Rate, Served
-from analyzer.placement.proposal import KINDS, Saved
-from analyzer.placement.rules import FINDINGS
 from tests.placement.sites import (
     GIB,
     H100,
@@ -478,7 +478,7 @@ def test_who_names_a_run_writes_no_line_of_an_artefact() -> None:
 def test_every_kind_is_described() -> None:
     """Whoever is asked to change something can read what it stands on; and no kind is described that is never made."""
     made = set()
-    for path in (ROOT / "analyzer/placement/kinds").glob("*.py"):
+    for path in (ROOT / "analyzer/recommendations/kinds").glob("*.py"):
         made |= set(re.findall(r'kind="([a-z_]+)"', path.read_text()))
     made |= {"more_cpu", "loader_settings", "local_nvme", "co_locate_data", "split_serving", "scale_in", "power_down"}
     rows = [line for line in (ROOT / "docs/changes.md").read_text().splitlines() if line.startswith("| `")]

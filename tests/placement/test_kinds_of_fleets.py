@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from agent.wire.tables import TABLES
-from analyzer.efficiency.checkpoints import Checkpoints
-from analyzer.efficiency.figure import Figure, withheld
-from analyzer.notices.book import look
-from analyzer.placement.kinds import fragments, idle_nodes, spot
-from analyzer.placement.places import Feed
-from analyzer.placement.proposal import Proposal, Saved
-from analyzer.placement.rules import NOTICES
-from analyzer.placement.site import Site, read_site
-from analyzer.pricing.book import PriceBook
+from analyzer.findings.health.book import look
+from analyzer.measures.efficiency.checkpoints import Checkpoints
+from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.prices.book import PriceBook
+from analyzer.recommendations.fleet_plan.places import Feed
+from analyzer.recommendations.proposal import Proposal, Saved
+from analyzer.recommendations.rules import NOTICES
+from analyzer.recommendations.site import Site, read_site
+from analyzer.recommendations.types import fragments, idle_nodes, spot
 from tests.api.test_no_samples import FACTS
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.notices.fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well

@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings import Finding
-from analyzer.placement.advise import recommendations
-from analyzer.placement.move import Move, Place
-from analyzer.placement.moving import changes_hosts, gpu_milliseconds, moving, moving_words, restart_parts
-from analyzer.placement.saving import WEEK_US
-from analyzer.placement.standing import Life, RunStanding, Wait, read_life
+from analyzer.findings.finding import Finding
+from analyzer.recommendations.advise import recommendations
+from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.moving import (
+    changes_hosts,
+    gpu_milliseconds,
+    moving,
+    moving_words,
+    restart_parts,
+)
+from analyzer.recommendations.saving import WEEK_US
+from analyzer.recommendations.standing import Life, RunStanding, Wait, read_life
 from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
-from analyzer.placement.advise import recommendations
-from analyzer.placement.billing import Spent, divided
-from analyzer.placement.recommendation import Range, Saved
-from analyzer.placement.saving import (
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.recommendations.advise import recommendations
+from analyzer.recommendations.billing import Spent, divided
+from analyzer.recommendations.recommendation import Range, Saved
+from analyzer.recommendations.saving import (
     ASSUMED,
     CASES_LEAST,
     SPEAKS_FOR_A_WEEK_US,
@@ -25,7 +25,7 @@ from analyzer.placement.saving import (
     sureness,
     told_over_us,
 )
-from analyzer.placement.wanted import Wanted
+from analyzer.recommendations.wanted import Wanted
 from collector.store.session import Session
 from tests.ledger.fleet import HOUR, MONDAY, Fleet, priced
 

@@ -9,27 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
-from analyzer.api.advice import Advice, advice_data
-from analyzer.api.generation import ByGeneration, Generations
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
-from analyzer.judges import Judges
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.api.advice import Advice, advice_data
+from analyzer.interfaces.text.recommendation_files import ticket
+from analyzer.interfaces.text.recommendation_text import recommendation_text
 from analyzer.period import Period
-from analyzer.placement.advise import recommendations
-from analyzer.placement.fleet_plan import plans
-from analyzer.placement.grounds import Grounds
-from analyzer.placement.guard_settings import Advising
-from analyzer.placement.planned import against
-from analyzer.placement.proposal import Proposal
-from analyzer.placement.recommendation import Recommendation
-from analyzer.placement.saving import ASSUMED, WEEK_US
-from analyzer.placement.wanted import Wanted
-from analyzer.placement.wanting import Wanting
-from analyzer.reading import Reader
-from analyzer.report.paper import Paper
-from analyzer.report.recommendation_files import ticket
-from analyzer.report.recommendation_text import recommendation_text
+from analyzer.queries.generation import ByGeneration, Generations
+from analyzer.recommendations.advise import recommendations
+from analyzer.recommendations.fleet_plan.fleet_plan import plans
+from analyzer.recommendations.fleet_plan.planned import against
+from analyzer.recommendations.grounds import Grounds
+from analyzer.recommendations.judges import Judges
+from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.saving import ASSUMED, WEEK_US
+from analyzer.recommendations.wanted import Wanted
+from analyzer.recommendations.wanting import Wanting
+from analyzer.settings.placement import Advising
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
 from collector.store.session import Session
 from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _exchange, _host, small_site
 from tests.api.test_no_samples import FACTS

@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.efficiency.checkpoints import Checkpoints
-from analyzer.efficiency.figure import Figure, withheld
-from analyzer.placement.kinds import checkpointing, data_locality, hardware, idle
-from analyzer.placement.kinds.failure_odds import week_of
-from analyzer.placement.proposal import Saved
-from analyzer.placement.saving import ASSUMED, Share, part
+from analyzer.measures.efficiency.checkpoints import Checkpoints
+from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.recommendations.proposal import Saved
+from analyzer.recommendations.saving import ASSUMED, Share, part
+from analyzer.recommendations.types import checkpointing, data_locality, hardware, idle
+from analyzer.recommendations.types.failure_odds import week_of
 from tests.placement.sites import RUN, finding, host, run, site, sound
 
 HOUR_MS = 3_600_000

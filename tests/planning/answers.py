@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from analyzer.capacity.planner.answer import Answer, Change, Verdict
+from analyzer.capacity.planner.bound import lower_bound
+from analyzer.capacity.planner.facts import PlanFacts, Told, plan_facts
+from analyzer.capacity.planner.finished import plan_of
+from analyzer.capacity.planner.heft import heft
+from analyzer.capacity.planner.history import History, Peaks
+from analyzer.capacity.planner.instance import Instance
+from analyzer.capacity.planner.offered import LeftOut
+from analyzer.capacity.planner.olb import olb
+from analyzer.capacity.planner.problem import GB, Problem
+from analyzer.capacity.planner.simulation.outlook import Outlook
 from analyzer.period import micros
-from analyzer.planning.answer import Answer, Change, Verdict
-from analyzer.planning.bound import lower_bound
-from analyzer.planning.facts import PlanFacts, Told, plan_facts
-from analyzer.planning.finished import plan_of
-from analyzer.planning.heft import heft
-from analyzer.planning.history import History, Peaks
-from analyzer.planning.instance import Instance
-from analyzer.planning.offered import LeftOut
-from analyzer.planning.olb import olb
-from analyzer.planning.problem import GB, Problem
-from analyzer.planning.simulation.outlook import Outlook
 from tests.planning.example import HOUR, four_tasks
 
 FRIDAY_5 = micros(datetime(2026, 11, 20, 5, tzinfo=UTC))

@@ -1,6 +1,6 @@
 """A site of three GPU nodes and one without, on which a job recurs and others hold what they hold."""
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 GB = 10**9

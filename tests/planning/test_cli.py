@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.planning.cli import plan
+from analyzer.interfaces.cli.planner import plan
 from collector.store.database import Store
 from gpuledger import main
 from tests.docs.commands import ROOT, first_yaml

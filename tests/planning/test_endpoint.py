@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import TABLES
+from analyzer.capacity.planner.from_text.endpoint import ANSWER_BYTES, Message, complete
+from analyzer.capacity.planner.from_text.errors import ModelError
+from analyzer.capacity.planner.from_text.settings import ModelSettings
 from analyzer.errors import ConfigError
-from analyzer.planning.from_text.endpoint import ANSWER_BYTES, Message, complete
-from analyzer.planning.from_text.errors import ModelError
-from analyzer.planning.from_text.settings import ModelSettings
+from analyzer.settings.settings import TABLES
 from tests.planning.recorded import Recorded, completion, endpoint
 
 KEY = "sk-very-secret-0123456789"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.planning.plan import Plan, Solver
-from analyzer.planning.problem import Problem
-from analyzer.planning.solve import solve
-from analyzer.planning.task_reading import read_tasks
+from analyzer.capacity.planner.plan import Plan, Solver
+from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.task_reading import read_tasks
 from tests.waiting import PATIENCE_SECONDS
 
 FILE = Path(__file__).with_name("four_tasks.yaml")

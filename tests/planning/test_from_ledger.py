@@ -4,23 +4,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from analyzer.config import Settings
+from analyzer.capacity.planner.from_ledger import asks_ledger, look_up
+from analyzer.capacity.planner.history_reading import LEAST_RUNS, read_history
+from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
+from analyzer.capacity.planner.offered import LeftOut, offered
+from analyzer.capacity.planner.problem import Network, Node, Task
+from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock_reading import read_stock
+from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
-from analyzer.planning.from_ledger import asks_ledger, look_up
-from analyzer.planning.history_reading import LEAST_RUNS, read_history
-from analyzer.planning.ledger import ServerLedger, StoreLedger
-from analyzer.planning.offered import LeftOut, offered
-from analyzer.planning.problem import Network, Node, Task
-from analyzer.planning.stock import Holder, StockNode
-from analyzer.planning.stock_reading import read_stock
-from analyzer.planning.task_file import TaskFile
-from analyzer.reading import Reader
-from analyzer.report.coverage import ledger_end
-from analyzer.request import Request, What
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.ledger.coverage import ledger_end
+from analyzer.reports.request import Request, What
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 from tests.ledger.fleet import DAY, HOUR, MONDAY, SECOND, Fleet
 from tests.planning.small_site import GB, SIX, fill

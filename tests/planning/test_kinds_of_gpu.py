@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.config import Settings
+from analyzer.capacity.planner.errors import ProblemError, UnseenError
+from analyzer.capacity.planner.from_ledger import look_up
+from analyzer.capacity.planner.history_reading import LEAST_RUNS, read_history
+from analyzer.capacity.planner.ledger import StoreLedger
+from analyzer.capacity.planner.problem import Duration, Node, Problem, Task
+from analyzer.capacity.planner.simulation import simulate
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.stock_reading import read_stock
+from analyzer.capacity.planner.tables import unjudged_rows
+from analyzer.capacity.planner.task_reading import read_tasks
+from analyzer.capacity.planner.validator import Placed, Proposal, validate
 from analyzer.errors import ConfigError
-from analyzer.planning.cli import plan
-from analyzer.planning.errors import ProblemError, UnseenError
-from analyzer.planning.from_ledger import look_up
-from analyzer.planning.history_reading import LEAST_RUNS, read_history
-from analyzer.planning.ledger import StoreLedger
-from analyzer.planning.problem import Duration, Node, Problem, Task
-from analyzer.planning.simulation import simulate
-from analyzer.planning.solve import solve
-from analyzer.planning.stock_reading import read_stock
-from analyzer.planning.tables import unjudged_rows
-from analyzer.planning.task_reading import read_tasks
-from analyzer.planning.validator import Placed, Proposal, validate
-from analyzer.report.coverage import ledger_end
+from analyzer.interfaces.cli.planner import plan
+from analyzer.ledger.coverage import ledger_end
+from analyzer.settings.settings import Settings
 from bench.plans.proposed import proposal_of
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.planning.heft import heft
-from analyzer.planning.instance import Instance
-from analyzer.planning.nearest import nearest
-from analyzer.planning.problem import Problem, Task
-from analyzer.planning.validator import Placed, Proposal, validate
+from analyzer.capacity.planner.heft import heft
+from analyzer.capacity.planner.instance import Instance
+from analyzer.capacity.planner.nearest import nearest
+from analyzer.capacity.planner.problem import Problem, Task
+from analyzer.capacity.planner.validator import Placed, Proposal, validate
 from bench.plans.brute import Put, arrival, has_room, may_run
 from bench.plans.problems import Size, generated
 

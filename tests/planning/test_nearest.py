@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from analyzer.planning.nearest import Moved, Shifted, nearest
-from analyzer.planning.problem import GB, Duration, Node, Problem, Task
-from analyzer.planning.validator import Placed, Proposal
+from analyzer.capacity.planner.nearest import Moved, Shifted, nearest
+from analyzer.capacity.planner.problem import GB, Duration, Node, Problem, Task
+from analyzer.capacity.planner.validator import Placed, Proposal
 from tests.planning.example import HOUR, four_tasks
 from tests.waiting import PATIENCE_SECONDS
 

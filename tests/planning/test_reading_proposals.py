@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.planning.errors import ProposalError
-from analyzer.planning.validator import Claims, Placed, Proposal, read_proposal
+from analyzer.capacity.planner.errors import ProposalError
+from analyzer.capacity.planner.validator import Claims, Placed, Proposal, read_proposal
 
 PLACED = {"task": "a", "node": "n", "start_seconds": 0}
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.planning.answer import Change, Verdict
-from analyzer.planning.facts import Finish
-from analyzer.planning.plan import Binding
-from analyzer.planning.sentence import sentence
-from analyzer.planning.words import about, chance, exact
-from analyzer.report.words import NO_BREAK
+from analyzer.capacity.planner.answer import Change, Verdict
+from analyzer.capacity.planner.facts import Finish
+from analyzer.capacity.planner.plan import Binding
+from analyzer.capacity.planner.sentence import sentence
+from analyzer.capacity.planner.words import about, chance, exact
+from analyzer.text.words import NO_BREAK
 from tests.planning.answers import answered, asked, impossible, of_ledger, on_time
 from tests.planning.example import HOUR
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.planning.finished import plan_of
-from analyzer.planning.heft import heft
-from analyzer.planning.instance import Instance
-from analyzer.planning.plan import Plan
-from analyzer.planning.problem import GB, RESOURCES, Duration, Input, Network, Node, Problem, Task
-from analyzer.planning.simulation import links_cost_seconds, simulate
-from analyzer.planning.simulation.contention import contended_ends_of
-from analyzer.planning.simulation.drawing import drawn_from
-from analyzer.planning.simulation.replay import ends_of, steps_of
+from analyzer.capacity.planner.finished import plan_of
+from analyzer.capacity.planner.heft import heft
+from analyzer.capacity.planner.instance import Instance
+from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.problem import GB, RESOURCES, Duration, Input, Network, Node, Problem, Task
+from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
+from analyzer.capacity.planner.simulation.contention import contended_ends_of
+from analyzer.capacity.planner.simulation.drawing import drawn_from
+from analyzer.capacity.planner.simulation.replay import ends_of, steps_of
 from bench.plans.problems import Size, generated
 from tests.planning.example import four_tasks
 

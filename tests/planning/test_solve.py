@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.planning.bound import lower_bound
-from analyzer.planning.finished import plan_of
-from analyzer.planning.heft import heft
-from analyzer.planning.instance import Instance
-from analyzer.planning.plan import SOLVERS, Plan, Solver
-from analyzer.planning.problem import GB, Duration, Input, Node, Planned, Problem, Task
-from analyzer.planning.random_heft import random_heft
-from analyzer.planning.slack import latest_starts
-from analyzer.planning.solve import solve
-from analyzer.planning.validator import validate
+from analyzer.capacity.planner.bound import lower_bound
+from analyzer.capacity.planner.finished import plan_of
+from analyzer.capacity.planner.heft import heft
+from analyzer.capacity.planner.instance import Instance
+from analyzer.capacity.planner.plan import SOLVERS, Plan, Solver
+from analyzer.capacity.planner.problem import GB, Duration, Input, Node, Planned, Problem, Task
+from analyzer.capacity.planner.random_heft import random_heft
+from analyzer.capacity.planner.slack import latest_starts
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import makespan, shortest
 from bench.plans.problems import TINY, Size, generated
 from bench.plans.proposed import proposal_of

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.planning.bound import lower_bound
-from analyzer.planning.finished import plan_of
-from analyzer.planning.heft import heft
-from analyzer.planning.instance import Instance
-from analyzer.planning.lateness import length as length_of
-from analyzer.planning.olb import olb
-from analyzer.planning.plan import Plan, Solver
-from analyzer.planning.problem import Path, Problem
-from analyzer.planning.schedule import Schedule
-from analyzer.planning.solve import solve
-from analyzer.planning.validator import validate
+from analyzer.capacity.planner.bound import lower_bound
+from analyzer.capacity.planner.finished import plan_of
+from analyzer.capacity.planner.heft import heft
+from analyzer.capacity.planner.instance import Instance
+from analyzer.capacity.planner.lateness import length as length_of
+from analyzer.capacity.planner.olb import olb
+from analyzer.capacity.planner.plan import Plan, Solver
+from analyzer.capacity.planner.problem import Path, Problem
+from analyzer.capacity.planner.schedule import Schedule
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import length, makespan, shortest, tries
 from bench.plans.problems import TINY, Size, generated, of_kinds
 from bench.plans.proposed import proposal_of

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.planning import plan as plan_module
-from analyzer.planning import problem as problem_module
-from analyzer.planning.plan import Plan
-from analyzer.planning.problem import GB, Duration, Input, Network, Node, Planned, Problem, Task
-from analyzer.planning.validator import Broken, Claims, Placed, Proposal, Verdict, fingerprint, validate
+from analyzer.capacity.planner import plan as plan_module
+from analyzer.capacity.planner import problem as problem_module
+from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node, Planned, Problem, Task
+from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, Verdict, fingerprint, validate
 from tests.planning.example import HOUR, four_tasks
 
 VALIDATOR = Path(__file__).parents[2] / "analyzer" / "planning" / "validator"
 # What a validator may know of ours: the shapes of question and answer, and how figures are spelled.
 MAY_IMPORT = (
     "agent.wire.bounded",
-    "analyzer.planning.validator",
-    "analyzer.planning.problem",
-    "analyzer.planning.plan",
-    "analyzer.planning.errors",
-    "analyzer.report.words",
-    "analyzer.pricing.money",
+    "analyzer.capacity.planner.validator",
+    "analyzer.capacity.planner.problem",
+    "analyzer.capacity.planner.plan",
+    "analyzer.capacity.planner.errors",
+    "analyzer.text.words",
+    "analyzer.prices.money",
 )
 EXAMPLE = four_tasks()
 BEST = {"T1": ("gpuA", 0), "T2": ("ssdA", 10_810), "T3": ("ssdA", 0), "T4": ("ssdA", 18_011)}

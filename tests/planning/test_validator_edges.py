@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from analyzer.planning.errors import ProposalError
-from analyzer.planning.problem import GB, Duration, Input, Network, Node, Planned, Problem, Rate, Task
-from analyzer.planning.validator import Broken, Claims, Placed, Proposal, fingerprint, read_proposal, validate
-from analyzer.planning.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
-from analyzer.planning.validator.places import UNKNOWN_TOLD
-from analyzer.planning.validator.reading import (
+from analyzer.capacity.planner.errors import ProposalError
+from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node, Planned, Problem, Rate, Task
+from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, fingerprint, read_proposal, validate
+from analyzer.capacity.planner.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
+from analyzer.capacity.planner.validator.places import UNKNOWN_TOLD
+from analyzer.capacity.planner.validator.reading import (
     BYTES_MAX,
     NAME_LETTERS_MAX,
     PLACEMENTS_MAX,
     SECONDS_MAX,
     USD_MAX,
 )
-from analyzer.planning.validator.saying import exact, listed, nearest_name
+from analyzer.capacity.planner.validator.saying import exact, listed, nearest_name
 from bench.plans.proposed import proposal_of
 from tests.planning.example import HOUR, four_tasks
 

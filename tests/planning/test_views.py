@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.planning.axis import axis
-from analyzer.planning.document import plan_json
-from analyzer.planning.facts import PlanFacts
-from analyzer.planning.offered import LeftOut
-from analyzer.planning.page import plan_html
-from analyzer.planning.sentence import sentence
-from analyzer.planning.text import TASKS_SHOWN, plan_text
-from analyzer.report.paper import Paper, paint
-from analyzer.report.words import NO_BREAK
+from analyzer.capacity.planner.axis import axis
+from analyzer.capacity.planner.document import plan_json
+from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.planner.offered import LeftOut
+from analyzer.capacity.planner.page import plan_html
+from analyzer.capacity.planner.sentence import sentence
+from analyzer.capacity.planner.text import TASKS_SHOWN, plan_text
+from analyzer.text.paper import Paper, paint
+from analyzer.text.words import NO_BREAK
 from bench.published_schemas import plan_schema
 from tests.charts.without_scripts import without_scripts
 from tests.planning.answers import impossible, of_ledger, on_time

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from collector.config import CollectorConfig
-from collector.decoding.batch import decode
-from collector.landing import Landing, Receipt
-from collector.opening import open_store
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing.seal import seal
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
+from collector.store.opening import open_store
+from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW
 
 Key = tuple[str, int]

@@ -4,18 +4,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analyzer.config import Settings
-from analyzer.dimensions import ledger_source
-from analyzer.focus.export import Asked, export_focus
-from analyzer.focus.issuer import Issuer
-from analyzer.focus.spreadsheet import export_csv
-from analyzer.pricing.beside.reading import read_costs
-from analyzer.pricing.beside.text import costs_data
-from analyzer.pricing.charging.file import charge_csv
-from analyzer.pricing.charging.report import ChargesReport, charges_report
-from analyzer.pricing.charging.sums import Bearer
-from analyzer.pricing.charging.text import charge_data
-from analyzer.reading import Reader
+from analyzer.finops.charges.file import charge_csv
+from analyzer.finops.charges.report import ChargesReport, charges_report
+from analyzer.finops.charges.sums import Bearer
+from analyzer.finops.charges.text import charge_data
+from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.finops.focus.spreadsheet import export_csv
+from analyzer.finops.non_gpu_costs.reading import read_costs
+from analyzer.finops.non_gpu_costs.text import costs_data
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.queries.dimensions import ledger_source
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

@@ -15,19 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.finops.charges.file import charge_csv
+from analyzer.finops.charges.reading import read_held
+from analyzer.finops.charges.report import ChargesReport, charges_report
+from analyzer.finops.charges.sums import Bearer, Charged, Held, charges
+from analyzer.finops.charges.text import charge_data, charge_text
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.cli.charges import charges as command
+from analyzer.ledger.coverage import Hours
 from analyzer.period import Period
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.charging.cli import charges as command
-from analyzer.pricing.charging.file import charge_csv
-from analyzer.pricing.charging.reading import read_held
-from analyzer.pricing.charging.report import ChargesReport, charges_report
-from analyzer.pricing.charging.rows import Charge
-from analyzer.pricing.charging.sums import Bearer, Charged, Held, charges
-from analyzer.pricing.charging.text import charge_data, charge_text
-from analyzer.pricing.checking.check import complaints
-from analyzer.reading import Reader
-from analyzer.report.coverage import Hours
-from analyzer.report.paper import Paper
+from analyzer.prices.book import PriceBook
+from analyzer.prices.charge_rows import Charge
+from analyzer.prices.checking.check import complaints
+from analyzer.text.paper import Paper
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.checking.check import complaints
-from analyzer.pricing.checking.fleet import Booked, Owned
-from analyzer.pricing.cli import prices
+from analyzer.interfaces.cli.prices import prices
+from analyzer.prices.book import PriceBook
+from analyzer.prices.checking.check import complaints
+from analyzer.prices.checking.fleet import Booked, Owned
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.config import Settings
 from analyzer.errors import ConfigError
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.checking.check import complaints
-from analyzer.pricing.derived.parts import Part, spread
-from analyzer.pricing.keeping import PriceFile
+from analyzer.prices.book import PriceBook
+from analyzer.prices.checking.check import complaints
+from analyzer.prices.derived.parts import Part, spread
+from analyzer.prices.keeping import PriceFile
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import DAY, MONDAY, Fleet
 
 HOUR = 3_600_000_000

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.checking.check import complaints
+from analyzer.prices.book import PriceBook
+from analyzer.prices.checking.check import complaints
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "prices.md"
 

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.budgets.reading import read_month
-from analyzer.config import Settings
-from analyzer.confining import confined
-from analyzer.dimensions import ledger_source
-from analyzer.part import Part
+from analyzer.finops.budgets.reading import read_month
+from analyzer.finops.charges.edited import edited as charges_edited
+from analyzer.finops.charges.edited import edited_words
+from analyzer.finops.charges.text import charge_text
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
-from analyzer.pricing.charging.edited import edited as charges_edited
-from analyzer.pricing.charging.edited import edited_words
-from analyzer.pricing.charging.text import charge_text
-from analyzer.reading import Reader
-from analyzer.report.paper import Paper
-from analyzer.report.week_text import prices_words
-from collector.access.erasure.erase import erase
-from collector.access.erasure.names import Replacement
+from analyzer.queries.dimensions import ledger_source
+from analyzer.reports.confining import confined
+from analyzer.reports.part import Part
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
 from collector.backup.making import make
 from collector.backup.restoring import restore
 from collector.config import CollectorConfig
+from collector.erasure.erase import erase
+from collector.erasure.names import Replacement
 from collector.registry import open_registry
 from collector.store.database import Store
 from tests.focus.checker import complaints, rows_of, total

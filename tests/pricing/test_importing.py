@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.pricing.book import PriceBook
-from analyzer.pricing.importing.cli import bring
-from analyzer.pricing.importing.gpuhunt import read_gpuhunt
-from analyzer.pricing.importing.skypilot import read_skypilot
+from analyzer.interfaces.cli.price_import import bring
+from analyzer.prices.book import PriceBook
+from analyzer.prices.importing.gpuhunt import read_gpuhunt
+from analyzer.prices.importing.skypilot import read_skypilot
 
 # As in skypilot-org/skypilot-catalog catalogs/v8: Lambda's total memory is one GPU's, Nebius' is all GPUs'.
 INFO = (

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from analyzer.pricing.list_prices import canonical_sku, list_prices, median_of, on_demand, range_of
+from analyzer.prices.list_prices import canonical_sku, list_prices, median_of, on_demand, range_of
 
 ROOT = Path(__file__).parents[2]
 

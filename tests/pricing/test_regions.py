@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.config import Settings
-from analyzer.doctor.invariants import examine
 from analyzer.errors import ConfigError
-from analyzer.pricing.book import PriceBook
+from analyzer.interfaces.doctor.invariants import examine
+from analyzer.prices.book import PriceBook
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 REGIONS = '[regions]\nus-east-1 = "aws"\nus-west-2 = "aws"\neu-north1 = "nebius"\n'

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Footer
-from analyzer.mail.text import mail_text
-from analyzer.pricing.book import price_book
-from analyzer.pricing.repriced import Repriced, repriced, repriced_words
-from analyzer.reading import Reader
-from analyzer.report.html import week_html
-from analyzer.report.paper import Paper
-from analyzer.report.week import WeekReport
-from analyzer.report.week_text import week_text
-from dashboards.run_list import run_list
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Footer
+from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.text.week_text import week_text
+from analyzer.prices.book import price_book
+from analyzer.prices.repriced import Repriced, repriced, repriced_words
+from analyzer.reports.week import WeekReport
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
+from dashboards.pages.run_list import run_list
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 LATER = MONDAY + 10 * DAY  # two days after the week, and it is closed

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.pricing.beside.cli import costs
-from analyzer.pricing.charging.cli import charges
-from analyzer.pricing.cli import prices
+from analyzer.interfaces.cli.charges import charges
+from analyzer.interfaces.cli.non_gpu_costs import costs
+from analyzer.interfaces.cli.prices import prices
 from tests.access.conftest import bearer
 from tests.api.sites import TOKEN, Site, site
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.labels import labels_of
-from analyzer.teams import RunIdentity, TeamBook
+from analyzer.ledger.teams import RunIdentity, TeamBook
+from analyzer.queries.labels import labels_of
 
 RULES = """
 [[rule]]

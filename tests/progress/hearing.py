@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution
-from agent.progress import HostRuns, ProgressSource
 from agent.source import Row
+from agent.sources.progress import HostRuns, ProgressSource
 from tests.waiting import until
 
 PROC = Path("/proc")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.progress import ProgressSource, one_run
-from agent.progress.source import VARIABLE
+from agent.sources.progress import ProgressSource, one_run
+from agent.sources.progress.source import VARIABLE
 from tests.progress.hearing import PROC, summed
 from tests.waiting import PATIENCE_SECONDS
 

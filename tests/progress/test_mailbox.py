@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import SourceError
-from agent.progress.mailbox import Letter, Mailbox
-from agent.progress.message import MESSAGE_BYTES_MAX
+from agent.sources.progress.mailbox import Letter, Mailbox
+from agent.sources.progress.message import MESSAGE_BYTES_MAX
 from tests.progress.hearing import say, us
 from tests.waiting import until
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.progress import OwnProgress
-from agent.progress.source import VARIABLE
+from agent.sources.progress import OwnProgress
+from agent.sources.progress.source import VARIABLE
 from agent.wire.recording import read_recording
 from tests.agent.batches import rows_of
 from tests.progress.hearing import PROC, hearing, say, summed

@@ -11,9 +11,9 @@ import pytest
 from agent.attribution.evidence import Identity
 from agent.attribution.run import Attribution
 from agent.errors import SourceError
-from agent.progress import HostRuns, ProgressSource, one_run
-from agent.progress.senders import MESSAGES_PER_SECOND, OF_ONE_USER_MAX, Senders
-from agent.progress.source import RUNS_MAX
+from agent.sources.progress import HostRuns, ProgressSource, one_run
+from agent.sources.progress.senders import MESSAGES_PER_SECOND, OF_ONE_USER_MAX, Senders
+from agent.sources.progress.source import RUNS_MAX
 from tests.progress.hearing import PROC, each_alone, hearing, own_run, rows, say, summed, us
 from tests.waiting import until
 

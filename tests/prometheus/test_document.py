@@ -4,11 +4,11 @@ import re
 import subprocess
 from pathlib import Path
 
-from collector.access.roles import Right
 from collector.config import settings
 from collector.prometheus.names import catalogue
 from collector.prometheus.pivot import REACH
 from collector.prometheus.questions import HOST_SCRAPES
+from collector.registry.roles import Right
 from tests.prometheus.servers import need
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "import-prometheus.md"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
+from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1
 from collector.prometheus.receiver import Limits, Receiver
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.conftest import GOLDEN
 from tests.prometheus.writes import STEP, Series, content
 from tests.waiting import PATIENCE_SECONDS

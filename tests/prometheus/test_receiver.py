@@ -11,21 +11,21 @@ import pytest
 
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
-from collector.decoding.plausible import Clock, faults
 from collector.errors import BatchError, ServerError, StoreError
+from collector.pipeline.decoding.plausible import Clock, faults
+from collector.pipeline.writer import Writer
 from collector.prometheus.answer import lines, matrix
 from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1
 from collector.prometheus.pending import Written
 from collector.prometheus.receiver import Limits, Receiver
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.prometheus.hostile import answers, requests
 from tests.prometheus.writes import STEP, Series, content, labels
 from tests.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collector.landing import Receipt
+    from collector.pipeline.landing import Receipt
 
 
 class Refusing(Writer):

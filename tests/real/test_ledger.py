@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
-from collector.cli import import_
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.settings.settings import Settings
+from collector.cli.serve import import_
 from collector.store.database import Store
 from tests.ledger.fleet import priced
 from tests.real.convert import Tables, helios, idle_gpu_hours, kineto

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.reconcile.cli import prices_reconcile
+from analyzer.interfaces.cli.reconcile import prices_reconcile
 from tests.access.conftest import add_key, bearer
 from tests.api.sites import Site, site
 from tests.reconcile.invoices import invoice

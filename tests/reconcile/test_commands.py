@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.focus.cli import csv, focus
-from analyzer.focus.read import read_focus
-from analyzer.pricing.site import PriceRow, priced
-from analyzer.reconcile.cli import import_focus, prices_reconcile
-from analyzer.reconcile.skus import SkuMap
-from analyzer.reconcile.unit_prices import price_file, unit_prices
+from analyzer.finops.focus.read import read_focus
+from analyzer.finops.reconcile.skus import SkuMap
+from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
+from analyzer.interfaces.cli.focus import csv, focus
+from analyzer.interfaces.cli.reconcile import import_focus, prices_reconcile
+from analyzer.prices.site import PriceRow, priced
 from collector.store.database import Store
 from tests.focus.books import DAY, NOVEMBER, Books
 from tests.focus.checker import complaints, rows_of

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.focus.read import read_focus
+from analyzer.finops.focus.read import read_focus
+from analyzer.finops.reconcile.bill import Bill, gather
+from analyzer.finops.reconcile.compare import Comparison, Difference
+from analyzer.finops.reconcile.kept import Told, digest_of, keep, last_match, match_words
+from analyzer.finops.reconcile.reconcile import reconcile
+from analyzer.finops.reconcile.skus import SkuMap, known_instances
+from analyzer.finops.reconcile.text import label_of, reconcile_text
 from analyzer.period import Period
-from analyzer.reconcile.bill import Bill, gather
-from analyzer.reconcile.compare import Comparison, Difference
-from analyzer.reconcile.kept import Told, digest_of, keep, last_match, match_words
-from analyzer.reconcile.reconcile import reconcile
-from analyzer.reconcile.skus import SkuMap, known_instances
-from analyzer.reconcile.text import label_of, reconcile_text
 from tests.focus.books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
 from tests.focus.test_export import exported, small
 from tests.reconcile.invoices import invoice

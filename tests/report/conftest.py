@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from analyzer.report.week import WeekReport, week_report
+from analyzer.reports.week import WeekReport, week_report
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from analyzer.findings import Evidence, Finding
+from analyzer.findings.finding import Evidence, Finding
 from analyzer.period import HOUR, Calendar, Period
-from analyzer.placement.artefact import Artefact, python
-from analyzer.placement.recommendation import Range, Recommendation
+from analyzer.recommendations.artefact import Artefact, python
+from analyzer.recommendations.recommendation import Range, Recommendation
 from analyzer.states import booking
 from collector.store.database import Store
 from collector.store.session import Session

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.confining import confine
-from analyzer.mail.compose import compose
-from analyzer.mail.team_week import of_team, team_facts
-from analyzer.part import Part
+from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.team_week import of_team, team_facts
+from analyzer.interfaces.text.by_what_text import by_what_words
+from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar, Period
-from analyzer.report.as_json import as_json
-from analyzer.report.by_what import Judged, by_what, by_what_of_teams
-from analyzer.report.by_what_text import by_what_words
-from analyzer.report.html import week_html
-from analyzer.report.paper import Paper
-from analyzer.report.week import WeekReport
-from analyzer.report.week_text import week_text
+from analyzer.reports.by_what import Judged, by_what, by_what_of_teams
+from analyzer.reports.confining import confine
+from analyzer.reports.part import Part
+from analyzer.reports.week import WeekReport
+from analyzer.text.as_json import as_json
+from analyzer.text.paper import Paper
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.report import example_week

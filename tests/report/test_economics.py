@@ -5,13 +5,13 @@ from typing import get_args
 
 import pytest
 
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.reading import Reader
-from analyzer.report.economics import ECONOMICS
-from analyzer.report.month import month_of
-from analyzer.report.running import known
-from analyzer.request import Request, What
+from analyzer.interfaces.answers.economics import ECONOMICS
+from analyzer.interfaces.answers.month import month_of
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.ledger.running import known
+from analyzer.reports.request import Request, What
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 

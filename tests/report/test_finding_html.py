@@ -5,17 +5,17 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from analyzer.argument.argue import Argument
-from analyzer.argument.plot import Plot, Signal
-from analyzer.argument.ruled_out import RuledOut
-from analyzer.argument.signs import Sign
 from analyzer.charts.over_time import stacked_bars
 from analyzer.charts.scripts import policy, scripts
-from analyzer.finding_needs import Need
+from analyzer.findings.explain.argue import Argument
+from analyzer.findings.explain.plot import Plot, Signal
+from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.findings.explain.signs import Sign
+from analyzer.findings.rules.needs import Need
+from analyzer.interfaces.html.html import finding_html
 from analyzer.period import HOUR
-from analyzer.report.finding_charts import finding_charts
-from analyzer.report.finding_view import Explained
-from analyzer.report.html import finding_html
+from analyzer.reports.finding_charts import finding_charts
+from analyzer.reports.finding_view import Explained
 from tests.charts.without_scripts import without_scripts
 from tests.report import example_week
 

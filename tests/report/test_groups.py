@@ -6,13 +6,13 @@ from typing import get_args
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.report.group_table import group_lines
-from analyzer.report.groups import SHOWN, By, GroupRow, Groups, checked_by, groups
-from analyzer.report.html import week_html
-from analyzer.report.paper import Paper
-from analyzer.report.week import WeekReport
-from analyzer.report.week_text import week_text
-from analyzer.report.words import UNKNOWN
+from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.text.week_text import week_text
+from analyzer.reports.group_table import group_lines
+from analyzer.reports.groups import SHOWN, By, GroupRow, Groups, checked_by, groups
+from analyzer.reports.week import WeekReport
+from analyzer.text.paper import Paper
+from analyzer.text.words import UNKNOWN
 from collector.store.session import Session
 from tests.report.example_week import W46
 

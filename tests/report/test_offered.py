@@ -11,16 +11,16 @@ from urllib.parse import urlencode
 import pytest
 from mcp.client import Client
 
-from analyzer.alarms.looking import present
-from analyzer.alarms.settings import AlarmSettings
-from analyzer.assistant.server import create_server
-from analyzer.assistant.site import Query
 from analyzer.errors import LedgerError
-from analyzer.mail.compose import compose
+from analyzer.interfaces.alarms.looking import present
+from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mcp.server import create_server
+from analyzer.interfaces.mcp.site import Query
 from analyzer.period import Calendar, Period
-from analyzer.placement.life.kept import words
-from analyzer.reading import Reader
-from analyzer.request import Request
+from analyzer.recommendations.lifecycle.kept import words
+from analyzer.reports.request import Request
 from tests.access.conftest import bearer
 from tests.api.sites import Site, settings, site
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.focus.export import Asked, export_focus
-from analyzer.focus.issuer import Issuer
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Footer
-from analyzer.mail.html import mail_html
-from analyzer.mail.text import mail_text
-from analyzer.reading import Reader
-from analyzer.report.words import money
+from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Footer
+from analyzer.interfaces.mail.html import mail_html
+from analyzer.interfaces.mail.text import mail_text
+from analyzer.text.words import money
 from tests.api.sites import Site, settings, site
 from tests.focus.checker import rows_of
 

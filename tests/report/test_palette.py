@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from analyzer.report.html import TEMPLATES
+from analyzer.interfaces.html.html import TEMPLATES
 from analyzer.states import CLASSES
 
 RATIO = 4.5  # WCAG 2.2, 1.4.3: classes are words too, and letters on cells

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings import Finding
-from analyzer.judges import Judges
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.text.finding_text import check_words, findings_text
+from analyzer.interfaces.text.run_text import run_text
+from analyzer.ledger import which_run
+from analyzer.ledger.timeline import Point
 from analyzer.period import HOUR
-from analyzer.reading import Reader
-from analyzer.report import which_run
-from analyzer.report.cli import report
-from analyzer.report.finding_text import check_words, findings_text
-from analyzer.report.paper import Paper
-from analyzer.report.run_text import run_text
-from analyzer.report.words import span_words, until_words
-from analyzer.request import Request
-from analyzer.timeline import Point
+from analyzer.recommendations.judges import Judges
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
+from analyzer.text.words import span_words, until_words
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week

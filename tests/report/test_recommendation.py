@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.api.advice import Advice
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.part_reading import of_request
-from analyzer.placement.artefact import Artefact, python
-from analyzer.placement.constraint import Constraint
-from analyzer.placement.latency import Latency
-from analyzer.placement.move import Move, Place
-from analyzer.placement.recommendation import Moving, Outlook, Part, Range, Recommendation, Saved
-from analyzer.reading import Reader
-from analyzer.report.cli import recommend
-from analyzer.report.coverage import Sku
-from analyzer.report.saving_words import bill_words, saving_column
-from analyzer.report.schema import schema_text
-from analyzer.request import Request
+from analyzer.interfaces.answers.part_reading import of_request
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.api.advice import Advice
+from analyzer.interfaces.cli.report import recommend
+from analyzer.interfaces.text.saving_words import bill_words, saving_column
+from analyzer.interfaces.text.schema import schema_text
+from analyzer.ledger.coverage import Sku
+from analyzer.recommendations.artefact import Artefact, python
+from analyzer.recommendations.constraint import Constraint
+from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.latency import Latency
+from analyzer.recommendations.recommendation import Moving, Outlook, Part, Range, Recommendation, Saved
+from analyzer.reports.request import Request
 from collector.store.session import Session
 from tests.report import example_week
 from tests.report.test_reading import BERLIN, EXAMPLE

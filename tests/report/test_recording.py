@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.report.against_text import against_sentence
-from analyzer.report.cli import report
-from analyzer.report.paper import Paper
-from analyzer.report.picture import picture
-from analyzer.report.recording import price_micros, recording_report
-from analyzer.report.recording_text import recording_text
-from analyzer.report.run_prediction import came_out
-from analyzer.report.run_text import head_pairs
-from analyzer.report.week import WeekReport
-from analyzer.report.week_text import week_text
+from analyzer.interfaces.answers.recording import price_micros, recording_report
+from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.text.against_text import against_sentence
+from analyzer.interfaces.text.recording_text import recording_text
+from analyzer.interfaces.text.run_prediction import came_out
+from analyzer.interfaces.text.run_text import head_pairs
+from analyzer.interfaces.text.week_text import week_text
+from analyzer.reports.week import WeekReport
+from analyzer.text.paper import Paper
+from analyzer.text.picture import picture
 from tests.report.example_recording import write_recording
 
 

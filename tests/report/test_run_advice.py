@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.placement.kinds import checkpointing
-from analyzer.placement.kinds.latencies import UNTOLD, latency
-from analyzer.reading import Reader
-from analyzer.request import Request
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.recommendations.types import checkpointing
+from analyzer.recommendations.types.latencies import UNTOLD, latency
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import END, IDLE, T, small_site
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.placement.sites import finding, host, run, site, sound, text_of

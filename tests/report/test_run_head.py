@@ -6,19 +6,19 @@ from fractions import Fraction
 
 import pytest
 
-from analyzer.argument.ruled_out import RuledOut
+from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.finops.non_gpu_costs.rates import Rates
+from analyzer.finops.non_gpu_costs.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.text.run_text import run_text
+from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import HOUR, Period
-from analyzer.pricing.beside.carbon import Intensity
-from analyzer.pricing.beside.rates import Rates
-from analyzer.pricing.beside.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
-from analyzer.pricing.beside.rows import Beside, Energy
-from analyzer.reading import Reader
-from analyzer.report.paper import Paper
-from analyzer.report.run import RunReport
-from analyzer.report.run_before import EarlierRun, earlier_runs
-from analyzer.report.run_energy import RunEnergy, run_energy, run_energy_words
-from analyzer.report.run_text import run_text
-from analyzer.traffic.tariff import TariffBook
+from analyzer.prices.carbon import Intensity
+from analyzer.prices.non_gpu_rows import Beside, Energy
+from analyzer.reports.run import RunReport
+from analyzer.reports.run_before import EarlierRun, earlier_runs
+from analyzer.reports.run_energy import RunEnergy, run_energy, run_energy_words
+from analyzer.text.paper import Paper
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, MONDAY, Fleet
 from tests.report.example_week import TENTH

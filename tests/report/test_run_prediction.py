@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from analyzer.reading import Reader
-from analyzer.report.run_prediction import sooner
-from analyzer.report.words import NO_BREAK
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.text.run_prediction import sooner
+from analyzer.text.words import NO_BREAK
 from collector.store.session import Session
 from tests.report.test_reading import BERLIN, EXAMPLE
 

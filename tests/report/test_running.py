@@ -3,15 +3,15 @@
 import re
 from dataclasses import replace
 
-from analyzer.config import Settings
-from analyzer.mail.compose import compose
-from analyzer.mail.content import Footer
-from analyzer.mail.text import mail_text
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.mail.content import Footer
+from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.text.sentences import first_sentence
+from analyzer.ledger.running import known, like_before
 from analyzer.period import Calendar, Period
-from analyzer.reading import Reader
-from analyzer.report.running import known, like_before
-from analyzer.report.sentences import first_sentence
-from analyzer.request import Format, Request, What
+from analyzer.reports.request import Format, Request, What
+from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import END, T, small_site
 from tests.ledger.fleet import DAY
 from tests.unit_cost.written import HOUR, MONDAY, WEEK, Written

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.findings import Finding
+from analyzer.findings.finding import Finding
+from analyzer.findings.still_costs import StillCosts, still_costs
+from analyzer.interfaces.text.finding_text import still_words
 from analyzer.period import HOUR
-from analyzer.report.finding_text import still_words
-from analyzer.report.still_costs import StillCosts, still_costs
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week

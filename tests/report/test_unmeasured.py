@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from analyzer.config import Settings
 from analyzer.errors import LedgerError
-from analyzer.mail.compose import compose
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.text.moved import largest_move
+from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
-from analyzer.reading import Reader
-from analyzer.report.group_table import group_lines
-from analyzer.report.moved import largest_move
-from analyzer.report.readings import Breakdown, fold
-from analyzer.report.sentences import first_sentence
-from analyzer.report.week import WeekReport, week_report
-from analyzer.request import Request, What
+from analyzer.queries.readings import Breakdown, fold
+from analyzer.reports.group_table import group_lines
+from analyzer.reports.request import Request, What
+from analyzer.reports.week import WeekReport, week_report
+from analyzer.settings.settings import Settings
 from tests.api.sites import site
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

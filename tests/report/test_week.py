@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.placement.recommendation import Range
-from analyzer.pricing.charging.sums import Charged
-from analyzer.report.by_team import TeamRow
-from analyzer.report.charged import charge_lines
-from analyzer.report.group_table import team_lines
-from analyzer.report.html import week_html
-from analyzer.report.paper import Paper, paint
-from analyzer.report.readings import Breakdown, Entry, Unpriced
-from analyzer.report.sentences import first_sentence
-from analyzer.report.table import lines
-from analyzer.report.week import WeekReport, best_next_step, week_report
-from analyzer.report.week_text import status_words, week_text
+from analyzer.finops.charges.sums import Charged
+from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.text.sentences import first_sentence
+from analyzer.interfaces.text.week_text import status_words, week_text
+from analyzer.queries.readings import Breakdown, Entry, Unpriced
+from analyzer.recommendations.recommendation import Range
+from analyzer.reports.by_team import TeamRow
+from analyzer.reports.charged import charge_lines
+from analyzer.reports.group_table import team_lines
+from analyzer.reports.week import WeekReport, best_next_step, week_report
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
+from analyzer.text.paper import Paper, paint
+from analyzer.text.table import lines
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.report import example_week

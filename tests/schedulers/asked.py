@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from collector.config import CollectorConfig
+from collector.pipeline.writer import Writer
 from collector.schedulers.landing import Landing
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.ledger.fleet import MINUTE
 
 

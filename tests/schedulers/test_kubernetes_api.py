@@ -13,10 +13,10 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, SchedulerError
+from collector.pipeline.writer import Writer
 from collector.schedulers.configured import configured
 from collector.schedulers.kubernetes.api import AnswerError, Api, Server
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.schedulers.api_server import Cluster, served
 from tests.schedulers.kubernetes_things import PODS, running
 from tests.waiting import PATIENCE_SECONDS

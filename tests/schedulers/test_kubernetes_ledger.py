@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.placement.site import read_site
-from analyzer.unmapped import identities
+from analyzer.interfaces.onboarding.unmapped import identities
+from analyzer.recommendations.site import read_site
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY

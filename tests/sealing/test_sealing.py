@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.decoding.batch import Batch, decode
 from collector.errors import StoreError
-from collector.landing import Landing, Receipt
-from collector.sealing import seal as sealing
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
+from collector.lake.sealing import seal as sealing
+from collector.lake.sealing.seal import seal
+from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, body, gpu_rows
 
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from collector.decoding.batch import decode
 from collector.errors import StoreError
-from collector.landing import Landing
-from collector.metrics import Metrics
-from collector.sealing import sealer as sealing
-from collector.sealing.mark import Mark
-from collector.sealing.seal import Sealed, seal
-from collector.sealing.sealer import Sealer
+from collector.lake.sealing import sealer as sealing
+from collector.lake.sealing.seal import Sealed, seal
+from collector.lake.sealing.sealer import Sealer
+from collector.metrics.metrics import Metrics
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, body
 from tests.waiting import PATIENCE_SECONDS, until
 

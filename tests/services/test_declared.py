@@ -3,7 +3,7 @@
 import pytest
 
 from agent.errors import ConfigError
-from agent.services import Service, declared_services
+from agent.sources.services import Service, declared_services
 
 
 @pytest.mark.parametrize(

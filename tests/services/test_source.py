@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from agent.errors import SourceError
-from agent.services import Service, ServiceSource, fetch
-from agent.services.fetch import PAGE_BYTES_MAX
 from agent.source import Row
+from agent.sources.services import Service, ServiceSource, fetch
+from agent.sources.services.fetch import PAGE_BYTES_MAX
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY

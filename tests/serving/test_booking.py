@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analyzer.config import Settings
-from analyzer.finding_book import findings
+from analyzer.findings.book import findings
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import HOUR, MINUTE, Fleet
 from tests.serving.services import RESTS, SOURCE, T, declared, replica, says, working
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer import chunks
+from analyzer.ledger import chunks
 from tests.ledger.fleet import HOUR, MINUTE, Fleet
 from tests.serving.services import RESTS, T, declared, replica, says, working
 

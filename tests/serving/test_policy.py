@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.serving.policy import PolicyBook, in_force
-from analyzer.teams import RunIdentity
+from analyzer.ledger.causes.serving.policy import PolicyBook, in_force
+from analyzer.ledger.teams import RunIdentity
 
 DAY = 86_400_000_000
 JANUARY = 1_767_225_600_000_000  # 2026-01-01

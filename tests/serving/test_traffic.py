@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.ledger.causes.serving.idle import idle_spans, overlap_ms
+from analyzer.ledger.causes.serving.policy import Policy
+from analyzer.ledger.causes.serving.surplus import Excess, Replica, excess
+from analyzer.ledger.causes.serving.traffic import Use, needed, needs
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
-from analyzer.serving.idle import idle_spans, overlap_ms
-from analyzer.serving.policy import Policy
-from analyzer.serving.surplus import Excess, Replica, excess
-from analyzer.serving.traffic import Use, needed, needs
-from analyzer.thresholds import Thresholds
 
 ROW = Policy(1, {"name": "chat"}, {}, None, 2, 10_000_000, None, 0, None, 1, None, 0, None, "test")
 LIMITS = Thresholds()

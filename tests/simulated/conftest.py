@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.site import alpha_site, small_site
+from simulator.fleet import Fleet
+from simulator.site import alpha_site, small_site
 
 
 @pytest.fixture(scope="session")

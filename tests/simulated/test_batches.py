@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.simulated.batches import Batch, batch_count, batches, host_batches, scheduler_batch
-from agent.simulated.fleet import Fleet
-from agent.simulated.send import encode_batch
-from agent.simulated.site import DAY, HOUR, Chunk, alpha_site, small_site
 from agent.wire.tables import TABLES
+from simulator.batches import Batch, batch_count, batches, host_batches, scheduler_batch
+from simulator.fleet import Fleet
+from simulator.send import encode_batch
+from simulator.site import DAY, HOUR, Chunk, alpha_site, small_site
 
 
 def digests(made: "itertools.chain[Batch] | list[Batch]") -> dict[tuple[str, int], str]:

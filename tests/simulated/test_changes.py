@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.simulated import labels
-from agent.simulated.activity import Activity
-from agent.simulated.batches import host_blocks
-from agent.simulated.fleet import Fleet
-from agent.simulated.plan import Plan, Run, seats
-from agent.simulated.site import DAY, GIBIBYTE, HOUR, MINUTE, Host
-from agent.simulated.timeline import Timeline, lasting
 from bench.savings.changes.apply import KINDS, ChangedFleet, changed
 from bench.savings.changes.change import Change
 from bench.savings.changes.holding import CANCELLED_AFTER, LOOKS_EVERY
 from bench.savings.changes.pace import share_of, where
 from bench.savings.changes.sharing import SLICES, slice_gpus
+from simulator import labels
+from simulator.activity import Activity
+from simulator.batches import host_blocks
+from simulator.fleet import Fleet
+from simulator.plan import Plan, Run, seats
+from simulator.site import DAY, GIBIBYTE, HOUR, MINUTE, Host
+from simulator.timeline import Timeline, lasting
 from tests.simulated.conftest import SMALL_KERNELS
 
 PRETRAIN, SFT, OCR, ASR, EMBED = "80217", "81234", "81163", "81177", "81161"

@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from agent.simulated.batches import batches
-from agent.simulated.cli import main
-from agent.simulated.fleet import Fleet
-from agent.simulated.send import DeliveryError, encode_batch, send
 from agent.wire.envelope import MAX_BYTES, open_envelope
+from simulator.batches import batches
+from simulator.cli import main
+from simulator.fleet import Fleet
+from simulator.send import DeliveryError, encode_batch, send
 
 
 class Receiver(ThreadingHTTPServer):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.simulated import labels
-from agent.simulated.activity import NOTHING, Activity, blend, thrown_away
-from agent.simulated.archetypes.phases import DENSE, SPINNING, STALLED
-from agent.simulated.archetypes.pretraining import STAGES, ring, stage_bytes
-from agent.simulated.site import GIBIBYTE
-from agent.simulated.timeline import Tape, Timeline, joined, lasting
+from simulator import labels
+from simulator.activity import NOTHING, Activity, blend, thrown_away
+from simulator.archetypes.phases import DENSE, SPINNING, STALLED
+from simulator.archetypes.pretraining import STAGES, ring, stage_bytes
+from simulator.site import GIBIBYTE
+from simulator.timeline import Tape, Timeline, joined, lasting
 
 PHASES = (DENSE, SPINNING, STALLED.being(labels.STORAGE), NOTHING)
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.simulated import labels
-from agent.simulated.batches import batches
-from agent.simulated.fleet import Fleet
-from agent.simulated.labels import Label
-from agent.simulated.send import encode_batch
-from agent.simulated.site import DAY, HOUR, Chunk
 from agent.wire.envelope import open_envelope
 from analyzer.states import LOSABLE, booking
 from bench.truth.simulated import gpu_truth, truth, write_truth
+from simulator import labels
+from simulator.batches import batches
+from simulator.fleet import Fleet
+from simulator.labels import Label
+from simulator.send import encode_batch
+from simulator.site import DAY, HOUR, Chunk
 
 
 def hours_by_label(fleet: Fleet) -> Counter[Label]:

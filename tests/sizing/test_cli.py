@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
 from analyzer.errors import ConfigError
-from analyzer.sizing.cli import size
+from analyzer.interfaces.cli.sizing import size
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.app import ServerConfig, create_server
+from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 from tests.report import example_week
 

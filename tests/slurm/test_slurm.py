@@ -13,12 +13,12 @@ from agent.attribution.evidence import Process, read_process
 from agent.attribution.mapping import Jobstats
 from agent.attribution.run import Place, attribute
 from collector.config import CollectorConfig
+from collector.pipeline.writer import Writer
 from collector.schedulers.poller import Poller
 from collector.schedulers.slurm.commands import Commands
 from collector.schedulers.slurm.reader import Form, SlurmReader
 from collector.schedulers.slurm.source import open_slurm
 from collector.store.database import Store
-from collector.writer import Writer
 from tests.slurm.cluster import GPUS, NODES, Cluster
 from tests.waiting import PATIENCE_SECONDS
 

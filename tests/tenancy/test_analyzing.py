@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
-from analyzer.doctor.jobs import jobs
-from analyzer.doctor.sight import Live, Sight
+from analyzer.interfaces.doctor.jobs import jobs
+from analyzer.interfaces.doctor.sight import Live, Sight
+from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.errors import HeldElsewhereError
 from collector.registry import Registry, open_registry
 from collector.tenancy.analyzing import NAME
 from collector.tenancy.tenant import Tenant
-from dashboards.booking import Booker
-from dashboards.job import AnalysisJob
-from dashboards.job_page import JobPage
+from dashboards.analysis.booking import Booker
+from dashboards.analysis.job import AnalysisJob
+from dashboards.analysis.job_page import JobPage
 from tests.exposed import exposed
 from tests.fleet.postgres import Postgres
 from tests.ledger.fleet import HOUR, MONDAY, Fleet

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.decoding.batch import Batch
 from collector.errors import BatchError, RegistryError
-from collector.landing import Landing, Receipt
+from collector.lake.sealing.seal import Sealed, seal
+from collector.pipeline.decoding.batch import Batch
+from collector.pipeline.landing import Landing, Receipt
 from collector.registry import Registry, open_registry
-from collector.sealing.mark import Mark
-from collector.sealing.seal import Sealed, seal
 from collector.store.database import Store
 from collector.store.lake import beside
+from collector.store.seal_mark import Mark
 from collector.tenancy import tenant
 from collector.tenancy.tenant import Tenant
 from tests.sealing.test_sealing import batch, count

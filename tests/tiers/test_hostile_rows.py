@@ -8,9 +8,9 @@ import pytest
 
 from agent.wire.contract import Column, Table
 from agent.wire.tables import TABLES
-from collector.tiers import schema
-from collector.tiers.tables import SIZES, TIERED, tiered
-from collector.upkeep.rolling import roll_up
+from collector.lake.upkeep.rolling import roll_up
+from collector.store import tier_schema as schema
+from collector.tier_tables import SIZES, TIERED, tiered
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet, Row
 
 HONEST, EVIL = "n1", "n9"

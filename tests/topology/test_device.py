@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.topology import numa_node, sysfs_bus_id
+from agent.sources.topology import numa_node, sysfs_bus_id
 
 
 @pytest.mark.parametrize(

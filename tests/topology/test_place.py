@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.topology import Place, Topology, read_topology
-from agent.topology.table import read_table
+from agent.sources.topology import Place, Topology, read_topology
+from agent.sources.topology.table import read_table
 
 LINGJUN = Path(__file__).parents[1] / "data/topology/lingjun_topo.csv.gz"
 

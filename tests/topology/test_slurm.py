@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.topology import Place, hostlist, read_topology
+from agent.sources.topology import Place, hostlist, read_topology
 
 TREE = """
 # leaf switches

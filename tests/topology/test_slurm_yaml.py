@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.topology import Place, read_topology
-from agent.topology.slurm_yaml import read_yaml
+from agent.sources.topology import Place, read_topology
+from agent.sources.topology.slurm_yaml import read_yaml
 
 TREE = """---
 # two rows of racks

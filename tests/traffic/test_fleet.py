@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.config import Settings
 from analyzer.errors import LedgerError
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.measures.traffic.fleet import Whose, fleet_traffic
+from analyzer.measures.traffic.fleet_text import COLUMNS
+from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality
+from analyzer.measures.traffic.matrix import Matrix
+from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
+from analyzer.measures.traffic.tariff import Bill
+from analyzer.measures.traffic.text import LABELS
 from analyzer.period import Calendar
-from analyzer.reading import Reader
-from analyzer.report.as_json import plain_data
-from analyzer.request import Request
-from analyzer.traffic.fleet import Whose, fleet_traffic
-from analyzer.traffic.fleet_text import COLUMNS
-from analyzer.traffic.locality import LOCALITIES, ClassBytes, Locality
-from analyzer.traffic.matrix import Matrix
-from analyzer.traffic.run_traffic import RunTraffic, Waited
-from analyzer.traffic.tariff import Bill
-from analyzer.traffic.text import LABELS
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
+from analyzer.text.as_json import plain_data
 from tests.ledger.fleet import Fleet
 from tests.traffic.small_runs import END, T, alternating, host, links
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.traffic.locality import ClassBytes, Place, between, by_class, locality
+from analyzer.measures.traffic.locality import ClassBytes, Place, between, by_class, locality
 
 HERE = Place("r1", "b1", "z1", "eu")
 PLACES = {

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.traffic.matrix import Balance, Cell, FlowBytes, LinkBytes, Seat, matrix, rings
+from analyzer.measures.traffic.matrix import Balance, Cell, FlowBytes, LinkBytes, Seat, matrix, rings
 
 HOSTS = ("a", "b", "c")
 SEATS = [Seat(node, 0, rank, 100, 0) for rank, node in enumerate(HOSTS)]

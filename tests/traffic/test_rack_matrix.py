@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.traffic.locality import Place
-from analyzer.traffic.matrix import FlowBytes, LinkBytes, Seat
-from analyzer.traffic.rack_matrix import ELSEWHERE, UNKNOWN_RACK, RackCell, rack_matrix
-from analyzer.traffic.run_traffic import RunTraffic, run_traffic
-from analyzer.traffic.tariff import Prices, TariffBook
+from analyzer.measures.traffic.locality import Place
+from analyzer.measures.traffic.matrix import FlowBytes, LinkBytes, Seat
+from analyzer.measures.traffic.rack_matrix import ELSEWHERE, UNKNOWN_RACK, RackCell, rack_matrix
+from analyzer.measures.traffic.run_traffic import RunTraffic, run_traffic
+from analyzer.measures.traffic.tariff import Prices, TariffBook
 
 PLACES = {f"n{node}": Place(rack=f"rack-{node // 2}") for node in range(12)} | {"lost": Place()}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.reading import Reader
-from analyzer.report.paper import Paper
-from analyzer.request import Request
-from analyzer.traffic.reading import read_traffic
-from analyzer.traffic.run_traffic import RunTraffic, Waited
-from analyzer.traffic.tariff import TariffBook
-from analyzer.traffic.text import traffic_lines
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.measures.traffic.reading import read_traffic
+from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
+from analyzer.measures.traffic.tariff import TariffBook
+from analyzer.measures.traffic.text import traffic_lines
+from analyzer.reports.request import Request
+from analyzer.text.paper import Paper
 from tests.ledger.fleet import DAY, Fleet, priced
 from tests.traffic.small_runs import END, T, alternating, flows, host, links
 

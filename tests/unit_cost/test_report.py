@@ -2,12 +2,12 @@
 
 import pytest
 
+from analyzer.finops.unit_cost.figures import digits, short
+from analyzer.finops.unit_cost.report import UnitReport, unit_report
+from analyzer.finops.unit_cost.text import units_text
+from analyzer.finops.unit_cost.unit import REQUESTS
 from analyzer.period import Calendar
-from analyzer.report.paper import Paper
-from analyzer.unit_cost.figures import digits, short
-from analyzer.unit_cost.report import UnitReport, unit_report
-from analyzer.unit_cost.text import units_text
-from analyzer.unit_cost.unit import REQUESTS
+from analyzer.text.paper import Paper
 from tests.ledger.amounts import book
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 

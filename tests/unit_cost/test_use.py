@@ -2,10 +2,10 @@
 
 import pytest
 
+from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
+from analyzer.finops.unit_cost.text import units_text
 from analyzer.period import Calendar
-from analyzer.report.paper import Paper
-from analyzer.unit_cost.report import UnitReport, unit_report, with_teams
-from analyzer.unit_cost.text import units_text
+from analyzer.text.paper import Paper
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")

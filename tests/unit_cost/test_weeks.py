@@ -5,12 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.finops.unit_cost.report import unit_report
+from analyzer.finops.unit_cost.text import trend, units_text
+from analyzer.finops.unit_cost.unit import REQUESTS
+from analyzer.finops.unit_cost.weeks import Week, prices, weeks_between
 from analyzer.period import Calendar
-from analyzer.report.paper import Paper
-from analyzer.unit_cost.report import unit_report
-from analyzer.unit_cost.text import trend, units_text
-from analyzer.unit_cost.unit import REQUESTS
-from analyzer.unit_cost.weeks import Week, prices, weeks_between
+from analyzer.text.paper import Paper
 from tests.unit_cost.test_report import ALL, ranker, read
 from tests.unit_cost.written import HOUR, MONDAY, RATE, WEEK, Written
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from collector.store import tier_schema as schema
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.session import Session
-from collector.tiers import schema
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US

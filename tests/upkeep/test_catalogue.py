@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from collector.lake.upkeep import catalogue
+from collector.lake.upkeep.catalogue import expire, remove_orphans, shrink
+from collector.lake.upkeep.compaction import compact
 from collector.store.database import Store
-from collector.upkeep import catalogue
-from collector.upkeep.catalogue import expire, remove_orphans, shrink
-from collector.upkeep.compaction import compact
 from tests.upkeep.sites import DAY, DAY_US, one, rows, site, take
 
 LATER = 1e9

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from collector.lake.upkeep.catalogue import shrink
 from collector.store.database import Store
 from collector.store.lake import beside
-from collector.upkeep.catalogue import shrink
 
 
 def test_the_log_stays_while_somebody_reads(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from collector.errors import StoreError
+from collector.lake.upkeep.compaction import _files, _rewrite, _settled, _windows, compact, merge_recent
+from collector.lake.upkeep.lake_files import LakeFile, files
+from collector.lake.upkeep.outcome import Outcome
+from collector.lake.upkeep.writing import writing
+from collector.lake_layout import MONDAY_US, WEEK_US
 from collector.store.database import Store
-from collector.tiers.tables import MINUTE_US
-from collector.upkeep.compaction import _files, _rewrite, _settled, _windows, compact, merge_recent
-from collector.upkeep.lake_files import LakeFile, files
-from collector.upkeep.layout import MONDAY_US, WEEK_US
-from collector.upkeep.outcome import Outcome
-from collector.upkeep.writing import writing
+from collector.tier_tables import MINUTE_US
 from tests.upkeep.sites import DAY, DAY_US, GPUS, HOUR_US, SECOND, everything, one, rows, site, take
 
 BATCH = 256

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.doctor import examine
-from analyzer.thresholds import Thresholds
-from collector.tiers import schema
-from collector.upkeep.retention import Keeping, drop
-from collector.upkeep.rolling import roll_up
+from analyzer.interfaces.doctor import examine
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.settings.settings import Settings
+from collector.lake.upkeep.retention import Keeping, drop
+from collector.lake.upkeep.rolling import roll_up
+from collector.store import tier_schema as schema
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NOW = MONDAY + 30 * DAY  # everything is closed

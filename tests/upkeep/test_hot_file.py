@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from collector.lake.upkeep.hot_file import forget_receipts
 from collector.store.database import Store
-from collector.upkeep.hot_file import forget_receipts
 from tests.upkeep.sites import DAY, DAY_US, one, site
 
 BODY = b"x" * 100_000

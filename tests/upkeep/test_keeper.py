@@ -9,14 +9,14 @@ import pytest
 from agent.exposition import exposition
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
-from collector.metrics import Metrics
-from collector.soundness.noted import named_files
+from collector.lake.upkeep import keeper
+from collector.lake.upkeep.jobs import jobs
+from collector.lake.upkeep.keeper import Upkeep
+from collector.lake.upkeep.turns import JobState, give, states, take
+from collector.metrics.metrics import Metrics
 from collector.store.database import Store
-from collector.tiers.schema import make_tables
-from collector.upkeep import keeper
-from collector.upkeep.jobs import jobs
-from collector.upkeep.keeper import Upkeep
-from collector.upkeep.turns import JobState, give, states, take
+from collector.store.noted import named_files
+from collector.store.tier_schema import make_tables
 from tests.upkeep.sites import DAY, DAY_US, HOUR_US, one, rows, site
 from tests.upkeep.sites import take as land
 

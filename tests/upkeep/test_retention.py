@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from collector.lake.tiers import due
+from collector.lake.upkeep.compaction import compact
+from collector.lake.upkeep.lake_files import LakeFile, files
+from collector.lake.upkeep.retention import Dropped, Keeping, cuts_for_bytes, drop, judged_until
+from collector.lake.upkeep.rolling import roll_up
+from collector.lake.upkeep.writing import writing
+from collector.lake_layout import droppable, layouts
 from collector.store.database import Store
-from collector.tiers import due
-from collector.upkeep.compaction import compact
-from collector.upkeep.lake_files import LakeFile, files
-from collector.upkeep.layout import droppable, layouts
-from collector.upkeep.retention import Dropped, Keeping, cuts_for_bytes, drop, judged_until
-from collector.upkeep.rolling import roll_up
-from collector.upkeep.writing import writing
 from tests.upkeep.sites import DAY, DAY_US, HOUR_US, SECOND, judge, one, rows, site, take
 
 NOW = DAY + 20 * DAY_US

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from collector.errors import StoreError
+from collector.lake.tiers import rolling as tier_rolling
+from collector.lake.tiers.rolling import Portion, roll_minutes
+from collector.lake.tiers.series import series
+from collector.lake.tiers.subjects import gpus
+from collector.lake.upkeep import rolling
+from collector.lake.upkeep.rolling import roll_up
+from collector.lake.upkeep.turns import JobState, give, prolong, states, take
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.tiers import rolling as tier_rolling
-from collector.tiers.rolling import Portion, roll_minutes
-from collector.tiers.series import series
-from collector.tiers.subjects import gpus
-from collector.tiers.tables import MINUTE_US
-from collector.upkeep import rolling
-from collector.upkeep.rolling import roll_up
-from collector.upkeep.turns import JobState, give, prolong, states, take
+from collector.tier_tables import MINUTE_US
 from tests.upkeep.sites import DAY, DAY_US, HOUR_US, rows, site
 from tests.upkeep.sites import take as land
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.evidence_gates import gate, passed
 from analyzer.capacity.gate.offer import spared
-from analyzer.report.rounding import nearest
-from analyzer.report.words import NO_BREAK, decimal, plain
+from analyzer.text.rounding import nearest
+from analyzer.text.words import NO_BREAK, decimal, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Gate

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Gate, Outcome
 from analyzer.capacity.gate.shares import at_least, written
-from analyzer.report.words import MS_PER_HOUR, NO_BREAK, counted, decimal, gpu_hours, plain
+from analyzer.text.words import MS_PER_HOUR, NO_BREAK, counted, decimal, gpu_hours, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.looking import Looking

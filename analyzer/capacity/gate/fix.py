@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Represented
-from analyzer.report.words import plain_sentence
+from analyzer.text.words import plain_sentence
 
 PERMILLE = 1000
 HOUR_US = 3_600_000_000

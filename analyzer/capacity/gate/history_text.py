@@ -3,8 +3,8 @@
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.keeping import Event, Kept
 from analyzer.capacity.gate.words import duration_words
-from analyzer.report.paper import Paper
-from analyzer.report.words import moment, plain, plain_sentence
+from analyzer.text.paper import Paper
+from analyzer.text.words import moment, plain, plain_sentence
 
 
 def list_text(found: list[Kept], timezone: str, paper: Paper) -> str:

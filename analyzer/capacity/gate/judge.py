@@ -22,8 +22,8 @@ from analyzer.capacity.profile.read import ReadProfile
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.errors import ConfigError
 from analyzer.ids import LENGTH, short_id
-from analyzer.report.rounding import nearest
-from analyzer.report.words import plain
+from analyzer.text.rounding import nearest
+from analyzer.text.words import plain
 
 _JUDGES = {
     "signed": evidence_gates.signed,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Gate, Waiver
 from analyzer.capacity.gate.judge import request_id, with_waivers
-from analyzer.casebook.judgement import reason_of
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.findings.history.judgement import reason_of
 from analyzer.ids import LENGTH, LONGEST, TYPED_LEAST
-from analyzer.report.words import plain
+from analyzer.text.words import plain
 from collector.errors import FullError
 from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen
 

@@ -13,7 +13,7 @@ from analyzer.capacity.gate.request import DAYS_MOST, Request
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.read import ReadProfile
 from analyzer.errors import ConfigError
-from analyzer.report.words import plain
+from analyzer.text.words import plain
 
 LISTED_MOST = 8
 

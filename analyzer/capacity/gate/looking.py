@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.fix import advice_for
-from analyzer.report.words import plain
+from analyzer.text.words import plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Offer

@@ -12,7 +12,7 @@ from analyzer.capacity.gate.fix import Fix
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.gate.work import Work
-from analyzer.report.rounding import nearest
+from analyzer.text.rounding import nearest
 
 PERMILLE = 1000
 TENTHS = 10

@@ -4,7 +4,7 @@ from analyzer.capacity.gate.decided import Gate, Outcome, Remedy
 from analyzer.capacity.gate.policy import PilotRule
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.capacity.gate.supply import History
-from analyzer.report.words import MS_PER_HOUR, counted, gpu_hours
+from analyzer.text.words import MS_PER_HOUR, counted, gpu_hours
 
 SIZE, LENGTH, HISTORY, EARLIER = "pilot_size", "pilot_length", "pilot_history", "pilot_earlier"
 

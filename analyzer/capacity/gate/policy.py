@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from analyzer.capacity.profile.trusted import TrustedKey, trusted_of
 from analyzer.errors import ConfigError
-from analyzer.toml_entry import Entry, read_toml, toml_of
+from analyzer.settings.toml_entry import Entry, read_toml, toml_of
 
 DEFAULT = "gates.toml"
 TOP = ("version", "gates", "offer", "pilot", "key")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.gate.choice_gates import is_cheaper
 from analyzer.capacity.gate.decided import Gate, Remedy
 from analyzer.capacity.gate.fix import INPUT_KINDS
-from analyzer.report.rounding import nearest
-from analyzer.report.words import counted, plain
+from analyzer.text.rounding import nearest
+from analyzer.text.words import counted, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.looking import Looking

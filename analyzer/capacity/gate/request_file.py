@@ -9,7 +9,7 @@ import yaml
 from agent.wire.bounded import TooDeepError, json_said, toml_said
 from analyzer.capacity.gate.request import Request, request_of
 from analyzer.errors import ConfigError
-from analyzer.yaml_text import yaml_said
+from analyzer.settings.yaml_text import yaml_said
 
 FILE_BYTES = 64 * 1024  # a request is a page; what is larger is something else
 DEEPEST = 3

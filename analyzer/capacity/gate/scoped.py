@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from analyzer.capacity.gate.decided import Decided, Need, Offer, Option
 from analyzer.capacity.gate.judge import told
-from analyzer.report.words import plain
+from analyzer.text.words import plain
 
 
 def without_the_fleet(decided: Decided) -> Decided:

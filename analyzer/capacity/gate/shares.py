@@ -2,8 +2,8 @@
 
 from decimal import ROUND_HALF_UP, Decimal
 
-from analyzer.report.rounding import nearest
-from analyzer.report.words import NO_BREAK, decimal
+from analyzer.text.rounding import nearest
+from analyzer.text.words import NO_BREAK, decimal
 
 PERMILLE = 1000
 MOST_DECIMALS = 6

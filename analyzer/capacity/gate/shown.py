@@ -7,7 +7,7 @@ from analyzer.capacity.gate.text import day_words
 from analyzer.capacity.gate.words import duration_words, failed_words, priced
 from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
-from analyzer.report.words import UNKNOWN, counted, money, plain, plain_sentence
+from analyzer.text.words import UNKNOWN, counted, money, plain, plain_sentence
 
 HOURS_A_DAY = 24
 

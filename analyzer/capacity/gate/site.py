@@ -8,16 +8,16 @@ from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
 from analyzer.errors import ConfigError
+from analyzer.ledger.teams import team_book
 from analyzer.period import micros
-from analyzer.pricing.book import price_book
-from analyzer.teams import team_book
+from analyzer.prices.book import price_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
-    from analyzer.config import Settings
+    from analyzer.settings.settings import Settings
     from collector.registry import Registry
     from collector.store.session import Session
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
 from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.report.rounding import nearest
+from analyzer.text.rounding import nearest
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.request import Request

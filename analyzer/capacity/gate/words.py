@@ -2,8 +2,8 @@
 
 from analyzer.capacity.gate.decided import Decided, Gate, Offer, failed, not_evaluated
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
-from analyzer.report.rounding import nearest
-from analyzer.report.words import NO_BREAK, counted, decimal, money, plain
+from analyzer.text.rounding import nearest
+from analyzer.text.words import NO_BREAK, counted, decimal, money, plain
 
 
 def duration_words(request: Request) -> str:

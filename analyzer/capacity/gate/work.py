@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.profile.facts import Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
-from analyzer.report.words import MS_PER_HOUR, gpu_hours, plain
+from analyzer.text.words import MS_PER_HOUR, gpu_hours, plain
 
 NAMED_MOST = 5  # of what a profile has, in a message
 

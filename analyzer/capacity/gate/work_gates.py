@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.evidence_gates import gate, passed
 from analyzer.capacity.gate.shares import at_least, at_most, ratio_parts, written
-from analyzer.report.rounding import nearest
-from analyzer.report.words import NO_BREAK, decimal, plain
+from analyzer.text.rounding import nearest
+from analyzer.text.words import NO_BREAK, decimal, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Checked, OpenAdvice, Record, Spread
 from analyzer.capacity.profile.work import Work
-from analyzer.placement.life.kept import book, predictions
-from analyzer.placement.life.prediction import Prediction
-from analyzer.placement.life.realised import Realised, all_realised, case_of
-from analyzer.placement.recommendation import WEEK_SECONDS
+from analyzer.recommendations.lifecycle.kept import book, predictions
+from analyzer.recommendations.lifecycle.prediction import Prediction
+from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
+from analyzer.recommendations.recommendation import WEEK_SECONDS
 
 if TYPE_CHECKING:
     from analyzer.period import Period
-    from analyzer.placement.recommendation import Recommendation
+    from analyzer.recommendations.recommendation import Recommendation
     from collector.store.session import Session
 
 Advise = Callable[["Period"], "Sequence[Recommendation]"]  # what is recommended against the findings of a period

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.profile.facts import Booked, Communication, DataPath
 from analyzer.capacity.profile.signals import Signals
 from analyzer.capacity.profile.work import Work
-from analyzer.statements import statements
-from analyzer.traffic.reading import read_traffic
+from analyzer.measures.traffic.reading import read_traffic
+from analyzer.queries.statements import statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def read_around(session: "Session", work: Work, booked: "Sequence[Booked]", sign
 
     Flows between hosts are looked through only of runs that lay in several racks.
     """
-    select, waits_most = statements("profile/windows.sql")
+    select, waits_most = statements("capacity/profile/windows.sql")
     ((slowest,),) = work.rows(session, waits_most)
     ((workers, busiest, disk_busy, read, between_hosts),) = work.rows(session, select, slowest=slowest)
     racks = work.rows(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.profile.facts import Alternative, Memory, UnitCost
 from analyzer.capacity.profile.scale import Scaled
 from analyzer.capacity.profile.work import Work
-from analyzer.report.coverage import Hours, not_judged
-from analyzer.report.rule_words import rule_words
-from analyzer.report.words import counted, plain
+from analyzer.findings.rule_words import rule_words
+from analyzer.ledger.coverage import Hours, not_judged
+from analyzer.text.words import counted, plain
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import UnitCost
 from analyzer.capacity.profile.work import Work
-from analyzer.efficiency.readings import told
+from analyzer.measures.efficiency.readings import told
 
 if TYPE_CHECKING:
     from collector.store.session import Session

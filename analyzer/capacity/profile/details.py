@@ -3,10 +3,10 @@
 from analyzer.capacity.profile.evidence import PERMILLE, gpus_words, lot, rate, ratio, short_id, unit_cost
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
 from analyzer.capacity.profile.spent import Table, causes_table, runs_table
-from analyzer.notices.wording import gib
-from analyzer.report.rounding import nearest
-from analyzer.report.words import UNKNOWN, bytes_words, decimal, money, plain
 from analyzer.states import booking
+from analyzer.text.rounding import nearest
+from analyzer.text.wording import gib
+from analyzer.text.words import UNKNOWN, bytes_words, decimal, money, plain
 
 SIGNALS = {
     "utilization_ratio": "utilization (any kernel)",

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Represented, UnitCost
-from analyzer.notices.wording import gib
 from analyzer.period import local
-from analyzer.report.rounding import nearest
-from analyzer.report.words import MICROS, NO_BREAK, bytes_words, counted, day, decimal, money, plain
 from analyzer.states import booking
+from analyzer.text.rounding import nearest
+from analyzer.text.wording import gib
+from analyzer.text.words import MICROS, NO_BREAK, bytes_words, counted, day, decimal, money, plain
 
 RUNS_SHOWN = 6
 PERMILLE = 1000

@@ -8,8 +8,8 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.capacity.profile.spent import breakdown_of
 from analyzer.period import local
-from analyzer.report.table import Line, lines
-from analyzer.report.words import (
+from analyzer.text.table import Line, lines
+from analyzer.text.words import (
     NO_BREAK,
     counted,
     day,

@@ -9,7 +9,7 @@ from analyzer.capacity.profile.page import page
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.capacity.profile.text import first_page_text
 from analyzer.errors import ConfigError
-from analyzer.report.paper import Paper
+from analyzer.text.paper import Paper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

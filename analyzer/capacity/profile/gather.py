@@ -16,15 +16,15 @@ from analyzer.capacity.profile.owned import free, holdings, kinds
 from analyzer.capacity.profile.scale import read_scale
 from analyzer.capacity.profile.signals import Signals, read_signals
 from analyzer.capacity.profile.work import Asked, Held, Work, read_work
-from analyzer.pricing.beside.energy import energy
-from analyzer.pricing.beside.text import rows_told
-from analyzer.pricing.book import price_book
-from analyzer.report.coverage import Hours, cluster, hours
-from analyzer.statements import statements
+from analyzer.finops.non_gpu_costs.energy import energy
+from analyzer.finops.non_gpu_costs.text import rows_told
+from analyzer.ledger.coverage import Hours, cluster, hours
+from analyzer.prices.book import price_book
+from analyzer.queries.statements import statements
 from analyzer.states import booking
 
 if TYPE_CHECKING:
-    from analyzer.config import Settings
+    from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
 NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
@@ -122,7 +122,7 @@ def _represented(run: Held, work: Work, by_run: dict[str, tuple[Booked, ...]]) -
 
 def _booked(session: "Session", work: Work) -> dict[str, tuple[Booked, ...]]:
     """Return where the GPU time of each run went."""
-    _, _, select = statements("profile/runs.sql")
+    _, _, select = statements("capacity/profile/runs.sql")
     found: dict[str, tuple[Booked, ...]] = {}
     for run_id, state, cause, *rest in work.rows(session, select):
         found[run_id] = (*found.get(run_id, ()), Booked(booking(state, cause).klass, state, cause, *rest))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.profile.facts import Alternative, Memory
 from analyzer.capacity.profile.owned import Kind
 from analyzer.capacity.profile.work import Work
-from analyzer.notices.limits import MIG_CAPABLE
-from analyzer.notices.wording import gib
-from analyzer.report.words import plain
-from analyzer.statements import statements
+from analyzer.findings.health.limits import MIG_CAPABLE
+from analyzer.queries.statements import statements
+from analyzer.text.wording import gib
+from analyzer.text.words import plain
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -47,7 +47,7 @@ def _own(work: Work) -> str | None:
 
 def _prices(session: "Session", work: Work) -> dict[str, int]:
     """Return what a GPU-hour of each kind came to, millionths; of several ways to buy one the dearest."""
-    (select,) = statements("placement/rates.sql")
+    (select,) = statements("recommendations/rates.sql")
     found: dict[str, int] = {}
     for sku, _, micros in work.rows(session, select):
         found[sku] = max(micros, found.get(sku, 0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from analyzer.capacity.profile.facts import Free, Holding
 from analyzer.capacity.profile.work import Work
 from analyzer.period import HOUR, local
-from analyzer.statements import statements
+from analyzer.queries.statements import statements
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -38,20 +38,20 @@ def holdings(session: "Session", work: Work) -> tuple[Holding, ...]:
     """Return what the team held of each kind, on average over the period; nothing where no team is known."""
     if work.team is None:
         return ()
-    select, _, _ = statements("profile/owned.sql")
+    select, _, _ = statements("capacity/profile/owned.sql")
     rows = work.rows(session, select, team=work.team)
     return tuple(Holding(sku, *(round(ms / work.span_ms, 3) for ms in amounts)) for sku, *amounts in rows)
 
 
 def kinds(session: "Session", work: Work) -> tuple[Kind, ...]:
     """Return the kinds of GPU that the fleet owned, most numerous first."""
-    _, _, select = statements("profile/owned.sql")
+    _, _, select = statements("capacity/profile/owned.sql")
     return tuple(Kind(*row) for row in work.rows(session, select))
 
 
 def free(session: "Session", work: Work, owned: tuple[Kind, ...]) -> tuple[Free, ...]:
     """Return what the fleet had free of each kind. A day counts with the hours of it that the period has."""
-    _, select, _ = statements("profile/owned.sql")
+    _, select, _ = statements("capacity/profile/owned.sql")
     spare: dict[str | None, _Spare] = defaultdict(_Spare)
     for sku, hour, _, free_ms, drained_ms in work.rows(session, select):
         day = local(hour, work.period.timezone).date().isoformat()

@@ -13,7 +13,7 @@ from analyzer.capacity.profile.shapes import shares, signals, sizes
 from analyzer.capacity.profile.signature import Envelope, signed_text
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.charts.profile import scaling, spreads, whole
-from analyzer.report.templating import environment
+from analyzer.text.templating import environment
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Scale
 from analyzer.capacity.profile.work import Held, Work
-from analyzer.efficiency.of_run import Subject, scaling_of
-from analyzer.efficiency.readings import NOT_TRAINING, labels
-from analyzer.efficiency.scaling import Scaling
+from analyzer.measures.efficiency.of_run import Subject, scaling_of
+from analyzer.measures.efficiency.readings import NOT_TRAINING, labels
+from analyzer.measures.efficiency.scaling import Scaling
 
 if TYPE_CHECKING:
     from collector.store.session import Session

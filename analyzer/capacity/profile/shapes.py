@@ -6,8 +6,8 @@ from analyzer.capacity.profile.details import SIGNALS
 from analyzer.capacity.profile.evidence import rate, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.charts.profile import Share, Size, Spread
-from analyzer.report.table import Line
-from analyzer.report.words import NO_BREAK, plain
+from analyzer.text.table import Line
+from analyzer.text.words import NO_BREAK, plain
 
 
 def shares(said: Sequence[Line]) -> tuple[Share, ...]:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Distribution, Memory
 from analyzer.capacity.profile.work import Work
-from analyzer.pricing.beside.energy import Drawn
-from analyzer.statements import statements
-from collector.tiers.sources import Kept
-from collector.tiers.tables import tiered
+from analyzer.finops.non_gpu_costs.energy import Drawn
+from analyzer.queries.statements import statements
+from collector.lake.tiers.sources import Kept
+from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -38,7 +38,7 @@ def read_signals(session: "Session", work: Work) -> Signals:
     Where samples have expired their minutes stand for them, and hours for those: a spread is then that of means.
     """
     _gather(session, work)
-    spread, zero, memory, links, drawn = statements("profile/signals.sql")
+    spread, zero, memory, links, drawn = statements("capacity/profile/signals.sql")
     still, measured = session.row(zero)
     nvlink, pcie, pcie_ms = session.row(links)
     return Signals(
@@ -52,7 +52,7 @@ def read_signals(session: "Session", work: Work) -> Signals:
 
 
 def _gather(session: "Session", work: Work) -> None:
-    held, *of_samples, minutes, minute, hours, hour = statements("profile/held.sql")
+    held, *of_samples, minutes, minute, hours, hour = statements("capacity/profile/held.sql")
     kept = Kept.of(session, tiered("gpu_samples"))
     start, end = work.period.start, work.period.end
     minutes_from = min(max(start, kept.minutes_from), end)

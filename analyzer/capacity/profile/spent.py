@@ -6,10 +6,11 @@ from itertools import groupby
 
 from analyzer.capacity.profile.evidence import days_words, named, short_id
 from analyzer.capacity.profile.facts import Booked, CapacityProfile
-from analyzer.report.readings import Breakdown, Unpriced, fold
-from analyzer.report.rounding import apportion, nearest
-from analyzer.report.table import column_like, rounded
-from analyzer.report.words import (
+from analyzer.queries.readings import Breakdown, Unpriced, fold
+from analyzer.states import CLASSES, booking
+from analyzer.text.rounding import apportion, nearest
+from analyzer.text.table import column_like, rounded
+from analyzer.text.words import (
     MICROS,
     MS_PER_HOUR,
     UNKNOWN,
@@ -21,7 +22,6 @@ from analyzer.report.words import (
     plain,
     symbol,
 )
-from analyzer.states import CLASSES, booking
 
 Cells = tuple[str, ...]
 

@@ -7,7 +7,7 @@ from typing import get_args
 from analyzer.capacity.profile.facts import MeasuredBy
 from analyzer.capacity.profile.signature import PUBLIC_BYTES, exact_bytes, key_id
 from analyzer.errors import ConfigError
-from analyzer.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import Entry, read_toml
 
 KEYS = ("name", "public_key", "by")
 

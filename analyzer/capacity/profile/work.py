@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzer.errors import LedgerError
+from analyzer.ledger.coverage import ledger_end
+from analyzer.ledger.which_run import find_run
 from analyzer.period import HOUR, Calendar, Period
-from analyzer.report.coverage import ledger_end
-from analyzer.report.which_run import find_run
-from analyzer.report.words import counted, percent, plain
-from analyzer.statements import statements
+from analyzer.queries.statements import statements
+from analyzer.text.words import counted, percent, plain
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -90,7 +90,7 @@ def read_work(session: "Session", calendar: Calendar, asked: Asked) -> Work:
     """
     named = tuple(dict.fromkeys(find_run(session, text) for text in asked.runs))
     period = _period(session, calendar, asked, named)
-    select, teams, _ = statements("profile/runs.sql")
+    select, teams, _ = statements("capacity/profile/runs.sql")
     values: dict[str, object] = {"start": period.start, "end": period.end, "runs": list(named) or None}
     held = [Held(*row) for row in session.rows(select, values | {"team": None, "project": None})]
     if named:

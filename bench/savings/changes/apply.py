@@ -6,9 +6,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from agent.simulated.fleet import Fleet
-from agent.simulated.plan import Run
-from agent.simulated.site import Site
 from bench.savings.changes.cadence import save_more_often
 from bench.savings.changes.change import Change
 from bench.savings.changes.holding import ask_for_fewer, release
@@ -16,6 +13,9 @@ from bench.savings.changes.links import cool, exclude, order_ranks
 from bench.savings.changes.loaders import more_workers, pin_memory
 from bench.savings.changes.sharing import pack, slice_gpus
 from bench.savings.changes.storage import cache_input, stage_input
+from simulator.fleet import Fleet
+from simulator.plan import Run
+from simulator.site import Site
 
 Runs: TypeAlias = tuple[Run, ...]
 Physics: TypeAlias = Callable[[Runs, Change, Site], Runs]

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.simulated.plan import Run
-from agent.simulated.timeline import Timeline
 from bench.savings.changes.pace import ending, lengths_of, where
+from simulator.plan import Run
+from simulator.timeline import Timeline
 
 States = ("checkpointing",)
 

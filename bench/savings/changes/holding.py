@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.simulated import labels
-from agent.simulated.activity import Activity
-from agent.simulated.plan import Run
-from agent.simulated.site import HOUR, MINUTE
-from agent.simulated.timeline import Timeline
 from bench.savings.changes.pace import ending, share_of, where
+from simulator import labels
+from simulator.activity import Activity
+from simulator.plan import Run
+from simulator.site import HOUR, MINUTE
+from simulator.timeline import Timeline
 
 CANCELLED_AFTER = 120 * MINUTE
 LOOKS_EVERY = 15 * MINUTE

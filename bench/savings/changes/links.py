@@ -15,14 +15,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.simulated import labels
-from agent.simulated.activity import Activity, FloatArray
-from agent.simulated.archetypes.phases import DENSE
-from agent.simulated.archetypes.pretraining import HOT_NODES, SPINE_SHARE
-from agent.simulated.plan import Run, Seat
-from agent.simulated.site import DAY, Site
 from bench.savings.changes.change import Change
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where
+from simulator import labels
+from simulator.activity import Activity, FloatArray
+from simulator.archetypes.phases import DENSE
+from simulator.archetypes.pretraining import HOT_NODES, SPINE_SHARE
+from simulator.plan import Run, Seat
+from simulator.site import DAY, Site
 
 CONTENDED = 0.363  # of jobs: Crux, SIGCOMM'24
 STILL_HOT = (0.0, 0.4)

@@ -17,14 +17,14 @@ computation (prefetch), so that what a run waits for is the rest.
 
 import numpy as np
 
-from agent.simulated import labels
-from agent.simulated.activity import Activity, FloatArray, IntArray
-from agent.simulated.archetypes.transfers import PAGEABLE_BYTES_PER_SECOND
-from agent.simulated.plan import Run
-from agent.simulated.timeline import Timeline
 from bench.savings.changes.change import Change
 from bench.savings.changes.mixing import rarer
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where, work_before
+from simulator import labels
+from simulator.activity import Activity, FloatArray, IntArray
+from simulator.archetypes.transfers import PAGEABLE_BYTES_PER_SECOND
+from simulator.plan import Run
+from simulator.timeline import Timeline
 
 IN_ONE_PROCESS = (0.02, 0.20)
 STILL_WAITING = (0.01, 0.05)

@@ -1,9 +1,9 @@
 """Steps too short to be told apart: how much of each is work, how much waiting, and the same with less waiting."""
 
-from agent.simulated.activity import SIGNALS, Activity, blend
-from agent.simulated.archetypes.phases import STALLED
-from agent.simulated.labels import Label
 from bench.savings.changes.pace import share_of
+from simulator.activity import SIGNALS, Activity, blend
+from simulator.archetypes.phases import STALLED
+from simulator.labels import Label
 
 COUNTED = ("steps", "samples", "tokens", "requests")
 

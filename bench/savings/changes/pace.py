@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from agent.simulated.activity import Activity, BoolArray, IntArray, Repertoire
-from agent.simulated.labels import Label
-from agent.simulated.plan import Plan, Run
-from agent.simulated.timeline import Timeline
+from simulator.activity import Activity, BoolArray, IntArray, Repertoire
+from simulator.labels import Label
+from simulator.plan import Plan, Run
+from simulator.timeline import Timeline
 
 Rewrite: TypeAlias = Callable[[Activity, float], Activity]  # a phase and how many times as long it now is
 

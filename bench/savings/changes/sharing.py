@@ -18,11 +18,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.simulated.activity import Activity
-from agent.simulated.plan import Run, Seat
-from agent.simulated.site import GIBIBYTE
-from agent.simulated.timeline import Timeline
 from bench.savings.changes.pace import ending
+from simulator.activity import Activity
+from simulator.plan import Run, Seat
+from simulator.site import GIBIBYTE
+from simulator.timeline import Timeline
 
 NEEDED = (0.5, 1.0)  # of the memory that a session holds
 SLICES = ((10, 1, 1), (20, 1, 2), (40, 3, 4), (80, 7, 8))  # GiB, parts of computation, parts of memory

@@ -13,13 +13,13 @@ VLDB'21); reads go on beside the computation.
 
 import numpy as np
 
-from agent.simulated import labels
-from agent.simulated.activity import NVME_BYTES_PER_SECOND, Activity
-from agent.simulated.archetypes.speech import NFS_CEILING
-from agent.simulated.plan import Run
-from agent.simulated.site import GIBIBYTE, Host, Site
 from bench.savings.changes.change import Change
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where, work_before
+from simulator import labels
+from simulator.activity import NVME_BYTES_PER_SECOND, Activity
+from simulator.archetypes.speech import NFS_CEILING
+from simulator.plan import Run
+from simulator.site import GIBIBYTE, Host, Site
 
 SMALLEST_BYTES = 2e12
 SPARE_BYTES = 64 * GIBIBYTE  # of a host's memory that no cache may have (ours)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from agent.wire.envelope import encode
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.finding_book import findings
-from analyzer.findings import Finding
+from analyzer.findings.book import findings
+from analyzer.findings.finding import Finding
+from analyzer.settings.settings import Settings
 from bench.truth.real.sensors import Row
-from collector.decoding.batch import decode
-from collector.landing import Landing
+from collector.pipeline.decoding.batch import decode
+from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.session import Session
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.stages.words import RunNames, said
+from analyzer.ledger.causes.stages.words import RunNames, said
 from bench.truth.real.distribution import Distribution
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.top import top
 from agent.errors import ConfigError, SourceError
-from agent.exporter import Scraped, registry
-from agent.scrape import Door, ScrapeServer, Secret
-from agent.top.cli import top
+from agent.metrics import Scraped, registry
+from agent.metrics.http import Door, ScrapeServer, Secret
 from tests.agent.situations import lived, time_sliced
 from tests.mail.smtp import certificate
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until
@@ -130,7 +130,8 @@ def test_it_needs_nothing_that_a_gpu_host_lacks() -> None:
     """An agent's installation has no DuckDB, and this loads no NVML: it may run beside any work."""
     script = (
         "import sys; sys.argv = ['gpuledger']; import gpuledger; gpuledger.COMMANDS['top agent'].load(); "
-        "print([name for name in ('duckdb', 'fastapi', 'pynvml', 'analyzer.reading') if name in sys.modules])"
+        "heavy = ('duckdb', 'fastapi', 'pynvml', 'analyzer.interfaces.answers.reading'); "
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agent.scrape import ScrapeServer
+from agent.metrics.http import ScrapeServer
 from agent.top.probe import OF_EACH_BEAT, main
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES

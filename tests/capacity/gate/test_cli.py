@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.cli import gate, list_, show, waive
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.errors import ConfigError
+from analyzer.interfaces.cli.capacity_gate import gate, list_, show, waive
 from collector.errors import StoreError
 from collector.registry import beside, open_registry
 from collector.store.database import Store

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.gate.as_data import data_of
-from analyzer.capacity.gate.cli import gate
 from analyzer.capacity.gate.decided import Decided, Waiver
 from analyzer.capacity.gate.history_text import history_text, list_text
 from analyzer.capacity.gate.judge import judge, with_waivers
@@ -21,8 +20,9 @@ from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile
 from analyzer.capacity.profile.read import read_profile
-from analyzer.report.as_json import as_json
-from analyzer.report.paper import Paper
+from analyzer.interfaces.cli.capacity_gate import gate
+from analyzer.text.as_json import as_json
+from analyzer.text.paper import Paper
 from tests.capacity.gate.asking import NOW, SOON, decided, policy, profile, read, request
 from tests.capacity.gate.signing import policy_file, signed_text
 from tests.capacity.gate.test_request import TOML

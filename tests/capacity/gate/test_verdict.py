@@ -14,7 +14,7 @@ from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
 from analyzer.errors import LedgerError
-from analyzer.report.paper import Paper
+from analyzer.text.paper import Paper
 from tests.capacity.gate.asking import HOUR_MS, NOW, decided, policy, profile, request
 
 OUTCOMES = st.sampled_from(["PASS", "FAIL", "N/E"])

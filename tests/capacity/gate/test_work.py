@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.cli import gate as gate_command
 from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.facts import Alternative, Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
-from analyzer.report.paper import Paper
+from analyzer.interfaces.cli.capacity_gate import gate as gate_command
+from analyzer.text.paper import Paper
 from tests.capacity.gate.asking import HOUR_MS, SAID, SOON, decided, profile, run
 from tests.capacity.gate.signing import signed_text
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.work import Asked
-from analyzer.config import Settings
-from analyzer.reading import Reader
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 GPUS = tuple(f"GPU-{number}" for number in range(8))

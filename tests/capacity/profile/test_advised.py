@@ -7,10 +7,10 @@ import pytest
 
 from analyzer.capacity.profile.facts import OpenAdvice
 from analyzer.capacity.profile.work import Asked
-from analyzer.placement.life.kept import add_predictions, add_word
-from analyzer.placement.life.prediction import Amount, Prediction, Span, Versions
-from analyzer.placement.life.word import Word
-from analyzer.placement.saving import WEEK_US
+from analyzer.recommendations.lifecycle.kept import add_predictions, add_word
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
+from analyzer.recommendations.lifecycle.word import Word
+from analyzer.recommendations.saving import WEEK_US
 from tests.capacity.profile.small_site import profile_of, small_site
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

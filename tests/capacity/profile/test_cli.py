@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.capacity.profile.cli import key, profile, verify
 from analyzer.capacity.profile.keys import key_at
 from analyzer.capacity.profile.read import read_profile
-from analyzer.config import Settings
 from analyzer.errors import AnalyzerError, ConfigError, LedgerError
+from analyzer.interfaces.cli.capacity_profile import key, profile, verify
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.capacity.profile.small_site import settings
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet

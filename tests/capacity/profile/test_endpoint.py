@@ -7,12 +7,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.capacity.profile.cli import profile
 from analyzer.capacity.profile.keys import key_at
 from analyzer.capacity.profile.read import read_profile
 from analyzer.capacity.profile.signature import public_text
 from analyzer.capacity.profile.trusted import TrustedKey
-from dashboards.app import ServerConfig, create_server
+from analyzer.interfaces.cli.capacity_profile import profile
+from dashboards.server.app import ServerConfig, create_server
 from tests.access.conftest import add_key, bearer
 from tests.api.sites import TOKEN, collector
 from tests.capacity.profile.small_site import settings, small_site

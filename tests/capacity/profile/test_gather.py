@@ -9,7 +9,7 @@ from analyzer.capacity.profile.scale import knee
 from analyzer.capacity.profile.sense import check
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
-from analyzer.pricing.beside.carbon import intensity
+from analyzer.prices.carbon import intensity
 from tests.capacity.profile.small_site import profile_of, settings, small_site
 from tests.ledger.fleet import HOUR, MONDAY, Fleet
 

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from analyzer.capacity.gate.shown import shown_of
 from analyzer.capacity.gate.work import work_of
-from analyzer.capacity.profile.cli import profile
 from analyzer.capacity.profile.forms import Ready, in_form
 from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, signed
-from analyzer.report.paper import Paper
+from analyzer.interfaces.cli.capacity_profile import profile
+from analyzer.text.paper import Paper
 from tests.capacity.gate.asking import decided
 from tests.capacity.profile.example import EXAMPLE
 from tests.capacity.profile.test_page import DECIDED, hostile

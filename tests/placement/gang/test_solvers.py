@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.placement.gang.errors import ProblemError
-from analyzer.placement.gang.index import Place, index_of
-from analyzer.placement.gang.plan import Plan
-from analyzer.placement.gang.problem import Kind, Limits, Needs, Pool, Problem, Run
-from analyzer.placement.gang.recreate import restored
-from analyzer.placement.gang.search import joined
-from analyzer.placement.gang.solve import Budget, solve
-from analyzer.placement.gang.split import parts_of
-from analyzer.placement.gang.state import State, plan_of
-from analyzer.placement.gang.validate import broken
+from analyzer.recommendations.fleet_plan.errors import ProblemError
+from analyzer.recommendations.fleet_plan.index import Place, index_of
+from analyzer.recommendations.fleet_plan.plan import Plan
+from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.recreate import restored
+from analyzer.recommendations.fleet_plan.search import joined
+from analyzer.recommendations.fleet_plan.solve import Budget, solve
+from analyzer.recommendations.fleet_plan.split import parts_of
+from analyzer.recommendations.fleet_plan.state import State, plan_of
+from analyzer.recommendations.fleet_plan.validate import broken
 from bench.placement_fleet import fleet, tiny
 
 SEEDS = st.integers(0, 10**9)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.placement.gang.plan import Move, Plan
-from analyzer.placement.gang.problem import Kind, Limits, Needs, Pool, Problem, Run
-from analyzer.placement.gang.validate import broken
+from analyzer.recommendations.fleet_plan.plan import Move, Plan
+from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.validate import broken
 
 Place = tuple[tuple[str, int], ...]
 H100 = Kind("H100", 8)

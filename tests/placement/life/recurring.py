@@ -1,7 +1,7 @@
 """A small site whose one job recurs: twelve runs over two weeks, and from the second week on with more cores."""
 
-from analyzer.config import Settings
-from analyzer.placement.life.prediction import Amount, Prediction, Span, Versions
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 RUNS = 6  # in each week

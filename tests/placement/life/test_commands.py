@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.placement.life.cli import accept, reject
-from analyzer.reading import Reader
-from analyzer.report.cli import compare, savings
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.cli.recommendation_lifecycle import accept, reject
+from analyzer.interfaces.cli.report import compare, savings
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.access.conftest import add_key
 from tests.analyzer.small_site import small_site

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.placement.life.detect import TESTS, applied
-from analyzer.placement.life.shape import Shape
+from analyzer.recommendations.lifecycle.detect import TESTS, applied
+from analyzer.recommendations.lifecycle.shape import Shape
 
 BEFORE = Shape(
     "r1", 0, 1, ("n1", "n2", "n3", "n4"), ("a", "b", "a", "b"), 32, ("H100-80GB",), 0, 0, 256.0, 900, 100

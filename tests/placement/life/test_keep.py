@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.casebook.kept import Said
-from analyzer.config import Settings
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.findings.history.kept import Said
+from analyzer.interfaces.answers.prediction_book import keep_recommendations
+from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Calendar
-from analyzer.placement.life.kept import add_predictions, add_word, book, predictions, rejections, words
-from analyzer.placement.life.realised import all_realised
-from analyzer.placement.life.say import Offer, decide
-from analyzer.placement.life.word import Word
-from analyzer.prediction_book import keep_recommendations
-from analyzer.reading import Reader
+from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, book, predictions, rejections, words
+from analyzer.recommendations.lifecycle.realised import all_realised
+from analyzer.recommendations.lifecycle.say import Offer, decide
+from analyzer.recommendations.lifecycle.word import Word
+from analyzer.settings.settings import Settings
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
 from collector.store.lake import beside

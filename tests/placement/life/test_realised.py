@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.config import Settings
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.text.savings_text import came_words
 from analyzer.period import Calendar
-from analyzer.placement.life.keep import look_for_applied
-from analyzer.placement.life.kept import add_predictions, add_word, book
-from analyzer.placement.life.realised import Realised, all_realised, case_of
-from analyzer.placement.life.word import Word
-from analyzer.reading import Reader
-from analyzer.report.savings_text import came_words
-from analyzer.request import Request
+from analyzer.recommendations.lifecycle.keep import look_for_applied
+from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, book
+from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
+from analyzer.recommendations.lifecycle.word import Word
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from collector.store.session import Session
 from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.placement.life.recurring import END, NEXT_MONDAY, VARYING, analysed, one_run, prediction, read, recurring

@@ -1,8 +1,8 @@
 """How far each recommendation has come, and which of its predictions it is held to."""
 
-from analyzer.placement.life.prediction import Prediction, Span
-from analyzer.placement.life.standing import Seen, standings
-from analyzer.placement.life.word import Decision, Word
+from analyzer.recommendations.lifecycle.prediction import Prediction, Span
+from analyzer.recommendations.lifecycle.standing import Seen, standings
+from analyzer.recommendations.lifecycle.word import Decision, Word
 from tests.placement.life.recurring import prediction
 
 WEEKS = [prediction(span=Span(number * 100, (number + 1) * 100, str(number))) for number in range(3)]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from analyzer.placement.outcome.calibration import LEAST, SHARES_LEAST, Case, calibration, proposed_shares
+from analyzer.recommendations.outcome.calibration import LEAST, SHARES_LEAST, Case, calibration, proposed_shares
 
 PREDICTED = {"p5": 50, "p20": 200, "p50": 500, "p80": 800, "p95": 950}
 

@@ -1,12 +1,12 @@
 """Shares that realised savings show take the place of assumed ones: from twenty cases on, and where it is wished."""
 
-from analyzer.config import Settings
-from analyzer.placement.guard_settings import Advising
-from analyzer.placement.life.prediction import shares_version
-from analyzer.placement.outcome.calibration import Case
-from analyzer.placement.outcome.learned import learned_shares, shares_of
-from analyzer.placement.saving import ASSUMED, CASES_LEAST, calibrated, sureness
-from analyzer.placement.wanting import Wanting
+from analyzer.recommendations.lifecycle.prediction import shares_version
+from analyzer.recommendations.outcome.calibration import Case
+from analyzer.recommendations.outcome.learned import learned_shares, shares_of
+from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness
+from analyzer.recommendations.wanting import Wanting
+from analyzer.settings.placement import Advising
+from analyzer.settings.settings import Settings
 from tests.ledger.fleet import Fleet
 
 PREDICTED = {"p20": 1, "p50": 2, "p80": 3}

@@ -1,0 +1,171 @@
+"""The commands of the agent: `gpuledger agent` and `gpuledger run`."""
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from agent import log_format
+from agent.cli.control import WORDS, control
+from agent.clock import SystemClock
+from agent.daemon.lifetime import run_for_ever
+from agent.daemon.once import lines, read_once
+from agent.errors import AgentError, ConfigError
+from agent.quantity import duration, seconds
+from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
+from agent.run.report import Wanted, profile, report
+from agent.run.steps import step_pattern
+from agent.run.watch import reports_here, spoken, watch
+from agent.sampling.wiring import open_eyes
+from agent.settings.config import DEFAULT_FILE, SECRETS, AgentConfig, load, settings, settings_file
+
+USAGE, WORLD = 2, 3
+LEAST_EVERY = 0.02  # seconds; the driver's own values change more rarely
+
+
+def agent(argv: list[str]) -> int:
+    """Sample this host: for ever, or once. Return 0, 2 for wrong settings, 3 where the world failed."""
+    if argv and argv[0] in WORDS:
+        return control(argv)
+    given = _parser().parse_args(argv)
+
+    def read() -> AgentConfig:
+        return load(settings_file(given.config), os.environ, {name: getattr(given, name) for name in settings()})
+
+    try:
+        config = read()
+        if not given.once and (given.json or given.every):
+            raise ConfigError("--json and --every go with --once; without it the agent runs until a signal ends it")
+        if given.once:
+            return _once(config, _every(given.every or "1s"), as_json=given.json)
+        return _for_ever(config, read)
+    except ConfigError as error:
+        return _said(error, USAGE)
+    except AgentError as error:
+        return _said(error, WORLD)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuledger agent",
+        description="Sample this host, keep what cannot be sent, serve /metrics.",
+        epilog="gpuledger agent pause, resume and quiet let a host or some GPUs be for a while; each has its --help.",
+    )
+    parser.add_argument("--config", metavar="FILE", help=f"settings; {DEFAULT_FILE} where it exists")
+    parser.add_argument("--once", action="store_true", help="read once, print it, and end; nothing is sent")
+    parser.add_argument("--json", action="store_true", help="with --once: print it as JSON, as it would be sent")
+    parser.add_argument("--every", metavar="TIME", help="with --once: the time between its two readings; 1s")
+    keys = parser.add_argument_group("settings", "each is a key of [agent] and a GPULEDGER_AGENT_… variable too")
+    for name, (default, words) in settings().items():
+        text = f"{words} ({default})" if default else words
+        about = argparse.SUPPRESS if name in SECRETS else text.replace("%", "%%")
+        keys.add_argument(f"--{name.replace('_', '-')}", metavar="…", help=about)
+    return parser
+
+
+def _every(given: str) -> float:
+    """Return the time between two readings in seconds."""
+    every = seconds(given)
+    if every < LEAST_EVERY:
+        raise ConfigError(f"--every {given} is too short: {LEAST_EVERY * 1000:g}ms is the least")
+    return every
+
+
+def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
+    clock = SystemClock()
+    eyes = open_eyes(config, clock.wall)
+    try:
+        reading = read_once(config, eyes, clock, every_seconds)
+    finally:
+        eyes.close()
+    print(json.dumps(reading.document(), indent=1) if as_json else "\n".join(lines(reading)))
+    return 0
+
+
+def _for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig]) -> int:
+    def read_anew() -> AgentConfig:
+        anew = read_again()
+        log_format.configure(anew.log_format, anew.log_level)
+        return anew
+
+    log_format.configure(config.log_format, config.log_level)
+    run_for_ever(config, read_anew, SystemClock())
+    return 0
+
+
+def run(argv: list[str]) -> int:
+    """Run a command, watch it, report on stderr, and return the command's own exit code: 128 + n for a signal.
+
+    Our own failures before it has begun are 2 (usage) and 3 (world); 126 and 127 are a shell's, for no such command.
+    """
+    given = _run_parser().parse_args(argv)
+    words = given.command[1:] if given.command[:1] == ["--"] else given.command
+    try:
+        if not words:
+            raise ConfigError("there is no command to run; write it after two dashes: gpuledger run -- python train.py")
+        if not reports_here(os.environ):
+            return _become(words)
+        return _watched(given, words)
+    except ConfigError as error:
+        return _said(error, USAGE)
+    except CommandError as error:
+        return _said(error, error.code)
+    except AgentError as error:
+        return _said(error, WORLD)
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuledger run",
+        usage="gpuledger run [OPTIONS] -- COMMAND [ARGUMENTS]",
+        description="Run a command, watch the GPUs and this host meanwhile, and say where the time went.",
+        epilog="The command's input, output, exit code and signals are its own; all of ours goes to stderr.",
+    )
+    parser.add_argument("--against", metavar="FILE", help="compare with an earlier recording")
+    parser.add_argument("--price", metavar="P", help="price of a GPU-hour; without it no money is shown")
+    parser.add_argument(
+        "--steps-from", metavar="RE", help="count steps in the lines it prints: (group 1) is the number"
+    )
+    parser.add_argument("--every", metavar="TIME", help="time between two readings; 0.1s where there is a GPU, else 1s")
+    parser.add_argument("--report", metavar="FILE", help="write the report there too: .html, .json or text")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="write a signed capacity profile too: .html (and .json) or .json"
+    )
+    parser.add_argument("--open", action="store_true", help="open the report as a page when the command has ended")
+    parser.add_argument("--quiet", action="store_true", help="say nothing; only the recording is left")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _become(words: list[str]) -> int:
+    try:
+        os.execvp(words[0], words)  # noqa: S606  it is what we were asked for
+    except FileNotFoundError as error:
+        raise CommandError(f"there is no command {words[0]!r}", NOT_FOUND) from error
+    except OSError as error:
+        raise CommandError(f"cannot run {words[0]!r}: {error.strerror}", NOT_EXECUTABLE) from error
+
+
+def _watched(given: argparse.Namespace, words: list[str]) -> int:
+    def say(line: str) -> None:
+        if not given.quiet:
+            print(f"gpuledger: {line}", file=sys.stderr, flush=True)
+
+    logging.basicConfig(level=logging.WARNING, format="gpuledger: %(message)s", stream=sys.stderr)
+    wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open, profile=given.profile)
+    every = _every(given.every) if given.every else None
+    steps = step_pattern(given.steps_from) if given.steps_from else None
+    config = load(settings_file(None), os.environ)
+    watched = watch(words, config, os.environ, say, every, steps)
+    say(f"{spoken(words)} ended after {duration(watched.seconds)} with exit code {watched.exit_code}")
+    if not given.quiet:
+        report(watched.recording, wanted, say)
+    profile(watched.recording, wanted, say)
+    return watched.exit_code
+
+
+def _said(error: AgentError, code: int) -> int:
+    print(f"gpuledger: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,1 @@
+"""The GPUs of this host; a folder for each vendor."""

@@ -1,0 +1,231 @@
+"""The source of everything NVIDIA on this host: rows of gpu_samples and inventory, and who holds which GPU."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from agent.attribution.devices import Device
+from agent.attribution.gpu_process import GpuProcess, Holding, together
+from agent.errors import SourceError
+from agent.gpu.nvidia.asking import ask_all
+from agent.gpu.nvidia.census import Census
+from agent.gpu.nvidia.energy import EnergyBook
+from agent.gpu.nvidia.gpu import Gpu, GpuReading
+from agent.gpu.nvidia.library import close_library, driver_version, open_library
+from agent.gpu.nvidia.pcie import PAUSE_SECONDS, PcieWatch
+from agent.gpu.nvidia.roster import Roster
+from agent.gpu.nvidia.supported import nothing, of_gpu
+from agent.gpu.nvidia.surroundings import Surroundings
+from agent.gpu.nvidia.xid import XidWatch
+from agent.remembered import Remembered
+from agent.source import Reading, Row, Supported
+
+_LOG = logging.getLogger(__name__)
+HANG_SECONDS = 0.5  # that the whole source may take
+OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
+OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
+REACH_SECONDS = 15.0  # of the driver's rings
+UNLISTED = {
+    "lost": "the GPU is lost: the driver does not list it",
+    "hangs": "a question to the driver hangs",
+    "unknown": "the driver counts the GPU and does not tell its name",
+}
+
+
+class NvmlSource:
+    """Every GPU of this host, once a beat. A GPU that was seen once has a row for ever, up or lost; so has one that was
+    lost before anybody saw it, by its slot.
+
+    One that hangs has none, nor has one in `quiet`: silence is a gap. `failures` counts questions that failed, by name.
+    """
+
+    name = "gpu"
+    period_seconds = 0.0
+
+    def __init__(
+        self,
+        sysfs: Path = Path("/sys"),
+        seconds: Callable[[], float] = time.monotonic,
+        wall_seconds: Callable[[], float] = time.time,
+        pcie_pause_seconds: float = PAUSE_SECONDS,
+        *,
+        proc: Path = Path("/proc"),
+        remembered: Remembered | None = None,
+        expected_gpus: int = 0,
+        hang_seconds: float = HANG_SECONDS,
+        process_seconds: float = 0.0,
+        quiet: Callable[[], Collection[str]] = tuple,
+        node: str = "",
+    ) -> None:
+        self._quiet = quiet
+        self.failures: Counter[str] = Counter()
+        kept = remembered or Remembered(None)
+        pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
+        energy = EnergyBook(kept, proc)
+        self._around = Surroundings(
+            self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
+        )
+        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds, sysfs, node))
+        self._budget = OURS * hang_seconds
+        self._last_read: float | None = None
+        self._fails = False  # the driver did not answer at all when it was last asked
+        self._warned = False
+        self._census.prepare(OPENING_SECONDS)
+
+    @property
+    def lost(self) -> list[str]:
+        """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""
+        return self._census.lost
+
+    @property
+    def expected(self) -> int:
+        """How many GPUs this host should have."""
+        return self._census.expected
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there was a reading: before it nobody knows who holds what."""
+        return self._last_read is not None
+
+    @property
+    def seen(self) -> int:
+        """How many GPUs answered at the last reading, or are left alone since; none where the driver failed whole."""
+        if self._fails:
+            return 0
+        found = list(self._census.gpus.values())
+        readings = [one.reading for one in found if one.reading is not None]
+        return sum(reading.rows[0]["up"] is True for reading in readings) + sum(one.quiet for one in found)
+
+    def processes(self) -> list[GpuProcess]:
+        """Return who held which GPU when that was last said: a GPU that hangs, or is lost, is still held."""
+        return [process for one in list(self._census.gpus.values()) for process in one.processes]
+
+    def holding(self) -> Holding:
+        """Return who holds which GPU as the last reading said it, and of which GPUs it said it."""
+        return together(one.holding for one in list(self._census.gpus.values()))
+
+    def devices(self) -> list[Device]:
+        """Return how each GPU and MIG instance is named, at the last reading."""
+        return [device for one in list(self._census.gpus.values()) for device in one.gpu.devices()]
+
+    def xids(self) -> Mapping[str, Mapping[str, int]]:
+        """Return by GPU how many XID errors of each class were heard. May be called from any thread."""
+        return self._around.xid.by_class()
+
+    def supported(self) -> Sequence[Supported]:
+        """Return what each GPU tells, and why not. Asks the driver nothing, and may be called from any thread."""
+        found: list[Supported] = []
+        for uuid, one in list(self._census.gpus.items()):
+            if one.gpu.lost:
+                found += nothing(uuid, "the GPU is lost: it does not answer the driver")
+            elif one.quiet:
+                found += nothing(uuid, "the GPU is left alone, as its holder asked")
+            else:
+                found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
+        for name, why in self._census.ghosts.items():
+            found += nothing(name, UNLISTED[why] + self._census.at(name))
+        return found
+
+    def read(self) -> Reading:
+        """Return gpu_samples for every GPU and MIG instance, and inventory where something is new.
+
+        Raises:
+            SourceError: the driver does not answer at all.
+            DriverChangedError: the driver was replaced under this process; only a new process can load the new one.
+        """
+        try:
+            reading = self._read()
+        except SourceError:
+            self._fails = True
+            for one in self._census.gpus.values():
+                one.reading = None
+            raise
+        self._fails = False
+        return reading
+
+    def _read(self) -> Reading:
+        began, now = time.monotonic(), self._around.seconds()
+        budget = OPENING_SECONDS if self._last_read is None else self._budget
+        listed = self._census.begin(budget / 4)
+        seconds = None if self._last_read is None else now - self._last_read
+        self._warn_of_long_beats(seconds)
+        lost, hung = self.lost, self._hung()
+        quiet = self._quiet()
+        self._around.pcie.leave_alone(quiet)
+        ask_all(self._census.gpus.values(), seconds, began + budget - time.monotonic(), quiet)
+        self._last_read = now
+        if not listed:
+            self._census.finish(began + budget - time.monotonic())
+        self._note_hangs(self._hung() - hung)
+        if self.lost != lost:
+            self._census.look_again()
+        return self._reading(is_first=seconds is None)
+
+    def close(self) -> None:
+        """End the threads and give the driver its memory back; what hangs in the driver is left behind."""
+        self._census.keep_energy()
+        self._around.pcie.close()
+        self._around.xid.close()
+        self._census.close()
+        if not self._hung():
+            close_library()
+
+    def _reading(self, *, is_first: bool) -> Reading:
+        told = [one.reading.facts for one in self._census.gpus.values() if one.reading is not None]
+        changed = self._census.settle(fact for facts in told for fact in facts)
+        found = list(self._census.gpus.values())
+        rows: list[Row] = [row for one in found for row in self._with_xids(one.gpu, one.reading, is_first)]
+        silent = self._census.ghosts.items()
+        rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
+        return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
+
+    def _with_xids(self, gpu: Gpu, reading: GpuReading | None, is_first: bool) -> Sequence[Row]:
+        """Add the XID errors, which come from a watch of their own; of a lost or silent GPU only where there were some.
+
+        What is wrong with a GPU that hangs must not wait until it answers. A first reading measures no interval and is
+        told to nobody: its errors are those of the next one too.
+        """
+        xids = self._around.xid.take(gpu.uuid, keep=is_first)
+        if xids.count:
+            gpu.instruments.look_soon()
+        elif gpu.lost or reading is None:
+            return reading.rows if reading is not None else ()
+        told: Row = {
+            "xid_events": xids.count,
+            "xid_last": xids.last,
+            "xid_numbers": ",".join(map(str, xids.numbers)) or None,
+            "xid_last_timestamp_seconds": xids.last_seconds,
+        }
+        rows: Sequence[Row] = reading.rows if reading is not None else ({"gpu_uuid": gpu.uuid, "up": None},)
+        return [{**rows[0], **told}, *rows[1:]]
+
+    def _hung(self) -> set[str]:
+        return {uuid for uuid, one in self._census.gpus.items() if one.hung}
+
+    def _note_hangs(self, new: Collection[str]) -> None:
+        for uuid in sorted(new):
+            self.failures["reading hangs"] += 1
+            _LOG.warning("%s", self._census.gpus[uuid].hung)
+
+    def _warn_of_long_beats(self, seconds: float | None) -> None:
+        if seconds is None or seconds <= REACH_SECONDS or self._warned:
+            return
+        self._warned = True
+        _LOG.warning(
+            "GPUs are read every %.0f s, but their driver remembers some %.0f s: what lies before is not seen; "
+            "a beat of 10 s or less misses nothing",
+            seconds,
+            REACH_SECONDS,
+        )
+
+
+def open_nvml(made: Callable[[], NvmlSource]) -> tuple[NvmlSource | None, str]:
+    """Open the driver and return the source that is `made` of it; or None and why there is none, in words.
+
+    Raises:
+        DriverChangedError: the library and the loaded driver do not fit.
+    """
+    reason = open_library()
+    return (made(), "") if reason is None else (None, reason)

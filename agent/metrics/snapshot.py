@@ -1,0 +1,133 @@
+"""What was last read, kept for scrapes: a scrape reads nothing from the hardware and holds up no beat.
+
+Amounts are added up into counters, gauges stand only while they are fresh, and a series that its source no longer
+reports vanishes, so that a stale value never passes for a live one.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.metrics.holders import Holder, Holders
+from agent.metrics.series import MOST_SERIES, Labels, label
+from agent.sampling.sampler import Stamped
+from agent.source import Row
+from agent.wire.contract import Table
+from agent.wire.tables import TABLES
+
+FRESH_PERIODS = 3  # of its source, after which a reading is no longer shown
+LASTING = ("xid_last",)  # facts that are told once and stay true
+
+Carried = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of one table: the last row of each series, and what is carried from reading to reading.
+
+    Carried are the sum of each amount, and facts that last. `until` is on the clock of the snapshot, in microseconds.
+    """
+
+    until: int = 0
+    rows: Mapping[Labels, Row] = field(default_factory=dict)
+    carried: Mapping[Labels, Carried] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a scrape shows: fresh readings by table, GPUs as found by UUID, who holds them, and what was left out."""
+
+    tables: Mapping[str, Shown]
+    gpus: Mapping[str, Row]
+    holders: Sequence[Holder]
+    left_out: Mapping[str, int]
+
+    def shown(self, table: str) -> Shown:
+        """Return what is fresh of a table; nothing where its sources are silent."""
+        return self.tables.get(table, Shown())
+
+
+class Snapshot:
+    """The latest reading of every table, added up; written by the beat, read by scrapes.
+
+    Its size is that of one reading, and no more than MOST_SERIES rows of a table: what is not in the latest reading
+    is forgotten, its totals too. `now` is in microseconds and best a clock that never jumps.
+    """
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._shown: dict[tuple[str, str], Shown] = {}  # by table and source: two may tell of one table
+        self._gpus: dict[str, Row] = {}
+        self._holders = Holders()
+        self._left_out: Counter[str] = Counter()
+
+    def observe(self, stamped: Sequence[Stamped]) -> None:
+        """Take what the sources said at one beat."""
+        newest = max((said.ended_at for said in stamped), default=0)
+        with self._lock:
+            now = self._now()
+            for said in stamped:  # what came late is fresh from when it came
+                self._take(said, now - (newest - said.ended_at) + FRESH_PERIODS * said.period)
+
+    def view(self) -> View:
+        """Return what is to be shown now; later beats leave it as it is."""
+        with self._lock:
+            now = self._now()
+            fresh: dict[str, Shown] = {}
+            for (table, _), shown in self._shown.items():
+                if now <= shown.until:
+                    fresh[table] = _together(fresh[table], shown) if table in fresh else shown
+            processes = fresh["process_samples"].rows.values() if "process_samples" in fresh else ()
+            return View(fresh, dict(self._gpus), self._holders.holding(processes), dict(self._left_out))
+
+    def _take(self, said: Stamped, until: int) -> None:
+        for name, rows in said.tables.items():
+            if TABLES[name].family is not None:
+                key = (name, said.source)
+                self._shown[key] = self._next(TABLES[name], self._shown.get(key, Shown()), rows, until)
+        self._take_gpus(said.tables)
+        self._left_out["allocations"] += self._holders.take(said.tables.get("allocations", ()))
+
+    def _next(self, table: Table, before: Shown, rows: Iterable[Row], until: int) -> Shown:
+        found: dict[Labels, list[Row]] = {}
+        for row in rows:
+            found.setdefault(tuple(label(row.get(name)) for name in table.labels), []).append(row)
+        kept = _kept(list(found), before)
+        self._left_out[table.name] += len(found) - len(kept)
+        return Shown(
+            until,
+            {labels: found[labels][-1] for labels in kept},
+            {labels: _carried(table, before.carried.get(labels, {}), found[labels]) for labels in kept},
+        )
+
+    def _take_gpus(self, tables: Mapping[str, Sequence[Row]]) -> None:
+        """Remember what GPUs are, as long as they are read."""
+        told = [row for row in tables.get("inventory", ()) if row.get("gpu_uuid")]
+        self._gpus.update((str(row["gpu_uuid"]), row) for row in told[:MOST_SERIES])
+        if read := {str(row.get("gpu_uuid")) for row in tables.get("gpu_samples", ())}:
+            self._gpus = {uuid: row for uuid, row in self._gpus.items() if uuid in read}
+
+
+def _kept(found: list[Labels], before: Shown) -> list[Labels]:
+    """Return the series that are shown: all, or of too many those that were shown before and then the first."""
+    if len(found) <= MOST_SERIES:
+        return found
+    return sorted(found, key=lambda labels: labels not in before.rows)[:MOST_SERIES]
+
+
+def _carried(table: Table, before: Carried, rows: Iterable[Row]) -> Carried:
+    carried = dict(before)
+    for row in rows:
+        for column in table.columns:
+            value = row.get(column.name)
+            if column.kind == "amount" and isinstance(value, int | float):
+                carried[column.name] = carried.get(column.name, 0) + value
+            elif column.name in LASTING and isinstance(value, int | float):
+                carried[column.name] = value
+    return carried
+
+
+def _together(one: Shown, other: Shown) -> Shown:
+    return Shown(max(one.until, other.until), {**one.rows, **other.rows}, {**one.carried, **other.carried})

@@ -1,7 +1,0 @@
-"""What runs say themselves: steps, samples, tokens, requests, checkpoints; GPULEDGER_PROGRESS names the socket."""
-
-from agent.progress.own import OwnProgress
-from agent.progress.source import VARIABLE, ProgressSource
-from agent.progress.whose import HostRuns, one_run
-
-__all__ = ["VARIABLE", "HostRuns", "OwnProgress", "ProgressSource", "one_run"]

@@ -1,0 +1,266 @@
+"""Which sources this host has. The only place that knows them all; each is imported when it is needed."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent.attribution.run import Place as Here
+from agent.sampling.stamp import Identity, Stamper
+from agent.settings.config import AgentConfig
+from agent.source import Source, Supported
+from agent.sources.topology import Place
+
+if TYPE_CHECKING:
+    from agent.attribution.evidence import Process
+    from agent.attribution.run import Attribution
+    from agent.attribution.witnesses import Condition, Witnesses
+    from agent.gpu.nvidia import WaitingNvml
+    from agent.remembered import Remembered
+    from agent.sources.disk import DiskSource
+    from agent.sources.flows import FlowSource
+    from agent.sources.network import NetworkSource
+    from agent.sources.processes.source import ProcessSource
+    from agent.sources.progress import ProgressSource
+    from agent.sources.services import ServiceSource
+
+RunOf = Callable[["Process"], "Attribution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """The sources of a host, GPUs first, since their readings must lie closest to the beat; and what they know of
+    themselves. Nothing here asks the hardware: it may be called from any thread.
+    """
+
+    sources: list[Source]
+    no_gpu: str  # why there are none, in words; empty where there are
+    close: Callable[[], None]
+    supported: Callable[[], Sequence[Supported]] = tuple  # what each GPU tells, and why not
+    xids: Callable[[], Mapping[str, Mapping[str, int]]] = dict  # XID errors by GPU and by whose fault they are
+    gpu_counts: Callable[[], tuple[int, int] | None] = lambda: None  # expected and seen; None without a driver
+    coverage: Callable[[], Sequence[str]] = tuple  # what the sources know that they do not see, in words
+    attribution_age_seconds: Callable[[], float | None] = lambda: None  # of the oldest map of holders in use
+    witnesses: Callable[[], Sequence["Condition"]] = tuple  # who else is asked what holds a GPU, and how it answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """What every part is opened with: the settings, where this is, and whose run a process is."""
+
+    config: AgentConfig
+    here: Here
+    run_of: RunOf
+    lasting: bool  # the daemon: it keeps what must outlive a restart, and is there to be asked
+    alone: bool  # one run is watched, and nobody else is asked for its sake
+
+
+def open_eyes(
+    config: AgentConfig,
+    now: Callable[[], int],
+    watched: Callable[[], Sequence[int]] = tuple,
+    own_run: str | None = None,
+    *,
+    lasting: bool = False,
+) -> Eyes:
+    """Open every source of this host.
+
+    `watched` names processes that are read although they may hold no GPU; `lasting` is whether what must outlive a
+    restart is kept in `config.state`, as only the daemon may. What declares `own_run` is of that run,
+    whatever scheduler it lives under: the recording of one run knows it by one name.
+
+    Raises:
+        DriverChangedError: the GPU library and the loaded driver do not fit.
+        ConfigError: a topology file cannot be read.
+    """
+    from agent.remembered import Remembered
+    from agent.sampling.inventory import HostInventory
+    from agent.sources.host import HostSource
+
+    here = Here(config.node_name, config.cluster)
+    host = _Host(config, here, _run_of(here, own_run), lasting, alone=own_run is not None)
+    feeds, place = _feeds(host), _place(config)  # what may be wrong in a file is found before anything is opened
+    remembered = Remembered(config.state if lasting else None)
+    gpus = _gpus(host, remembered)
+    witnesses, words = _witnesses(host, gpus, remembered), _words(host, gpus)
+    runs = _processes(host, gpus, witnesses, remembered, now, watched)
+    sources: list[Source] = [
+        *([gpus] if lasting or not gpus.no_gpu else []),  # a driver may yet be loaded under a daemon
+        HostSource(config.proc),
+        *feeds,
+        runs,
+        *words,
+        HostInventory(config, place),
+    ]
+
+    def close() -> None:
+        for part in (*words, witnesses, gpus, remembered):
+            part.close()
+
+    return Eyes(
+        sources,
+        no_gpu=gpus.no_gpu,
+        close=close,
+        supported=gpus.supported,
+        xids=gpus.xids,
+        gpu_counts=lambda: gpus.counts,
+        coverage=lambda: [line for part in (*feeds, runs) for line in part.coverage()],
+        attribution_age_seconds=lambda: max(witnesses.ages().values(), default=None),
+        witnesses=witnesses.conditions,
+    )
+
+
+def open_stamper(config: AgentConfig) -> Stamper:
+    """Return what stamps rows that may leave this host, with no more names than the settings allow."""
+    return Stamper(config.node_name, Identity(config.identity, config.identity_key))
+
+
+def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
+    from agent.attribution.kernels_gpus import kernels_gpus
+    from agent.control.quiet import Quiet, make_directory, users
+    from agent.gpu.nvidia import SEEN_GPUS, NvmlSource, WaitingNvml, open_nvml
+
+    config = host.config
+    control = config.control if host.lasting else None
+    if control is not None:
+        make_directory(control)
+    quiet = Quiet(
+        control,
+        lambda: users(config.proc, ((one.gpu_uuid, one.pid) for one in gpus.processes())),
+        lambda: {str(device.index): device.uuid for device in gpus.devices() if device.parent_uuid is None},
+    )
+    made = partial(
+        NvmlSource,
+        config.sys,
+        proc=config.proc,
+        remembered=remembered,
+        expected_gpus=config.expected_gpus,
+        hang_seconds=config.hang_seconds,
+        process_seconds=config.process_seconds,
+        quiet=quiet.gpus,
+        node=config.node_name,
+    )
+
+    def expected() -> int:
+        return max(config.expected_gpus, len(remembered.section(SEEN_GPUS)), len(kernels_gpus(config.proc)))
+
+    gpus = WaitingNvml(lambda: open_nvml(made), expected=expected)
+    return gpus
+
+
+def _run_of(here: Here, own_run: str | None) -> RunOf:
+    from agent.attribution.declared import VARIABLE
+    from agent.attribution.run import Attribution, attribute
+
+    def run_of(process: "Process") -> Attribution:
+        if own_run is not None and (process.environment or {}).get(VARIABLE) == own_run:
+            return Attribution(own_run, "declared", owner=process.owner)
+        return attribute(process, here)
+
+    return run_of
+
+
+def _witnesses(host: _Host, gpus: "WaitingNvml", remembered: "Remembered") -> "Witnesses":
+    """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
+    from agent.attribution.witnesses import Witnesses
+    from agent.sampling.open_witnesses import open_witnesses
+    from agent.sources.processes.holdings import authorities
+
+    if host.alone:
+        return Witnesses()
+    told_before = authorities(remembered)
+    return open_witnesses(host.config, gpus.devices, host.run_of, remembered, told_before, lasting=host.lasting)
+
+
+def _processes(
+    host: _Host,
+    gpus: "WaitingNvml",
+    witnesses: "Witnesses",
+    remembered: "Remembered",
+    now: Callable[[], int],
+    watched: Callable[[], Sequence[int]],
+) -> "ProcessSource":
+    from agent.sources.processes.register import Register
+    from agent.sources.processes.source import ProcessSource
+
+    config, register = host.config, Register(witnesses, remembered, host.here)
+    return ProcessSource(
+        gpus.holding,
+        host.run_of,
+        now,
+        watched,
+        config.proc,
+        config.sys,
+        config.process_seconds,
+        register=register,
+        remembered=remembered,
+    )
+
+
+def _feeds(host: _Host) -> Sequence["DiskSource | NetworkSource | FlowSource"]:
+    """Return what reads what feeds the GPUs; who sends to whom is not read for the sake of one run."""
+    from agent.sources.disk import DiskSource
+    from agent.sources.flows import FlowSource, Peers
+    from agent.sources.network import NetworkSource
+
+    config = host.config
+    feeds: list[DiskSource | NetworkSource | FlowSource] = [
+        DiskSource(config.proc, sys=config.sys),
+        NetworkSource(config.proc, config.sys),
+    ]
+    if config.flows and not host.alone:
+        feeds.append(FlowSource(config.node_name, _run_of_cgroup(host.here), Peers(config.peers_table), config.sys))
+    return feeds
+
+
+def _words(host: _Host, gpus: "WaitingNvml") -> list["ProgressSource | ServiceSource"]:
+    """Return what hears runs and services. The socket on which runs speak is the daemon's alone; services are not
+    asked for the sake of one run.
+    """
+
+    def holders() -> Set[int]:
+        return {one.pid for one in gpus.processes()}
+
+    return [
+        *(_hearing(host, holders) if host.lasting else []),
+        *(_services(host, holders) if host.config.services and not host.alone else []),
+    ]
+
+
+def _hearing(host: _Host, holders: Callable[[], Set[int]]) -> list["ProgressSource"]:
+    from agent.sources.progress import HostRuns, ProgressSource
+
+    config = host.config
+    if config.progress is None:
+        return []
+    return [ProgressSource(config.progress, HostRuns(config.proc, host.run_of, holders), config.proc)]
+
+
+def _services(host: _Host, holders: Callable[[], Set[int]]) -> list["ServiceSource"]:
+    from agent.sources.services import Owners, ServiceSource, declared_services, fetch
+
+    config = host.config
+    owners = Owners(config.node_name, config.proc, config.sys, host.run_of, _run_of_cgroup(host.here), holders)
+    services = declared_services(config.services, config.node_name)
+    return [ServiceSource(services, partial(fetch, ca_file=config.ca_file), owners.run_of)]
+
+
+def _run_of_cgroup(here: Here) -> Callable[[str], str | None]:
+    """Return what tells the run of a cgroup from the text of its file, None where no scheduler made it."""
+    from agent.attribution.evidence import Process
+    from agent.attribution.run import attribute
+
+    def run_of(cgroup: str) -> str | None:
+        attribution = attribute(Process(pid=0, started_ticks=0, cgroup=cgroup), here)
+        return attribution.run_id if attribution.scheduler == "cgroup" else None
+
+    return run_of
+
+
+def _place(config: AgentConfig) -> Callable[[], Place]:
+    from agent.sources.topology import read_topology
+
+    topology = read_topology(
+        config.rack or None, config.block or None, config.zone or None, config.topology_table, config.topology_slurm
+    )
+    return lambda: topology.place(config.node_name)

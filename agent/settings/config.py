@@ -1,0 +1,316 @@
+"""The agent's settings: the [agent] table of one TOML file, environment over it, flags over both, one frozen object."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from agent.errors import ConfigError
+from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
+from agent.quantity import seconds, size_bytes
+from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
+
+IdentityMode = Literal["full", "hashed", "none"]
+TABLE = "agent"
+ENVIRONMENT = "GPULEDGER_AGENT_"
+DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
+SECRETS = (
+    "token",
+    "identity_key",
+    "scrape_token",
+    "scrape_password",
+)  # never in an error, never flags
+MIN_KEY = 16  # characters of the key of pseudonyms
+
+Reader = Callable[[Any], object]
+SpoolSync = Literal["batch", "off"]
+DcgmNames = Literal["legacy", "v4.9", "both", "off"]
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise ConfigError(f"{given!r} is not a text")
+    return given
+
+
+def _path(given: object) -> Path | None:
+    return Path(_text(given)) if given else None
+
+
+def _flag(given: object) -> bool:
+    words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+    if isinstance(given, bool):
+        return given
+    if not isinstance(given, str) or given.lower() not in words:
+        raise ConfigError(f"{given!r} is not true or false")
+    return words[given.lower()]
+
+
+def _whole(given: object) -> int:
+    try:
+        return int(str(given))
+    except ValueError as error:
+        raise ConfigError(f"{given!r} is not a whole number") from error
+
+
+def _list(given: object) -> tuple[str, ...]:
+    """Return a list of texts, as TOML has it, or separated by blanks, as a variable has it."""
+    entries = given.split() if isinstance(given, str) else given
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, str) for entry in entries):
+        raise ConfigError(f"{given!r} is not a list of texts")
+    return tuple(entries)
+
+
+def _one_of(*words: str) -> Reader:
+    def read(given: object) -> str:
+        if given not in words:
+            raise ConfigError(f"{given!r} is not {', '.join(words[:-1])} or {words[-1]}")
+        return str(given)
+
+    return read
+
+
+def _about(help: str, read: Reader = _text, least: float | None = None) -> dict[str, Any]:  # noqa: A002
+    """Say of a setting what it is for, how it is read, and the least that makes sense."""
+    return {"help": help, "read": read, "least": least}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Every key with its default and its help; the README is tested against it."""
+
+    node: str = field(
+        default="", metadata=_about("name of this host, as its scheduler calls it; the host name where empty")
+    )
+    collector: str = field(
+        default="", metadata=_about("address of the collector, like http://host:8470; where empty nothing is sent")
+    )
+    token: str = field(
+        default="", metadata=_about("what the collector asks for; keep the file readable by the agent alone")
+    )
+    join_token_file: Path | None = field(
+        default=None,
+        metadata=_about("file of a join token; without a token or key the agent gets a key of its own for it", _path),
+    )
+    key_file: Path | None = field(
+        default=Path("/var/lib/gpuledger/agent.key"),
+        metadata=_about("file of this host's own key, which the agent writes there when it joins", _path),
+    )
+    ca_file: Path | None = field(
+        default=None, metadata=_about("certificates to trust for https, instead of the system's", _path)
+    )
+    beat_seconds: float = field(default=10.0, metadata=_about("how often everything is read", seconds, 0.05))
+    batch_seconds: float = field(
+        default=10.0,
+        metadata=_about("how much time one batch holds; what is not yet in one dies with the agent", seconds),
+    )
+    process_seconds: float = field(
+        default=10.0, metadata=_about("how often processes and their runs are read", seconds, 0.05)
+    )
+    hang_seconds: float = field(
+        default=0.5, metadata=_about("how long a source may take before it is left alone", seconds, 0.01)
+    )
+    spool: Path = field(
+        default=Path("/var/lib/gpuledger/spool"), metadata=_about("directory of what is not yet delivered", _path)
+    )
+    spool_bytes: int = field(
+        default=256 * 10**6,
+        metadata=_about("most that waits there; beyond it the oldest goes first", size_bytes, 10**5),
+    )
+    kept_bytes: int = field(
+        default=64 * 10**6, metadata=_about("most that is kept of what is delivered and not yet sealed", size_bytes, 0)
+    )
+    spool_sync: SpoolSync = field(
+        default="batch",
+        metadata=_about(
+            "batch: each is on the disk before it counts as kept; off: the kernel decides when",
+            _one_of("batch", "off"),
+        ),
+    )
+    state: Path | None = field(
+        default=Path("/var/lib/gpuledger/agent.json"),
+        metadata=_about("file of what outlives a restart: GPUs seen, energy counters, open allocations", _path),
+    )
+    expected_gpus: int = field(
+        default=0, metadata=_about("GPUs that this host should have; 0 for as many as it has had", _whole, 0)
+    )
+    listen: str = field(default="127.0.0.1:9477", metadata=_about("address and port of /metrics; off for none"))
+    dcgm_names: DcgmNames = field(
+        default="legacy",
+        metadata=_about(
+            "names of dcgm-exporter to serve as well: legacy, v4.9, both or off",
+            _one_of("legacy", "v4.9", "both", "off"),
+        ),
+    )
+    tls_certificate: Path | None = field(
+        default=None, metadata=_about("certificate of /metrics, for https; read again when it changes", _path)
+    )
+    tls_key: Path | None = field(default=None, metadata=_about("key of that certificate", _path))
+    scrape_token: str = field(default="", metadata=_about("bearer token that /metrics asks for"))
+    scrape_user: str = field(default="", metadata=_about("user that /metrics asks for, with scrape_password"))
+    scrape_password: str = field(default="", metadata=_about("password of scrape_user"))
+    identity: IdentityMode = field(
+        default="full",
+        metadata=_about(
+            "names of users, accounts, projects, runs: full, hashed or none", _one_of("full", "hashed", "none")
+        ),
+    )
+    identity_key: str = field(
+        default="", metadata=_about(f"key of the pseudonyms where identity is hashed; {MIN_KEY} characters or more")
+    )
+    cluster: str = field(default="default", metadata=_about("name of the cluster in the ids of its runs"))
+    rack: str = field(default="", metadata=_about("rack of this host, where no file says it"))
+    block: str = field(default="", metadata=_about("block or spine group of this host, where no file says it"))
+    zone: str = field(default="", metadata=_about("zone or data hall of this host, where no file says it"))
+    topology_table: Path | None = field(default=None, metadata=_about("CSV file of node, rack, block, zone", _path))
+    topology_slurm: Path | None = field(default=None, metadata=_about("Slurm's topology.conf or topology.yaml", _path))
+    node_group: str = field(default="", metadata=_about("name of the group of like hosts that this one is in"))
+    region: str = field(default="", metadata=_about("region of this host"))
+    instance_type: str = field(default="", metadata=_about("the cloud's name of this type of host"))
+    kubelet: Path | None = field(
+        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        metadata=_about("socket of the kubelet that says which pod holds which GPU, where there is one", _path),
+    )
+    dcgm_mapping: Path | None = field(
+        default=None, metadata=_about("directory of dcgm-exporter's mapping files: one for each GPU, of job ids", _path)
+    )
+    jobstats: Path | None = field(
+        default=Path("/run/gpustat"), metadata=_about("directory of jobstats' files: one for each GPU", _path)
+    )
+    flows: bool = field(default=True, metadata=_about("whether TCP bytes by run and peer are read", _flag))
+    peers_table: Path | None = field(
+        default=None, metadata=_about("CSV file of address,node (networks too, as 10.1.0.0/16), to name peers", _path)
+    )
+    services: tuple[str, ...] = field(
+        default=(), metadata=_about("addresses of /metrics of vLLM, Triton or TGI on this host", _list)
+    )
+    progress: Path | None = field(
+        default=Path("/run/gpuledger/progress.sock"),
+        metadata=_about("socket on which runs tell their steps (GPULEDGER_PROGRESS)", _path),
+    )
+    control: Path | None = field(
+        default=Path("/run/gpuledger"),
+        metadata=_about("directory in which an operator pauses the agent, and runs ask to be left alone", _path),
+    )
+    log_format: LogFormat = field(
+        default="text", metadata=_about("the log on stderr, an event a line: text or json", _one_of(*FORMATS))
+    )
+    log_level: LogLevel = field(
+        default="info", metadata=_about("the least that is logged: debug, info, warning or error", _one_of(*LEVELS))
+    )
+    proc: Path = field(default=Path("/proc"), metadata=_about("where procfs is", _path))
+    sys: Path = field(default=Path("/sys"), metadata=_about("where sysfs is", _path))
+
+    def __post_init__(self) -> None:
+        self.address  # noqa: B018  a bad address is found at the start, not at the first scrape
+        if self.identity == "hashed" and len(self.identity_key) < MIN_KEY:
+            raise ConfigError(f"agent.identity is hashed, and agent.identity_key has fewer than {MIN_KEY} characters")
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ConfigError("agent.tls_certificate and agent.tls_key go together; one of them is missing")
+        if bool(self.scrape_user) != bool(self.scrape_password):
+            raise ConfigError("agent.scrape_user and agent.scrape_password go together; one of them is missing")
+        if self.services:
+            from agent.sources.services.declared import declared_services
+
+            declared_services(self.services, self.node_name)  # as above: a reload with a bad one keeps the old settings
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port of /metrics, None where it is off; port 0 takes any free one."""
+        if self.listen == "off":
+            return None
+        host, _, port = self.listen.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ConfigError(
+                f"agent.listen is {self.listen!r}: not an address and port like 127.0.0.1:9477, and not off"
+            )
+        return host.strip("[]"), int(port)
+
+    @property
+    def node_name(self) -> str:
+        """The name of this host."""
+        return self.node or os.uname().nodename
+
+
+def load(
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str | None] | None = None
+) -> AgentConfig:
+    """Return the settings of a TOML file, GPULEDGER_AGENT_… variables over it and flags over both.
+
+    Raises:
+        ConfigError: a key is unknown, a value is bad or the file cannot be read; one sentence names it.
+    """
+    for name in SECRETS:
+        if (flags or {}).get(name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
+                f"{ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
+            )
+    values = _from_file(file) if file else {}
+    values |= {
+        name.removeprefix(ENVIRONMENT).lower(): text
+        for name, text in environment.items()
+        if name.startswith(ENVIRONMENT)
+    }
+    values |= {name: text for name, text in (flags or {}).items() if text is not None}
+    known = {key.name: key for key in fields(AgentConfig)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"agent.{name} is no setting{_nearest(name, known)}")
+    read = {name: _value(known[name], given) for name, given in values.items()}
+    return AgentConfig(**cast("dict[str, Any]", read))
+
+
+def settings_file(named: str | None) -> Path | None:
+    """Return the file that --config names, else DEFAULT_FILE where it exists."""
+    if named is not None:
+        return Path(named)
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def settings() -> dict[str, tuple[str, str]]:
+    """Return of every key its default and its help, as texts."""
+    return {
+        key.name: ("" if key.default in (None, ()) else str(key.default), key.metadata["help"])
+        for key in fields(AgentConfig)
+    }
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        content = toml_said(read_bounded(file, TOML_BYTES_MOST))
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"the settings {file} are not TOML: {error}") from error
+    for name, value in content.items():  # other packages have tables of their own; a slip of the pen is not passed over
+        if name != TABLE and not isinstance(value, dict):
+            raise ConfigError(f"the settings {file} have {name} outside any table; put it below [{TABLE}]")
+        if name != TABLE and get_close_matches(name, [TABLE], cutoff=0.8):
+            raise ConfigError(f"the settings {file} have a table [{name}]; the nearest is [{TABLE}]")
+    table = content.get(TABLE, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"the settings {file} have a value {TABLE} where a table [{TABLE}] is meant")
+    return dict(table)
+
+
+def _value(key: Field[Any], given: object) -> object:
+    shown = "what was given" if key.name in SECRETS else repr(given)
+    try:
+        value = key.metadata["read"](given)
+    except ConfigError as error:
+        raise ConfigError(f"agent.{key.name}: {error if key.name not in SECRETS else 'not a text'}") from error
+    if value is None and type(None) not in get_args(key.type):
+        raise ConfigError(f"agent.{key.name} is empty; leave it out for {key.default}")
+    least = key.metadata["least"]
+    if least is not None and value < least:
+        raise ConfigError(f"agent.{key.name} is {shown}: less than {least:g}")
+    return value
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    begins = [key for key in known if key.startswith(name)]  # beat: beat_seconds, and not kubelet
+    close = begins or get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; the nearest is {close[0]}" if close else f"; known are {', '.join(known)}"

@@ -1,0 +1,1 @@
+"""What is read of a host beside its GPUs: processors, disks, networks, flows, processes, services, progress."""

@@ -1,0 +1,140 @@
+"""What a task file leaves to the ledger, looked up: durations of recurring jobs, and the inventory's nodes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from analyzer.capacity.planner.errors import UnseenError
+from analyzer.capacity.planner.history import History
+from analyzer.capacity.planner.ledger import Ledger
+from analyzer.capacity.planner.offered import LeftOut, offered
+from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.problem import Duration, Node, Problem, Task, lacks_parts
+from analyzer.capacity.planner.task_file import TaskFile
+from analyzer.errors import ConfigError
+from analyzer.text.words import plain, plain_sentence
+
+NODES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """A task file whose problem can be made, and what of the ledger is in it.
+
+    `runs_of` are the histories behind a task's durations, by its name and the nodes' kind. `left_out` are nodes of the
+    inventory that the plan may not use, each with why.
+    """
+
+    file: TaskFile
+    histories: tuple[History, ...] = ()
+    runs_of: tuple[tuple[str, str | None, History], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    def samples(self, problem: Problem, plan: Plan) -> dict[str, tuple[int, ...]]:
+        """Return the wall times behind each task's duration on the kind of GPU that the plan has it on, by its name."""
+        kind = {placed.task: problem.node_by_name[placed.node].sku for placed in plan.placements}
+        return {task: one.seconds for task, sku, one in self.runs_of if sku in (None, kind[task])}
+
+
+def asks_ledger(file: TaskFile) -> bool:
+    """Return whether a task file leaves anything to the ledger."""
+    return file.nodes is None or bool(file.histories)
+
+
+def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
+    """Return the file with durations and nodes of the ledger in their places.
+
+    A job takes so long on a kind of GPU where it was seen there; where it was not the file's own figure is taken, and
+    where that has none no task is placed.
+
+    Raises:
+        ConfigError: the ledger has too few runs of a name on every kind, or no node of a group.
+        LedgerError: the ledger is empty.
+        StoreError: the store does not answer.
+    """
+    left_out: tuple[LeftOut, ...] = ()
+    nodes = file.nodes
+    if nodes is None:
+        nodes, left_out = offered(ledger.nodes(), file.inventory_groups, file.starts_at)
+        if not nodes:
+            raise ConfigError(_nothing(left_out))
+    answers = _Answers(ledger)
+    of_task = {task.name: answers.of_task(task, nodes) for task in file.tasks if _is_asked(task)}
+    tasks = tuple(_timed(task, of_task.get(task.name, ())) for task in file.tasks)
+    return LookedUp(
+        replace(file, tasks=tasks, nodes=nodes),
+        answers.histories,
+        tuple((name, kind, history) for name, found in of_task.items() for kind, history in found),
+        left_out,
+    )
+
+
+def _nothing(left_out: Sequence[LeftOut]) -> str:
+    told = "; ".join(f"{plain(one.node)}: {plain_sentence(one.why)}" for one in left_out[:NODES_NAMED])
+    more = f"; and {len(left_out) - NODES_NAMED} more" if len(left_out) > NODES_NAMED else ""
+    why = f"{told or 'the ledger knows no node'}{more}"
+    return f"nodes: inventory offers a plan nothing now ({why}); name the nodes instead"
+
+
+def _is_asked(task: Task) -> bool:
+    """Whether runs of the ledger are to say how long a task takes."""
+    return task.history is not None and task.duration is None
+
+
+@dataclass
+class _Answers:
+    """What the ledger has said: each name, size and kind of GPU is asked for once."""
+
+    ledger: Ledger
+    found: dict[tuple[str, int, str | None], History | UnseenError] = field(default_factory=dict)
+
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """What there is, in the order in which it was asked for."""
+        return tuple(one for one in self.found.values() if isinstance(one, History))
+
+    def of_task(self, task: Task, nodes: Sequence[Node]) -> list[tuple[str | None, History]]:
+        """Return a task's history on each kind of GPU that it was seen on, of those that it could run on.
+
+        Raises:
+            UnseenError: it was seen on none of them, and the file does not say how long it takes.
+        """
+        answers = {kind: self._asked(task.history or "", task.gpus, kind) for kind in _kinds(task, nodes)}
+        histories = [(kind, one) for kind, one in answers.items() if isinstance(one, History)]
+        if histories or task.durations:
+            return histories
+        raise next((one for one in answers.values() if isinstance(one, UnseenError)), UnseenError(_no_kind(task)))
+
+    def _asked(self, name: str, gpus: int, kind: str | None) -> History | UnseenError:
+        key = (name, gpus, kind)
+        if key not in self.found:
+            try:
+                self.found[key] = self.ledger.history(name, gpus, kind)
+            except UnseenError as error:
+                self.found[key] = error
+        return self.found[key]
+
+
+def _kinds(task: Task, nodes: Sequence[Node]) -> list[str | None]:
+    """Return the kinds of GPU that a task could run on, of what is known; one that needs no GPU has no kind."""
+    if not task.gpus:
+        return [None]
+    fitting = [node for node in nodes if lacks_parts(node, task) is None] or nodes
+    return [*dict.fromkeys(node.sku for node in fitting if node.sku is not None)]
+
+
+def _no_kind(task: Task) -> str:
+    return (
+        f"duration: history: {plain(task.history or '')}: its runs tell how long {plain(task.name)} takes on their own "
+        "kind of GPU alone, and no node says which kind it has; say sku of the nodes, as in sku: H100-80GB, or how "
+        "long the task takes"
+    )
+
+
+def _timed(task: Task, histories: Sequence[tuple[str | None, History]]) -> Task:
+    """Return the task with the durations of its runs, which go before what the file says of the same kind."""
+    seen = [(kind, Duration(one.p10_seconds, one.p50_seconds, one.p90_seconds, one.runs)) for kind, one in histories]
+    anywhere = next((duration for kind, duration in seen if kind is None), None)
+    if anywhere is not None:
+        return replace(task, duration=anywhere)
+    of_kinds = tuple((kind, duration) for kind, duration in seen if kind is not None)
+    return replace(task, durations=(*of_kinds, *task.durations))

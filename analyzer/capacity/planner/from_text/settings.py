@@ -1,0 +1,139 @@
+"""The table [model] of the settings: which language model reads descriptions of tasks. Without an address, none."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from analyzer.errors import ConfigError
+from analyzer.settings.environment import whole
+from analyzer.settings.own_table import OwnTable, secret_text
+from analyzer.settings.toml_entry import Entry
+from analyzer.settings.web_address import proxy_address
+from collector.access.gate import is_loopback
+
+TABLE = "model"
+ENVIRONMENT = "GPULEDGER_MODEL_"
+MOST_SECONDS = 600
+_PATHS = ("key_file", "ca")
+
+
+def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
+    return {"help": help}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Every key with its default and its help; the README is tested against it."""
+
+    url: str = field(
+        default="",
+        metadata=_about(
+            "address of an OpenAI-compatible endpoint, as in http://127.0.0.1:8000/v1; empty: none is asked"
+        ),
+    )
+    model: str = field(default="", metadata=_about("what the endpoint calls the model"))
+    key_file: Path | None = field(
+        default=None, metadata=_about("file of the endpoint's key; none where it asks for none")
+    )
+    key: str = field(
+        default="",
+        repr=False,
+        metadata=_about("the same key, in GPULEDGER_MODEL_KEY alone: no secret stands in a file of settings"),
+    )
+    proxy: str = field(
+        default="",
+        metadata=_about("proxy to an endpoint of https, http://proxy:3128; empty: none, whatever the environment says"),
+    )
+    ca: Path | None = field(
+        default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
+    )
+    timeout_seconds: int = field(default=60, metadata=_about("how long one answer may take"))
+
+    def __post_init__(self) -> None:
+        if bool(self.url) != bool(self.model):
+            raise ConfigError(f"[{TABLE}] url and model go together; one of them is missing")
+        if not 0 < self.timeout_seconds <= MOST_SECONDS:
+            raise ConfigError(f"[{TABLE}] timeout_seconds is {self.timeout_seconds}: not 1 to {MOST_SECONDS}")
+        if self.key and self.key_file is not None:
+            raise ConfigError(f"the key is in {ENVIRONMENT}KEY and in [{TABLE}] key_file; leave one of them out")
+        if self.url:
+            object.__setattr__(self, "url", _url(self.url).rstrip("/"))
+        if self.proxy:
+            object.__setattr__(self, "proxy", proxy_address(f"[{TABLE}] proxy", self.proxy, self.url))
+        if self.url.startswith("http://") and (self.key or self.key_file) and not is_loopback(self.host):
+            raise ConfigError(f"[{TABLE}] url is {self.url}: a key goes over https, or to this machine alone")
+
+    @property
+    def host(self) -> str:
+        """The host of the address."""
+        return urlsplit(self.url).hostname or ""
+
+    def ready(self) -> "ModelSettings":
+        """Return them where a model is set.
+
+        Raises:
+            ConfigError: none is; the sentence says how to set one.
+        """
+        if not self.url:
+            raise ConfigError(
+                "no language model is asked anything until you name one: write [model] with url and model into "
+                "gpuledger.toml (docs/assistant.md); or write the task file yourself: gpuledger plan TASKS.yaml"
+            )
+        return self
+
+    def secret(self) -> str | None:
+        """Return the key, of a file as it is now; None where the endpoint asks for none.
+
+        Raises:
+            ConfigError: the file cannot be read, or holds no key; what it holds is never told.
+        """
+        text = self.key
+        if self.key_file is not None:
+            text = secret_text(TABLE, "key_file", self.key_file).strip()
+        elif not text:
+            return None
+        if not text or not text.isascii() or not text.isprintable() or " " in text:
+            raise ConfigError(f"the key of [{TABLE}] is empty, or has blanks, lines or letters that no key has")
+        return text
+
+    @classmethod
+    def read(
+        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
+    ) -> "ModelSettings":
+        """Return the settings of a file with those tables, or the defaults without one; variables over both.
+
+        Raises:
+            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
+        """
+        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
+        return cls(**own.read(path, known, environ))
+
+
+def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
+    if name == "key":
+        raise ConfigError(f"{table.where}: a key does not stand here; put it into key_file or {ENVIRONMENT}KEY")
+    if name == "timeout_seconds":
+        return table.count(name)
+    return directory / table.text(name) if name in _PATHS else table.text(name)
+
+
+def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
+    if name == "timeout_seconds":
+        return whole(ENVIRONMENT + name.upper(), text)
+    return Path(text) if name in _PATHS else text
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"[{TABLE}] url is no address: {error}") from error
+    if parts.username or parts.password:
+        raise ConfigError(f"[{TABLE}] url must not bear a password, which others could read; put it into key_file")
+    is_plain = text.isascii() and text.isprintable() and " " not in text and not parts.query and not parts.fragment
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not is_plain:
+        raise ConfigError(f"[{TABLE}] url is no address like https://models.example/v1, without a query")
+    return text

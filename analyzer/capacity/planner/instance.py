@@ -1,0 +1,166 @@
+"""A problem in integers by position, as solvers look at it: quick to ask, and the same for all of them.
+
+What a node has free of all resources is one integer, and what a task takes another: each resource has its own bits,
+with one bit more that is set while there is enough. One subtraction then compares them all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from analyzer.capacity.planner.problem import MEDIA, RESOURCES, Problem
+
+LOCAL, RACK, CROSS_RACK, STORAGE = range(len(MEDIA))
+Delays = tuple[int, int, int, int]  # seconds of one transfer over each of MEDIA
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The problem by position: tasks and nodes as they stand in it."""
+
+    problem: Problem
+
+    @cached_property
+    def kind(self) -> list[int]:
+        """Each node's kind of GPU; what is not known is a kind too."""
+        kinds = {sku: at for at, sku in enumerate(dict.fromkeys(node.sku for node in self.problem.nodes))}
+        return [kinds[node.sku] for node in self.problem.nodes]
+
+    @cached_property
+    def seconds(self) -> list[dict[int, int]]:
+        """Each task's duration by the nodes' kinds: without those on which nobody knows it, where it is not placed."""
+        one_of = {self.kind[at]: node for at, node in enumerate(self.problem.nodes)}
+        found = []
+        for task in self.problem.tasks:
+            durations = {kind: task.duration_on(node) for kind, node in one_of.items()}
+            found.append({kind: one.p50_seconds for kind, one in durations.items() if one is not None})
+        return found
+
+    def seconds_on(self, task: int, node: int) -> int:
+        """Return how long a task takes on a node that it could run on."""
+        return self.seconds[task][self.kind[node]]
+
+    def ends(self, nodes: Sequence[int], starts: Sequence[int]) -> list[int]:
+        """Return when each task ends that is placed so."""
+        return [
+            start + self.seconds_on(task, node) for task, (node, start) in enumerate(zip(nodes, starts, strict=True))
+        ]
+
+    @cached_property
+    def least_seconds(self) -> list[int]:
+        """Each task's duration on the fastest of the nodes that it could run on: no plan has it shorter."""
+        return [min(self._choice_seconds(task)) for task in range(len(self.choices))]
+
+    @cached_property
+    def most_seconds(self) -> list[int]:
+        """Each task's duration on the slowest of the nodes that it could run on."""
+        return [max(self._choice_seconds(task)) for task in range(len(self.choices))]
+
+    @cached_property
+    def mean_seconds(self) -> list[float]:
+        """Each task's duration in the mean of the nodes that it could run on."""
+        return [sum(seconds) / len(seconds) for seconds in map(self._choice_seconds, range(len(self.choices)))]
+
+    def _choice_seconds(self, task: int) -> list[int]:
+        return [self.seconds_on(task, node) for node in self.choices[task]]
+
+    @cached_property
+    def earliest(self) -> list[int]:
+        """Each task's earliest start by its own word."""
+        return [task.earliest_start_seconds for task in self.problem.tasks]
+
+    @cached_property
+    def available(self) -> list[int]:
+        """When each node is there."""
+        return [node.available_from_seconds for node in self.problem.nodes]
+
+    @cached_property
+    def choices(self) -> list[list[int]]:
+        """The nodes that each task could run on."""
+        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
+        return [[number[node.name] for node in self.problem.eligible[task.name]] for task in self.problem.tasks]
+
+    @cached_property
+    def before(self) -> list[list[tuple[int, Delays]]]:
+        """What each task waits for: the task before, and how long the data takes over each medium."""
+        number = {task.name: at for at, task in enumerate(self.problem.tasks)}
+        return [[(number[each.task], self._delays(each.bytes)) for each in task.inputs] for task in self.problem.tasks]
+
+    @cached_property
+    def after(self) -> list[list[tuple[int, Delays]]]:
+        """What waits for each task: `before`, the other way round."""
+        found: list[list[tuple[int, Delays]]] = [[] for _ in self.problem.tasks]
+        for task, waits in enumerate(self.before):
+            for source, delays in waits:
+                found[source].append((task, delays))
+        return found
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The tasks, each after all that it waits for."""
+        number = {task.name: at for at, task in enumerate(self.problem.tasks)}
+        return [number[task.name] for task in self.problem.order]
+
+    @cached_property
+    def rack(self) -> list[int]:
+        """Each node's rack; a node whose rack is not known has one to itself."""
+        racks = {
+            name: at for at, name in enumerate(dict.fromkeys(node.rack for node in self.problem.nodes if node.rack))
+        }
+        alone = len(racks)
+        return [racks[node.rack] if node.rack else alone + at for at, node in enumerate(self.problem.nodes)]
+
+    @cached_property
+    def uses_storage(self) -> bool:
+        """Whether data between nodes goes over network storage."""
+        return self.problem.network.path == "storage"
+
+    def medium(self, source: int, target: int) -> int:
+        """Return the position in MEDIA of what data takes from node to node."""
+        if source == target:
+            return LOCAL
+        if self.uses_storage:
+            return STORAGE
+        return RACK if self.rack[source] == self.rack[target] else CROSS_RACK
+
+    @cached_property
+    def needs(self) -> list[tuple[int, ...]]:
+        """What each task takes of each of RESOURCES."""
+        return [tuple(getattr(task, name) for name in RESOURCES) for task in self.problem.tasks]
+
+    @cached_property
+    def has(self) -> list[tuple[int, ...]]:
+        """What each node has of each of RESOURCES."""
+        return [tuple(getattr(node, name) for name in RESOURCES) for node in self.problem.nodes]
+
+    @cached_property
+    def _shifts(self) -> list[int]:
+        """The lowest bit of each resource in a packed integer."""
+        shifts, at = [], 0
+        for values in zip(*self.has, *self.needs, strict=True):
+            shifts.append(at)
+            at += max(values).bit_length() + 1
+        return [*shifts, at]
+
+    @cached_property
+    def guard(self) -> int:
+        """The highest bit of each resource: set in what is free, and still set once a task that fits is taken off."""
+        return sum(1 << (shift - 1) for shift in self._shifts[1:])
+
+    @cached_property
+    def need(self) -> list[int]:
+        """What each task takes, packed."""
+        return [self._packed(values) for values in self.needs]
+
+    @cached_property
+    def free(self) -> list[int]:
+        """What each node has, packed, with the guard bits set."""
+        return [self._packed(values) | self.guard for values in self.has]
+
+    def _packed(self, values: tuple[int, ...]) -> int:
+        return sum(value << shift for value, shift in zip(values, self._shifts, strict=False))
+
+    def _delays(self, size_bytes: int) -> Delays:
+        network = self.problem.network
+        local, rack, cross_rack, storage = (network.seconds(medium, size_bytes) for medium in MEDIA)
+        return local, rack, cross_rack, storage

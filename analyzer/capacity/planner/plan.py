@@ -1,0 +1,99 @@
+"""The answer: where and when each task runs, what moves between them, and what keeps it from being earlier.
+
+Seconds count from the problem's start, as there.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from analyzer.capacity.planner.problem import Medium
+
+Solver = Literal["olb", "heft", "random_heft", "cp_sat", "said"]  # said: by a person or a language model, not by us
+SOLVERS: tuple[Solver, ...] = ("olb", "heft", "random_heft", "cp_sat")
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One task on one node, from start to end.
+
+    `latest_start_seconds` is when it could start at the latest, on its node, with everything still done by the
+    deadline (without one: by the plan's own end); None where nobody has looked.
+    """
+
+    task: str
+    node: str
+    start_seconds: int
+    end_seconds: int
+    latest_start_seconds: int | None = None
+
+    @property
+    def slack_seconds(self) -> int | None:
+        """How much later it could start; None where nobody has looked."""
+        return None if self.latest_start_seconds is None else self.latest_start_seconds - self.start_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Bytes on their way from one task to another. It starts when the task before ends; the task after may wait on."""
+
+    before: str
+    after: str
+    from_node: str
+    to_node: str
+    bytes: int
+    start_seconds: int
+    end_seconds: int
+    medium: Medium
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What keeps every plan from being shorter than `seconds`.
+
+    `path`: the tasks in `tasks`, one after the other, with the transfers that no placement avoids. `resource`: all the
+    work in `tasks` on what the nodes in `nodes` have of `resource`. `search`: CP-SAT has
+    looked at all plans, and no single reason says why.
+    """
+
+    kind: Literal["path", "resource", "search"]
+    seconds: int
+    tasks: tuple[str, ...] = ()
+    resource: str | None = None  # one of problem.RESOURCES
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All tasks placed. `bound` says how short any plan can be at most, and why; None where nobody has looked.
+
+    `critical` is the chain of tasks that makes this plan as long as it is: each starts when the one before it, its
+    transfer, or the room that it left, lets it. `cost_micros` is None where a price is not known.
+    """
+
+    solver: Solver
+    placements: tuple[Placement, ...]  # by start, then name
+    transfers: tuple[Transfer, ...]
+    bound: Binding | None = None
+    critical: tuple[str, ...] = ()
+    cost_micros: int | None = None
+
+    @property
+    def makespan_seconds(self) -> int:
+        """When the last task ends."""
+        return max(each.end_seconds for each in self.placements)
+
+    @property
+    def lower_bound_seconds(self) -> int | None:
+        """What no plan can be shorter than."""
+        return None if self.bound is None else self.bound.seconds
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether it is known that no plan is shorter."""
+        return self.bound is not None and self.bound.seconds >= self.makespan_seconds
+
+    @cached_property
+    def by_task(self) -> dict[str, Placement]:
+        """Placements by the task's name."""
+        return {each.task: each for each in self.placements}

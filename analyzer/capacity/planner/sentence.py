@@ -1,0 +1,171 @@
+"""What a plan says first: what to move and delay, when it ends, and how likely that is; or what makes it impossible.
+
+A template over the solver's figures, and nothing else: no figure is made here, and nothing is "on time" without its
+probability.
+"""
+
+from collections.abc import Sequence
+
+from analyzer.capacity.planner.answer import Change
+from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.planner.plan import Binding
+from analyzer.capacity.planner.words import MINUTE, SECOND_US, about, again, chance, medium_words, when
+from analyzer.text.words import counted, plain
+
+CHANGES_NAMED = 3  # of each kind; the list below the sentence has all
+NAMES = 6
+MINUTE_US = MINUTE * SECOND_US
+RESOURCE_WORDS = {"cpus": "CPUs", "memory_bytes": "memory", "gpus": "GPUs", "ssd_bytes": "local SSD"}
+
+
+def sentence(facts: PlanFacts) -> str:
+    """Return the answer in a few sentences."""
+    if facts.verdict == "impossible":
+        return " ".join([_impossible(facts), *_kept_off(facts), *_odds(facts)])
+    if facts.verdict == "not_found":
+        return " ".join([_not_found(facts), *_odds(facts)])
+    said = [*_moves(facts), *_delays(facts)] or _as_planned(facts)
+    said.append(f"{_finish(facts)}{_deadline(facts)}")
+    return " ".join([*said, *_against_olb(facts)])
+
+
+def binding_words(bound: Binding) -> str:
+    """Return what keeps every plan from being shorter."""
+    if bound.kind == "path":
+        return f"the critical path {_named(bound.tasks, ' → ')} binds"
+    if bound.kind == "resource":
+        what = RESOURCE_WORDS.get(bound.resource or "", "capacity")
+        verb, whose = ("bind", "them") if what.endswith("s") else ("binds", "it")
+        return f"the {what} of {_named(bound.nodes)} {verb}: {counted(len(bound.tasks), 'task')} share {whose}"
+    return "CP-SAT has ruled out every shorter plan"
+
+
+def has_spread(facts: PlanFacts) -> bool:
+    """Return whether any duration was drawn: without one there is no probability to tell."""
+    return facts.finish is not None and len(facts.finish.without_spread) < len(facts.tasks)
+
+
+def _named(names: Sequence[str], between: str = ", ") -> str:
+    shown = between.join(plain(name) for name in names[:NAMES])
+    return f"{shown} and {len(names) - NAMES} more" if len(names) > NAMES else shown
+
+
+def _moves(facts: PlanFacts) -> list[str]:
+    moved = [one for one in facts.changes if one.from_node is not None and one.to_node is not None]
+    said = [_move(facts, one) for one in moved[:CHANGES_NAMED]]
+    return [*said, *_more(len(moved) - CHANGES_NAMED, "move")]
+
+
+def _move(facts: PlanFacts, change: Change) -> str:
+    task = next(one for one in facts.tasks if one.task == change.task)
+    there = f"{plain(task.node)}{f' in group {plain(task.group)}' if task.group else ''}"
+    took = sorted(
+        (one for one in facts.transfers if change.task in (one.before, one.after)), key=lambda one: -one.bytes
+    )
+    over = medium_words(took[0].medium, on_ssd=facts.is_ssd(task.node)) if took else "it"
+    if change.saved_seconds > 0:
+        why = f" ({over} saves {about(change.saved_seconds)} of transfers)"
+    elif change.saved_seconds < 0:
+        why = f" (its transfers take {about(-change.saved_seconds)} longer there)"
+    else:
+        why = ""
+    return f"Move {plain(change.task)} from {plain(change.from_node or '')} to {there}{why}."
+
+
+def _delays(facts: PlanFacts) -> list[str]:
+    late = [one for one in facts.changes if one.delay_seconds > 0]
+    said = []
+    for one in late[:CHANGES_NAMED]:
+        slack = None if one.slack_seconds is None else one.delay_seconds + one.slack_seconds
+        has = f" (it has {about(slack)} of slack)" if slack is not None else ""
+        said.append(f"Delay {plain(one.task)} {about(one.delay_seconds)}{has}.")
+    return [*said, *_more(len(late) - CHANGES_NAMED, "delay")]
+
+
+def _as_planned(facts: PlanFacts) -> list[str]:
+    return ["Nothing has to move or to be delayed."] if facts.is_planned else []
+
+
+def _more(count: int, noun: str) -> list[str]:
+    return [f"And {counted(count, f'more {noun}')}, listed below."] if count > 0 else []
+
+
+def _finish(facts: PlanFacts) -> str:
+    zone = facts.timezone
+    if facts.finish is None or not has_spread(facts):
+        return f"Finish {when(facts.end_at, zone, facts.start_at)} if every task takes what was said"
+    middle, late = facts.finish.p50_at, facts.finish.p90_at
+    return f"Finish {when(middle, zone, facts.start_at)} (P50), {again(late, zone, middle)} (P90)"
+
+
+def _deadline(facts: PlanFacts) -> str:
+    ratio = facts.finish.on_time_ratio if facts.finish is not None and has_spread(facts) else None
+    if facts.deadline_at is None:  # tasks may have deadlines of their own
+        return "." if ratio is None else f"; P(every task on time) {chance(ratio)}."
+    deadline = f"; deadline {again(facts.deadline_at, facts.timezone, facts.end_at)}"
+    if ratio is None:
+        return f"{deadline}. How likely that is cannot be said: no task has a spread (P10 to P90, or a history)."
+    return f"{deadline}, P(on time) {chance(ratio)}."
+
+
+def _impossible(facts: PlanFacts) -> str:
+    durations = " with every task at its P50" if has_spread(facts) else ""
+    if facts.deadline_at is None or facts.earliest_at <= facts.deadline_at:  # tasks have deadlines of their own
+        return f"Impossible{durations}: no plan keeps every task's deadline.{_late_tasks(facts)}"
+    why = f"; {binding_words(facts.bound)}" if facts.bound is not None else ""
+    best = "" if facts.is_optimal else f" The best plan found ends {_beside_deadline(facts.end_at, facts)}."
+    return f"Impossible: earliest {_beside_deadline(facts.earliest_at, facts)}{durations}{why}.{best}"
+
+
+def _kept_off(facts: PlanFacts) -> list[str]:
+    """Return that it is proven only of the kinds of GPU on which durations are known, where there are others."""
+    if not facts.unseen:
+        return []
+    kinds = [*dict.fromkeys(one.sku or "a kind that is not known" for one in facts.unseen)]
+    tasks = [*dict.fromkeys(one.task for one in facts.unseen)]
+    return [f"That is without {_named(tasks)} on {_named(kinds)}: how long that takes is not known."]
+
+
+def _not_found(facts: PlanFacts) -> str:
+    earliest = when(facts.earliest_at, facts.timezone, facts.start_at)
+    if facts.deadline_at is None or facts.end_at <= facts.deadline_at:
+        return f"No plan found that keeps every task's deadline, and not proven that none can.{_late_tasks(facts)}"
+    return (
+        f"No plan found that keeps the deadline: the best ends {_beside_deadline(facts.end_at, facts)}. "
+        f"That none ends before {earliest} is proven; what lies between is not known."
+    )
+
+
+def _late_tasks(facts: PlanFacts) -> str:
+    late = [one for one in facts.tasks if one.deadline_at is not None and one.end_at > one.deadline_at]
+    said = [f"{plain(one.task)} ends {_beside(one.end_at, one.deadline_at, facts)}" for one in late[:CHANGES_NAMED]]
+    more = f" and {len(late) - CHANGES_NAMED} more are late" if len(late) > CHANGES_NAMED else ""
+    return f" In the best one {', '.join(said)}{more}." if said else ""
+
+
+def _beside_deadline(at: int, facts: PlanFacts) -> str:
+    return _beside(at, facts.deadline_at, facts)
+
+
+def _beside(at: int, deadline: int | None, facts: PlanFacts) -> str:
+    """Return a moment and how late that is, to the second where the deadline is in the same minute."""
+    told = when(at, facts.timezone, facts.start_at)
+    if deadline is None or at <= deadline:
+        return told
+    seconds = f":{at // SECOND_US % MINUTE:02d}" if at // MINUTE_US == deadline // MINUTE_US else ""
+    return f"{told}{seconds} ({about((at - deadline) // SECOND_US)} late)"
+
+
+def _odds(facts: PlanFacts) -> list[str]:
+    if facts.finish is None or facts.finish.on_time_ratio is None or not has_spread(facts):
+        return []
+    return [f"P(on time) {chance(facts.finish.on_time_ratio)}, should tasks end sooner than their P50."]
+
+
+def _against_olb(facts: PlanFacts) -> list[str]:
+    """Return what the plan gains on the plainest one, where nobody had planned anything to gain on."""
+    if facts.changes or facts.is_planned:
+        return []
+    olb = next((one.makespan_seconds for one in facts.compared if one.solver == "olb"), None)
+    saved = 0 if olb is None else olb - (facts.end_at - facts.start_at) // SECOND_US
+    return [f"That is {about(saved)} sooner than each task on the next free node (OLB)."] if saved >= MINUTE else []

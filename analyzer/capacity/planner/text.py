@@ -1,0 +1,189 @@
+"""A plan on a terminal: the answer, the chart, what moves, how the solvers compare, and what is not known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from analyzer.capacity.planner.axis import Axis, axis
+from analyzer.capacity.planner.facts import PlanFacts, TaskFact
+from analyzer.capacity.planner.problem import MEDIA
+from analyzer.capacity.planner.sentence import sentence
+from analyzer.capacity.planner.tables import (
+    MEDIUM_HEADS,
+    ComparedRow,
+    PlacedRow,
+    change_rows,
+    compared_rows,
+    ledger_rows,
+    moved_rows,
+    placed_rows,
+    unjudged_rows,
+    why_words,
+)
+from analyzer.capacity.planner.words import SECOND_US
+from analyzer.text.paper import Paper
+from analyzer.text.words import counted, moment, plain
+
+TASKS_SHOWN, MOVES_SHOWN = 40, 12
+TICK_CELLS = 8
+NEXT = "next: --format html --out plan.html draws it; --json has the exact seconds"
+NAME_CELLS, NODE_CELLS, LABEL_CELLS, WAY_CELLS = 14, 11, 18, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the chart is drawn with; the words of the legend say it too."""
+
+    critical: str
+    other: str
+    data: str
+    slack: str
+    deadline: str
+
+
+PRETTY, PLAIN = Marks("▓", "░", "─", "·", "┊"), Marks("#", "=", "-", ".", "!")
+
+
+def plan_text(facts: PlanFacts, paper: Paper, top: int | None = None) -> str:
+    """Return the plan for this paper; `top` bounds the tasks and the transfers that are listed."""
+    sections = [
+        _head(facts, paper),
+        paper.wrap(sentence(facts)),
+        _chart(facts, paper, top or TASKS_SHOWN),
+        _labelled("CHANGES  against what was planned", change_rows(facts)[: top or TASKS_SHOWN], paper),
+        _moved(facts, paper, top or MOVES_SHOWN),
+        _compared(facts, paper),
+        _labelled("FROM THE LEDGER", ledger_rows(facts), paper),
+        _labelled("NOT JUDGED", unjudged_rows(facts), paper),
+    ]
+    body = [line for section in sections if section for line in (*section, "")]
+    return paper.page([*body, *paper.wrap(NEXT, "", "      ")])
+
+
+def _head(facts: PlanFacts, paper: Paper) -> list[str]:
+    of = f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}"
+    head = [
+        f"{paper.cut(f'plan {plain(facts.title)}', paper.width - 6 - len(of))}   {of}",
+        f"{'begins':<{LABEL_CELLS}}{moment(facts.start_at, facts.timezone)}, {facts.timezone}",
+    ]
+    if facts.deadline_at is not None:
+        head.append(f"{'deadline':<{LABEL_CELLS}}{moment(facts.deadline_at, facts.timezone)}")
+    return head
+
+
+def _labelled(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> list[str]:
+    lines = [
+        line for label, text in rows for line in paper.labelled(paper.cut(label, LABEL_CELLS - 3), text, LABEL_CELLS)
+    ]
+    return [title, *lines] if rows else []
+
+
+def _chart(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
+    shown = _shown(facts, most)
+    rows = placed_rows(replace(facts, tasks=shown))
+    moment_cells = 1 + max(len(cell) for row in rows for cell in (row.start, row.end))
+    cells = paper.width - 4 - NAME_CELLS - NODE_CELLS - 2 * moment_cells - 2
+    drawn = axis(facts, max(1, cells // TICK_CELLS))
+    marks = PLAIN if paper.ascii else PRETTY
+    head = f"{'WHEN AND WHERE':<{3 + NAME_CELLS}}{'node':<{NODE_CELLS}}{'from':<{moment_cells}}{'to':<{moment_cells}} "
+    lines = [head + _ticks(drawn, cells)]
+    for row, fact in zip(rows, shown, strict=True):
+        lines.append(_told(row, moment_cells, paper) + _bar(fact, drawn, cells, marks))
+    if len(facts.tasks) > len(shown):
+        lines.append(f"  and {counted(len(facts.tasks) - len(shown), 'more task')}")
+    return [*lines, *paper.wrap(_legend(facts, drawn, marks))]
+
+
+def _shown(facts: PlanFacts, most: int) -> tuple[TaskFact, ...]:
+    """Return so many tasks at most, in their order: those that decide the end before those that start early."""
+    by_weight = sorted(range(len(facts.tasks)), key=lambda place: (not facts.tasks[place].is_critical, place))
+    return tuple(facts.tasks[place] for place in sorted(by_weight[:most]))
+
+
+def _told(row: PlacedRow, moment_cells: int, paper: Paper) -> str:
+    return (
+        f"  {paper.cut(row.task, NAME_CELLS):<{NAME_CELLS}} {paper.cut(row.node, NODE_CELLS - 1):<{NODE_CELLS}}"
+        f"{row.start:<{moment_cells}}{row.end:<{moment_cells}} "
+    )
+
+
+def _ticks(drawn: Axis, cells: int) -> str:
+    line = ""
+    for tick in drawn.ticks:
+        column = round(drawn.place(tick.at) * cells)
+        if column + len(tick.label) <= cells + 1 and (not line or len(line) < column):
+            line = line.ljust(column) + tick.label
+    return line
+
+
+def _bar(fact: TaskFact, drawn: Axis, cells: int, marks: Marks) -> str:
+    """Return one task's row: its inputs on their way, its run of one cell at least, and how much later it could end."""
+    row = [" "] * cells
+
+    def column(at: int) -> int:
+        return min(cells, int(drawn.place(at) * cells + 0.5))
+
+    begin, end = min(column(fact.start_at), cells - 1), column(fact.end_at)
+    end = max(end, begin + 1)
+    for cell in range(column(fact.data_from_at), min(begin, column(fact.data_until_at))):
+        row[cell] = marks.data
+    slack = fact.slack_seconds or 0 if drawn.has_slack else 0
+    for cell in range(end, column(fact.end_at + slack * SECOND_US)):
+        row[cell] = marks.slack
+    if drawn.deadline_at is not None:
+        row[min(cells - 1, column(drawn.deadline_at))] = marks.deadline
+    for cell in range(begin, end):
+        row[cell] = marks.critical if fact.is_critical else marks.other
+    return "".join(row)
+
+
+def _legend(facts: PlanFacts, drawn: Axis, marks: Marks) -> str:
+    parts = [f"{marks.critical} decides the end"]
+    if not all(fact.is_critical for fact in facts.tasks):
+        parts.append(f"{marks.other} does not")
+    if any(fact.data_from_at < fact.data_until_at for fact in facts.tasks):
+        parts.append(f"{marks.data} its data is on the way")
+    if drawn.has_slack and any(fact.slack_seconds for fact in facts.tasks):
+        parts.append(f"{marks.slack} slack")
+    if drawn.deadline_at is not None:
+        parts.append(f"{marks.deadline} deadline")
+    return ", ".join(parts)
+
+
+def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
+    rows = moved_rows(facts)
+    if not rows:
+        return []
+    room = 35 + paper.extra
+    tasks = min(room - NODE_CELLS, max(NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
+    nodes = room - tasks
+    heads = "".join(f"{MEDIUM_HEADS[medium]:>{WAY_CELLS}}" for medium in MEDIA)
+    head = f"{'WHAT MOVES':<{2 + room}}{'bytes':>8}{heads}"
+    lines = [head]
+    for row in rows[:most]:
+        ways = "".join(
+            f"{('*' if place == row.taken else '') + way:>{WAY_CELLS}}" for place, way in enumerate(row.ways)
+        )
+        names = f"{paper.cut(row.tasks, tasks - 1):<{tasks}}{paper.cut(row.nodes, nodes):<{nodes}}"
+        lines.append(f"  {names}{row.bytes:>8}{ways}")
+    if len(rows) > most:
+        lines.append(f"  and {counted(len(rows) - most, 'more transfer')}")
+    return [*lines, *paper.wrap("* is the way that the plan takes; local is a copy on the node's own disk")]
+
+
+def _compared(facts: PlanFacts, paper: Paper) -> list[str]:
+    wide = paper.extra >= 0  # narrower paper has no room for what moves
+    name = 20 + paper.extra + (0 if wide else 22)
+    lines = [_compared_line("HOW PLANS COMPARE", ComparedRow.HEADS, name, wide=wide)]
+    for row in compared_rows(facts):
+        mark = "> " if row.is_answer else "  "
+        lines.append(_compared_line(f"{mark}{paper.cut(row.name, name - 2)}", row.cells, name, wide=wide))
+    note = "> is the plan above" + (
+        "; moves are transfers between nodes, and takes is their time together." if wide else "."
+    )
+    return [*lines, *paper.wrap(f"{note} {why_words(facts) or ''}".strip())]
+
+
+def _compared_line(name: str, cells: Sequence[str], width: int, *, wide: bool) -> str:
+    makespan, above, moves, size, takes, cost = cells
+    between = f"{moves:>6}{size:>8}{takes:>8}" if wide else ""
+    return f"{name:<{width}}{makespan:>18}{above:>10}{between} {cost:>7}"

@@ -1,0 +1,111 @@
+"""Read a proposal from JSON that may come from anybody: small, strict, whole numbers, nothing unknown."""
+
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Never
+
+from agent.wire.bounded import TooDeepError, json_said
+from analyzer.capacity.planner.errors import ProposalError
+from analyzer.capacity.planner.validator.proposal import Claims, Placed, Proposal
+from analyzer.text.words import plain
+
+BYTES_MAX = 1_000_000
+PLACEMENTS_MAX = 10_000
+NAME_LETTERS_MAX = 200
+SECONDS_MAX = 10**10  # three centuries; sums of them stay small
+USD_MAX = 10**12
+MICROS = 1_000_000
+
+_TOP = ("problem", "placements", "makespan_seconds", "cost_usd", "savings_usd")
+_PLACEMENT = ("task", "node", "start_seconds", "end_seconds")
+
+
+def read_proposal(text: str | bytes) -> Proposal:
+    """Return the proposal that JSON says.
+
+    Raises:
+        ProposalError: it is too long, no JSON, or says what no proposal can.
+    """
+    said = _table("the proposal", _parsed(text), _TOP)
+    listed = said.get("placements")
+    if not isinstance(listed, list):
+        raise ProposalError("the proposal: 'placements' must be a list of {task, node, start_seconds}")
+    if len(listed) > PLACEMENTS_MAX:
+        raise ProposalError(f"the proposal has {len(listed):,} placements; propose at most {PLACEMENTS_MAX:,}")
+    claims = Claims(
+        _seconds("the proposal", said, "makespan_seconds"), _micros(said, "cost_usd"), _micros(said, "savings_usd")
+    )
+    problem = _name("the proposal", said, "problem") if said.get("problem") is not None else None
+    return Proposal(tuple(_placed(number, each) for number, each in enumerate(listed, 1)), claims, problem)
+
+
+def _placed(number: int, said: object) -> Placed:
+    where = f"placement {number}"
+    table = _table(where, said, _PLACEMENT)
+    start = _seconds(where, table, "start_seconds")
+    if start is None:
+        raise ProposalError(f"{where}: 'start_seconds' is missing; say how many seconds after the plan's start")
+    end = _seconds(where, table, "end_seconds")
+    return Placed(_name(where, table, "task"), _name(where, table, "node"), start, end)
+
+
+def _parsed(text: str | bytes) -> object:
+    size = len(text)
+    if size > BYTES_MAX:
+        raise ProposalError(f"the proposal has {size:,} characters; send at most {BYTES_MAX:,}")
+    try:
+        return json_said(
+            text, most_bytes=BYTES_MAX, object_pairs_hook=_once, parse_float=Decimal, parse_constant=_no_number
+        )
+    except TooDeepError as error:
+        raise ProposalError("the proposal is nested too deeply to be read") from error
+    except (ValueError, ArithmeticError) as error:  # no UTF-8, no JSON, a number that no decimal can hold
+        raise ProposalError(f"the proposal cannot be read as JSON: {plain(str(error))}") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        raise ValueError("one key is said twice")
+    return said
+
+
+def _no_number(word: str) -> Never:
+    raise ValueError(f"{word} is no number")
+
+
+def _table(where: str, said: object, known: Collection[str]) -> Mapping[str, object]:
+    if not isinstance(said, dict):
+        raise ProposalError(f"{where} must be a JSON object with {', '.join(known)}")
+    for key in said:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"
+            raise ProposalError(f"{where}: unknown field {plain(key)!r}; {hint}")
+    return said
+
+
+def _name(where: str, table: Mapping[str, object], key: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= NAME_LETTERS_MAX or not value.isprintable():
+        raise ProposalError(f"{where}: {key!r} must be a text of 1 to {NAME_LETTERS_MAX} printable characters")
+    return value
+
+
+def _seconds(where: str, table: Mapping[str, object], key: str) -> int | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > SECONDS_MAX:
+        raise ProposalError(f"{where}: {key!r} must be a whole number of seconds, as in 10800 for three hours")
+    return value
+
+
+def _micros(table: Mapping[str, object], key: str) -> int | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not -USD_MAX <= value <= USD_MAX:
+        raise ProposalError(f"the proposal: {key!r} must be an amount in dollars, as in 12.50")
+    return int(value * MICROS)  # towards 0: what is left of a millionth decides nothing

@@ -1,0 +1,1 @@
+"""What the ledger shows that somebody may act on: losses of GPU time, and what claims no second."""

@@ -1,0 +1,303 @@
+"""The signs of a finding: each number that was seen, and the mark it had to pass. Pure, from windows and thresholds.
+
+Seen is the median of the windows in which the verdict was given, or what the samples of idle GPUs sum to; a sign holds
+where that passes the mark. Nothing holds because the verdict was given.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from analyzer.findings.explain.idle import IdleGpus
+from analyzer.ledger.causes import exchange
+from analyzer.ledger.causes.evidence import most, per_gpu_rate
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunWindow
+from analyzer.period import WINDOW_MS
+
+MS_PER_HOUR = 3_600_000
+
+Reading = Callable[[RunWindow], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One number and its mark. `holds` is None where the number was not reported, or is no test by itself."""
+
+    what: str
+    seen: str
+    needed: str
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a verdict rests on beside windows; None is unknown."""
+
+    racks: int | None = None
+    in_rack_rate: int | None = None  # bytes a second and node
+    usual_link_kb: int | None = None
+
+
+def signs(
+    state: str, cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context
+) -> tuple[Sign, ...]:
+    """Return the signs that this rule looks at; none where its verdict needs no window."""
+    if not windows:
+        return ()
+    if state in ("starved", "unexplained"):
+        return (*_waiting(windows, limits), *_cause(cause, windows, limits), *_sureness(windows, limits))
+    if state == "communicating":
+        return _hang(windows, limits, context) if cause == "hang" else _exchange(cause, windows, limits, context)
+    if state == "throttled":
+        return (_sign("SM clock lost", windows, lambda w: w.slowed_most, limits.slowed_permille),)
+    if state == "underused":
+        return _underused(windows, limits)
+    if state == "headroom":
+        return (_sign("replicas beyond policy", windows, _beyond, 1, "{:,}".format),)
+    return ()
+
+
+def held(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    """Return the signs of an idle GPU, from the samples of the time that is claimed.
+
+    `windows` are those in which a service's policy called it idle. A session and a service are booked between their
+    kernels, all else only where nothing worked for long.
+    """
+    requests = [window for window in windows if window.policy is not None or window.requests is not None]
+    if requests:
+        answered = _sign("requests", requests, lambda w: w.requests, 0, "{:,} in 10 min".format, most_allowed=True)
+        return (_of_time("GPUs without a kernel", gpus, gpus.still_ms, limits), answered)
+    if gpus.is_interactive:
+        found = [_of_time("GPUs without a kernel", gpus, gpus.still_ms, limits)]
+    else:
+        quiet = f"GPUs {percent(limits.quiet_permille)} active or less"
+        found = [_of_time(quiet, gpus, gpus.quiet_ms, limits), _in_a_row(cause, gpus, limits)]
+    if cause == "never_used":
+        found.append(_unused(gpus, limits))
+    if cause == "held_memory":
+        mark = limits.held_mb
+        held_mb, needed = gpus.memory_mb, f"more than {mark:,} MB"
+        seen = "not reported" if held_mb is None else f"{held_mb:,} MB"
+        found.append(Sign("memory held", seen, needed, None if held_mb is None else held_mb > mark))
+    return tuple(found)
+
+
+def _of_time(what: str, gpus: IdleGpus, found_ms: int | None, limits: Thresholds) -> Sign:
+    """Return a share of the claimed time that is still kept; a fifth may lie in samples that edges cut."""
+    needed = f"{percent(limits.covered_permille)} or more"
+    if found_ms is None or not gpus.measured_ms:
+        return Sign(what, "not reported", needed, None)
+    share = 1000 * found_ms // gpus.measured_ms
+    return Sign(what, f"{percent(share)} of {hours(gpus.measured_ms)}", needed, share >= limits.covered_permille)
+
+
+def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
+    least = limits.abandoned_ms if cause == "abandoned" else limits.quiet_ms
+    needed = f"{span(least // 60_000)} or more"
+    if gpus.longest_ms is None:
+        seen = "none" if gpus.measured_ms else "not reported"
+        return Sign("longest in a row", seen, needed, False if gpus.measured_ms else None)
+    return Sign("longest in a row", span(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
+
+
+def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
+    what, needed = f"work, over {percent(limits.active_permille)}", "none since it began"
+    if gpus.worked_ms is None or gpus.before_ms is None:
+        return Sign(what, "not reported", needed, None)
+    beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
+    worked_ms = gpus.before_ms + (gpus.worked_ms if beyond else 0)
+    return Sign(what, hours(worked_ms) if worked_ms else "none", needed, not worked_ms)
+
+
+def hours(milliseconds: int) -> str:
+    """Return GPU time as a person reads it."""
+    return f"{milliseconds / MS_PER_HOUR:,.1f} h" if milliseconds >= MS_PER_HOUR // 20 else "minutes"
+
+
+def percent(permille: int) -> str:
+    """Return a share as a person reads it."""
+    return f"{(permille + 5) // 10} %"
+
+
+def rate(bytes_per_second: int) -> str:
+    """Return a rate as a person reads it."""
+    giga = bytes_per_second >= 100_000_000
+    return f"{bytes_per_second / 1e9:.1f} GB/s" if giga else f"{bytes_per_second / 1e6:.1f} MB/s"
+
+
+def median(values: Sequence[int | None]) -> int | None:
+    """Return the lower median of what is known; None where nothing is."""
+    known = sorted(value for value in values if value is not None)
+    return known[(len(known) - 1) // 2] if known else None
+
+
+def _sign(
+    what: str,
+    windows: Sequence[RunWindow],
+    read: Reading,
+    mark: int,
+    shown: Callable[[int], str] = percent,
+    *,
+    most_allowed: bool = False,
+    either: bool = False,
+) -> Sign:
+    seen = median([read(window) for window in windows])
+    needed = f"{'or ' if either else ''}{shown(mark)} or {'less' if most_allowed else 'more'}"
+    if seen is None:
+        return Sign(what, "not reported", needed, None)
+    return Sign(what, shown(seen), needed, seen <= mark if most_allowed else seen >= mark)
+
+
+def _waiting(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    found = [_sign("GPUs without a kernel", windows, lambda w: w.still, limits.low_permille)]
+    if any(window.dips is not None for window in windows):
+        count = partial("{:,} in 10 min".format)
+        found.append(_sign("stand-stills", windows, lambda w: w.dips, limits.dips_needed, count))
+    return tuple(found)
+
+
+def _cause(cause: str, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    sign = partial(_sign, windows=windows)
+    if cause == "preprocessing":
+        found = [
+            sign("busiest loader worker", read=lambda w: w.busiest, mark=limits.worker_full_permille, shown=_of_a_core),
+            sign(
+                "throttled by its cgroup",
+                read=lambda w: w.cpu_throttled,
+                mark=limits.cpu_throttled_permille,
+                either=True,
+            ),
+            sign("waiting for a CPU", read=_cpu_pressure, mark=limits.pressure_cpu_permille, either=True),
+        ]
+    elif cause in ("storage", "network_storage"):
+        found = [
+            sign("waiting for storage", read=_io_pressure, mark=limits.pressure_io_permille),
+            sign("loader workers waiting", read=lambda w: w.waiting, mark=limits.waiting_permille, either=True),
+            sign("disk busy", read=lambda w: w.disk_busy, mark=limits.disk_busy_permille, either=True),
+        ]
+    elif cause == "host_to_device":
+        found = [sign("copies while they stand", read=_copies, mark=limits.copy_kb_per_ms, shown=_megabytes)]
+    else:
+        seen = limits.worker_seen_permille
+        found = [sign("loader at work", read=lambda w: w.busiest, mark=seen, shown=_of_a_core)]
+    known = [one for one in found if one.holds is not None]
+    return tuple(known or found[:1])
+
+
+def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    minutes = WINDOW_MS // 60_000
+    longest, wanted = _longest(windows), limits.persistence_windows
+    fine = sum(w.sm_ms * 2 >= w.ms and w.shares_ms * 2 >= w.ms for w in windows)
+    return (
+        Sign("longest in a row", span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
+        Sign(
+            "measured as SM activity",
+            f"{percent(1000 * fine // len(windows))} of the windows",
+            "half of them, to be sure",
+            fine * 2 >= len(windows),
+        ),
+    )
+
+
+def _longest(windows: Sequence[RunWindow]) -> int:
+    """Return how many windows of one run follow on each other without a gap, at the most."""
+    longest = length = 0
+    before: tuple[str, int] | None = None
+    for window in sorted(windows, key=lambda one: (one.run_id, one.window_ms)):
+        length = length + 1 if before == (window.run_id, window.window_ms - WINDOW_MS) else 1
+        before, longest = (window.run_id, window.window_ms), max(longest, length)
+    return longest
+
+
+def span(minutes: int) -> str:
+    """Return a length of time as a person reads it."""
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
+    found = [
+        _sign("activity below its best", windows, lambda w: w.short, limits.exchange_short_permille),
+        _sign("over the links, a GPU", windows, _links, limits.exchange_kb_per_ms, _megabytes),
+    ]
+    if cause == "straggler":
+        behind = _sign("one GPU's clock behind", windows, _behind, limits.slowed_permille)
+        return (*found, behind)
+    racks, several = context.racks, "2 or more, all known"
+    known = (
+        Sign("racks", "not reported", several, None) if racks is None else Sign("racks", f"{racks}", several, racks > 1)
+    )
+    found.append(known)
+    seen, fair = median([exchange.rate(window, limits) for window in windows]), context.in_rack_rate
+    if seen is not None and fair is not None:
+        found.append(Sign("exchange, a host", rate(seen), f"less than {rate(fair)}, as inside a rack", seen < fair))
+    return tuple(found)
+
+
+def _hang(windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
+    found = [
+        _sign("NVML busy", windows, lambda w: w.utilization, limits.hang_utilization_permille),
+        _sign("SM activity of its best", windows, _of_best, limits.hang_activity_permille, most_allowed=True),
+    ]
+    if context.usual_link_kb:
+        usual = context.usual_link_kb
+        link = partial(_of_usual, usual=usual)
+        found.append(_sign("links, of their usual", windows, link, limits.hang_link_permille, most_allowed=True))
+    return tuple(found)
+
+
+def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+    busy = _sign("NVML busy", windows, lambda w: w.utilization, limits.underused_busy_permille)
+    if all(window.sm_ms == 0 for window in windows):
+        mark = limits.underused_power_permille
+        return (busy, _sign("power, of its limit", windows, lambda w: w.power, mark, most_allowed=True))
+    exchanges = any(exchange.links_busy(window, limits) for window in windows)
+    thin = limits.underused_sm_permille if exchanges else limits.ineffective_sm_permille
+    chip: tuple[tuple[str, Reading, int], ...] = (
+        ("SM activity", lambda w: w.activity, thin),
+        ("tensor cores", lambda w: w.tensor, limits.underused_tensor_permille),
+        ("memory bandwidth", lambda w: w.dram, limits.underused_dram_permille),
+    )
+    return (busy, *(_sign(what, windows, read, mark, most_allowed=True) for what, read, mark in chip))
+
+
+def _of_a_core(permille: int) -> str:
+    return f"{percent(permille)} of a core"
+
+
+def _megabytes(kb_per_ms: int) -> str:
+    return rate(kb_per_ms * 1_000_000)
+
+
+def _cpu_pressure(window: RunWindow) -> int | None:
+    return window.host_pressure_cpu if window.pressure_cpu is None else window.pressure_cpu
+
+
+def _io_pressure(window: RunWindow) -> int | None:
+    return window.host_pressure_io if window.pressure_io is None else window.pressure_io
+
+
+def _copies(window: RunWindow) -> int | None:
+    seen = per_gpu_rate(window, window.pcie_in_kb)
+    return None if seen is None or not window.still else seen * 1000 // window.still
+
+
+def _links(window: RunWindow) -> int | None:
+    fabric_kb = None if window.rdma_out is None or window.nodes < 2 else window.rdma_out // 1000
+    return per_gpu_rate(window, most(window.nvlink_kb, fabric_kb))
+
+
+def _behind(window: RunWindow) -> int | None:
+    return None if window.slowest_gpu is None else window.slowed_most - window.slowed_least
+
+
+def _beyond(window: RunWindow) -> int | None:
+    return None if window.replicas is None or window.needed is None else window.replicas - window.needed
+
+
+def _of_best(window: RunWindow) -> int | None:
+    return window.activity * 1000 // window.best if window.best else None
+
+
+def _of_usual(window: RunWindow, usual: int) -> int | None:
+    return None if window.nvlink_kb is None else window.nvlink_kb * 1000 // usual

@@ -1,0 +1,31 @@
+"""A GPU that is busy with one request at a time. What little of the chip it uses is booked as underused/unbatched."""
+
+from analyzer.findings.finding import Evidence
+from analyzer.findings.health.notice import Words
+from analyzer.findings.health.serving.figures import Figures, hours, is_worth_naming, percent
+
+RULE = "unbatched"
+QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
+
+
+def judge(figures: Figures) -> Words | str | None:
+    """Return what is to be said, or the missing signal. One at a time that nobody waits behind is just the load."""
+    if figures.answering_ms is None:
+        return "how many of its requests run"
+    if figures.single_ms is None or not is_worth_naming(figures.single_ms, figures.gpu_ms):
+        return None
+    if figures.single_queued is None:
+        return "how many of its requests wait"
+    if figures.single_queued >= QUEUED_PERMILLE:
+        share = percent(figures.single_ms, figures.busy_ms or figures.single_ms)
+        return Words(
+            f"{figures.service} answers its requests one by one, and others wait: {share} of its busy time was spent "
+            "so. Batching would answer them together on the same GPU.",
+            "medium",
+            (
+                Evidence("requests at once", f"about 1 for {hours(figures.single_ms)} GPU-hours", "<- unbatched"),
+                Evidence("queue meanwhile", f"{figures.single_queued / 10:.0f} % of the time"),
+            ),
+            "batching does not raise requests a second at the same latency",
+        )
+    return None

@@ -1,0 +1,122 @@
+"""The parts of a finding's one sentence: who, where, how much of the time, and the limit with its counterfactual."""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+from analyzer.findings.rules.needs import need, need_words
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunWindow
+
+HOSTS_SHOWN = 3
+LIMITS = Thresholds()
+IDLE_DISK_PERMILLE = 500
+
+
+def run_words(name: str, runs: int) -> str:
+    """Return "run llama-sft", or "job det-sweep (41 runs)" where many of one name are meant."""
+    return f"run {name}" if runs <= 1 else f"job {name} ({runs:,} runs)"
+
+
+def host_words(hosts: Sequence[str]) -> str:
+    """Return "n14-n15", "n2, n7", or "12 hosts"; neighbours by number are put together."""
+    groups = _ranges(sorted(set(hosts), key=_by_number))
+    if not groups:
+        return "unknown hosts"
+    return ", ".join(groups) if len(groups) <= HOSTS_SHOWN else f"{len(set(hosts)):,} hosts"
+
+
+def gpu_words(gpu_uuid: str, node: str | None) -> str:
+    """Return "GPU-1abd64be on n11": of a driver's UUID as much as tells it from others, and where it is."""
+    match = re.fullmatch(r"((?:GPU|MIG)-[0-9a-f]{8})-[0-9a-f-]{27}", gpu_uuid)
+    short = match[1] if match else gpu_uuid
+    return f"{short} on {node}" if node else short
+
+
+def root_words(gpu_uuid: str | None, node: str | None, roots: int) -> str:
+    """Return ": GPU-1abd64be on n11", the one that others waited for longest where they did for several."""
+    if gpu_uuid is None:
+        return ""
+    return f": {gpu_words(gpu_uuid, node)}" + (f" for the longest time, of {roots:,} in turn" if roots > 1 else "")
+
+
+def _by_number(host: str) -> tuple[str, int, str]:
+    match = re.fullmatch(r"(.*?)(\d{1,9})", host, re.DOTALL)
+    return (match[1], int(match[2]), host) if match else (host, -1, host)
+
+
+def _ranges(hosts: Sequence[str]) -> list[str]:
+    found = []
+    keyed = [(place, host, *_by_number(host)[:2]) for place, host in enumerate(hosts)]
+    for _, group in groupby(keyed, key=lambda one: (one[2], one[3] - one[0] if one[3] >= 0 else one[1])):
+        own = [host for _, host, *_ in group]
+        found.append(own[0] if len(own) == 1 else f"{own[0]}–{own[-1]}")
+    return found
+
+
+def share_words(milliseconds: int, held_ms: int) -> str:
+    """Return "41 % of the time", of the time that the run held its GPUs."""
+    if not held_ms:
+        return "part of the time"
+    percent = (200 * milliseconds + held_ms) // (2 * held_ms)
+    return f"{percent} % of the time" if percent else "under 1 % of the time"
+
+
+def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
+    """Return what the limit is and, where its bytes were counted, what the run would need."""
+    found = need(windows, cause or "")
+    if cause in ("storage", "network_storage"):
+        return need_words(found) if found is not None else "its readers wait"
+    said = {
+        "preprocessing": _workers(windows),
+        "loader_software": _with_room(windows),
+    }.get(cause or "", "")
+    return f"{said}; {need_words(found)}" if found is not None else said
+
+
+def _workers(windows: Sequence[RunWindow]) -> str:
+    """Return which processors were full, as far as any were seen to be."""
+    busiest = _middle([window.busiest for window in windows])
+    if busiest is None or busiest < LIMITS.worker_full_permille:
+        pressure = [w.host_pressure_cpu if w.pressure_cpu is None else w.pressure_cpu for w in windows]
+        full = (
+            (_middle([window.cpu_throttled for window in windows]), LIMITS.cpu_throttled_permille),
+            (_middle(pressure), LIMITS.pressure_cpu_permille),
+            (_middle([_used(window) for window in windows]), LIMITS.worker_full_permille),
+        )
+        is_full = any(seen is not None and seen >= mark for seen, mark in full)
+        return "the cores that it may use are full" if is_full else "its loader does not keep up"
+    count = max((window.workers for window in windows if window.workers is not None), default=0)
+    whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
+    disk = [window.disk_busy for window in windows if window.disk_busy is not None]
+    idle = " while the disk idles" if disk and sum(disk) < IDLE_DISK_PERMILLE * len(disk) else ""
+    return f"{whose} at {min(100, (busiest + 5) // 10)} % of a core{idle}"
+
+
+def _used(window: RunWindow) -> int | None:
+    """Return how full a run's cores are while its GPUs stand still, in which it works on them by turns."""
+    if window.cores_used_milli is None or not window.cores_milli or not window.still:
+        return None
+    return window.cores_used_milli * 1_000_000 // window.cores_milli // window.still
+
+
+def _with_room(windows: Sequence[RunWindow]) -> str:
+    """Return what of a host was seen to have room, where the loader itself is the limit."""
+    looked = (
+        ("disk", _middle([window.disk_busy for window in windows]), LIMITS.disk_busy_permille),
+        ("storage", _middle([window.waiting for window in windows]), LIMITS.waiting_permille),
+        ("cores", _middle([window.busiest for window in windows]), LIMITS.worker_full_permille),
+    )
+    room = [name for name, seen, mark in looked if seen is not None and seen < mark]
+    if not room:
+        return "its loader does not keep up"
+    has = "has" if room in (["disk"], ["storage"]) else "have"
+    return (
+        f"{' and '.join(filter(None, [', '.join(room[:-1]), room[-1]]))} {has} room, so the loader itself is the limit"
+    )
+
+
+def _middle(values: Sequence[int | None]) -> int | None:
+    """Return the upper median of what is known."""
+    known = sorted(value for value in values if value is not None)
+    return known[len(known) // 2] if known else None

@@ -1,0 +1,1 @@
+"""Money: charges, budgets, forecasts, unit costs, bills."""

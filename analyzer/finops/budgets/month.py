@@ -1,0 +1,202 @@
+"""A month against its budgets: spent so far, where it will end, and how sure that is. Pure, but for one reading.
+
+The rows of teams, of what maps to no team, and of what nobody held sum to the fleet, spent and expected alike: what is
+owned is known best, so what nobody will hold is what the fleet is expected to cost less what teams are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from analyzer.finops.budgets.book import FLEET, Budget
+from analyzer.finops.budgets.spent import Spending, Whose, spending
+from analyzer.finops.forecast.forecast import Forecast, days_missing, forecast
+from analyzer.period import Period, local, midnight
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+Verdict = Literal["over", "likely over", "may be over", "within"]
+DAY_US = 86_400_000_000
+HISTORY_DAYS = 98  # fourteen weeks: enough to test forecasts of a month on, and to read at any size
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a month is expected to cost in all, in millionths. Low and high hold four of five; None: not known yet.
+
+    `days_missing` is how many more days of history the interval needs.
+    """
+
+    expected_micros: int
+    low_micros: int | None
+    high_micros: int | None
+    model: str | None  # None: the month is over, and nothing was forecast
+    days_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One bearer of a month. `ending` is None where not one week of it is known; `budget` None where it has none."""
+
+    name: str
+    team: str | None
+    project: str | None
+    held: bool
+    spent_micros: int
+    unpriced_milliseconds: int
+    ending: Ending | None
+    budget: Budget | None
+    verdict: Verdict | None = None  # None: no budget, or nothing can be said yet
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is over its budget, or likely to be."""
+        return self.verdict in ("over", "likely over")
+
+
+@dataclass(frozen=True, slots=True)
+class MonthReport:
+    """A month by team, dearest first, then what maps to no team and what nobody held; projects that have a budget.
+
+    `known_since` is where the ledger begins in the month, `known_until` how far it is known; both microseconds UTC.
+    """
+
+    period: Period
+    currency: str
+    known_since: int
+    known_until: int
+    lines: tuple[Line, ...]
+    projects: tuple[Line, ...]
+    fleet: Line
+    over: tuple[str, ...]  # the names of those that are over their budget, or likely to be
+
+    @property
+    def every(self) -> tuple[Line, ...]:
+        """All bearers: teams, projects, the fleet."""
+        return (*self.lines, *self.projects, self.fleet)
+
+
+def month_report(
+    session: "Session", period: Period, known_until: int, currency: str, budgets: Sequence[Budget]
+) -> MonthReport | None:
+    """Return how a month stands as of `known_until`; None where the ledger has nothing of it."""
+    until = min(period.end, known_until)
+    spent = spending(session, period.timezone, period.start - HISTORY_DAYS * DAY_US, until)
+    return judged(spent, period, until, currency, budgets)
+
+
+def judged(spent: Spending, period: Period, until: int, currency: str, budgets: Sequence[Budget]) -> MonthReport | None:
+    """Return the same of what was spent each day."""
+    days = [start for start in spent.days.starts if start >= period.start]
+    if not days:
+        return None
+    by_budget = {budget.whose: budget for budget in budgets}
+    look = _Look(spent, period, until)
+    fleet = look.line(FLEET, list(spent.by_day), (None, None, True), by_budget.get((None, None)))
+    lines = [
+        look.line(team, [whose for whose in spent.by_day if whose[0] == team and whose[2]], (team, None, True), budget)
+        for team, budget in _teams(spent, by_budget)
+    ]
+    lines = sorted((line for line in lines if _matters(line)), key=lambda line: (line.team is None, -line.spent_micros))
+    free = look.line("nobody", [whose for whose in spent.by_day if not whose[2]], (None, None, False), None)
+    fleet, free = _closed(fleet, lines, free)
+    projects = tuple(
+        look.line(budget.name, [whose for whose in spent.by_day if whose[1] == project], (None, project, True), budget)
+        for (_, project), budget in by_budget.items()
+        if project is not None
+    )
+    over = tuple(line.name for line in (*lines, *projects, fleet) if line.is_over)
+    return MonthReport(period, currency, days[0], until, (*lines, free), projects, fleet, over)
+
+
+def _teams(
+    spent: Spending, by_budget: Mapping[tuple[str | None, str | None], Budget]
+) -> list[tuple[str | None, Budget | None]]:
+    names = {whose[0] for whose in spent.by_day if whose[2]} | {team for team, _ in by_budget if team}
+    return [(name, by_budget.get((name, None)) if name else None) for name in sorted(names, key=lambda n: n or "")]
+
+
+def _matters(line: Line) -> bool:
+    return bool(
+        line.spent_micros or line.budget or line.unpriced_milliseconds or (line.ending and line.ending.expected_micros)
+    )
+
+
+def _closed(fleet: Line, lines: Sequence[Line], free: Line) -> tuple[Line, Line]:
+    """Return the fleet and what nobody holds such that the expected column sums, as the spent one does."""
+    if fleet.ending is None or any(line.ending is None for line in lines):
+        return fleet, free
+    held = sum(line.ending.expected_micros for line in lines if line.ending)
+    whole = max(fleet.ending.expected_micros, held + free.spent_micros)
+    changed = _with(fleet, whole)
+    return changed, _with(free, whole - held)
+
+
+def _with(line: Line, expected: int) -> Line:
+    before = line.ending
+    if before is None:
+        return line
+    low = None if before.low_micros is None else min(before.low_micros, expected)
+    high = None if before.high_micros is None else max(before.high_micros, expected)
+    ending = Ending(expected, low, high, before.model, before.days_missing)
+    return replace(line, ending=ending, verdict=verdict(line.spent_micros, ending, line.budget))
+
+
+def verdict(spent: int, ending: Ending | None, budget: Budget | None) -> Verdict | None:
+    """Return how a bearer stands against its budget."""
+    if budget is None:
+        return None
+    allowed = budget.micros_per_month
+    if spent > allowed:
+        return "over"
+    if ending is None:
+        return None
+    if ending.expected_micros > allowed:
+        return "likely over"
+    return "may be over" if ending.high_micros is not None and ending.high_micros > allowed else "within"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One month, seen from one moment."""
+
+    spent: Spending
+    period: Period
+    until: int
+
+    def line(
+        self, name: str | None, whose: list[Whose], key: tuple[str | None, str | None, bool], budget: Budget | None
+    ) -> Line:
+        """Return the line of one bearer."""
+        days = zip(self.spent.days.starts, self.spent.of(whose), strict=True)
+        cost = sum(each for start, each in days if start >= self.period.start)
+        unpriced = sum(self.spent.unpriced_milliseconds.get(each, 0) for each in whose)
+        team, project, held = key
+        ending = self._ending(whose, cost)
+        judged = verdict(cost, ending, budget)
+        return Line(name or "unmapped", team, project, held, cost, unpriced, ending, budget, judged)
+
+    def _ending(self, whose: list[Whose], cost: int) -> Ending | None:
+        if self.until >= self.period.end:
+            return Ending(cost, cost, cost, None)
+        zone = self.period.timezone
+        today = midnight(local(self.until, zone).date(), zone)
+        history = self.spent.history(whose, today)
+        days = (self.period.last_day - local(today, zone).date()).days + 1
+        said = forecast(history, days)
+        if said is None:
+            return None
+        every = zip(self.spent.days.starts, self.spent.of(whose), strict=True)
+        so_far = sum(each for start, each in every if start >= today)
+        return _ending(said, cost - so_far, so_far, days_missing(history, days))
+
+
+def _ending(said: Forecast, before: int, so_far: int, missing: int) -> Ending:
+    """Return where the month ends: what was spent before today, and the rest as forecast, today's at least so far."""
+    more = max(0, so_far - said.by_day[0])
+    expected = before + said.total + more
+    if said.low is None or said.high is None:
+        return Ending(expected, None, None, said.model, missing)
+    low = max(before + so_far, before + said.low)
+    return Ending(expected, min(low, expected), max(expected, before + said.high + more), said.model)

@@ -1,0 +1,214 @@
+"""A month against its budgets, as text: one line a team, the sentence that matters first."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analyzer.finops.budgets.book import FLEET
+from analyzer.finops.budgets.month import Line, MonthReport
+from analyzer.period import local
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import nearest
+from analyzer.text.table import column_like
+from analyzer.text.words import (
+    AT_LEAST,
+    MICROS,
+    UNKNOWN,
+    amount,
+    at_least,
+    counted,
+    day,
+    decimal,
+    gpu_hours,
+    moment,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
+
+
+def budgets_text(report: MonthReport, paper: Paper, top: int | None = None) -> str:
+    """Return a month as text; the columns of spent and expected add up."""
+    zone = report.period.timezone
+    known = f"known until {moment(report.known_until, zone)}"
+    if report.known_until >= report.period.end:
+        known = "over"
+    head = f"month {report.period.label}   {zone}"
+    lines = [head + known.rjust(max(2 + len(known), paper.width - 2 - len(head))), ""]
+    lines += [*paper.wrap(first_sentence(report)), "", *budget_lines(report, paper, top), ""]
+    return paper.page([*lines, "next: gpuledger report week      gpuledger findings"])
+
+
+def budget_lines(report: MonthReport, paper: Paper, top: int | None = None) -> list[str]:
+    """Return the table and its notes; a month's report has them too."""
+    notes = _notes(report, paper)
+    return [*_table(report, paper, top), *(["", *notes] if notes else [])]
+
+
+def first_sentence(report: MonthReport) -> str:
+    """Return who is over budget, or will be; else how the fleet will end."""
+    if report.over:
+        said = "; ".join(over_words(line, report.currency) for line in report.every if line.is_over)
+        return f"{said[0].upper()}{said[1:]}." if said.startswith("the ") else f"{said}."
+    bound = [line for line in report.every if line.budget]
+    ending = _ending_words(report.fleet, report.currency)
+    if not bound:
+        return f"No budget is known: name a budgets file in the settings. The fleet {ending}."
+    unknown = [line for line in bound if line.verdict is None]
+    if unknown:
+        return f"Where {counted(len(unknown), 'budget')} will end is not known yet. The fleet {ending}."
+    if may := [line for line in bound if line.verdict == "may be over"]:
+        said = "; ".join(_may_words(line, report.currency) for line in may)
+        return f"Nobody is likely to be over budget, but {said}. The fleet {ending}."
+    idle = [plain(line.name) for line in bound if _spent_nothing(line)]
+    if idle:
+        return f"Nothing is spent of the budget of {', '.join(idle)}: is the name right? The fleet {ending}."
+    holds = "The one budget" if len(bound) == 1 else f"All {len(bound)} budgets"
+    if report.known_since > report.period.start:
+        return f"{holds} will hold, without the days before the ledger begins. The fleet {ending}."
+    return f"{holds} will hold. The fleet {ending}."
+
+
+def _spent_nothing(line: Line) -> bool:
+    return not (line.spent_micros or line.unpriced_milliseconds or (line.ending and line.ending.expected_micros))
+
+
+def over_check(over: Sequence[str]) -> str:
+    """Return what `budgets --check` says."""
+    if not over:
+        return "nobody is over budget, or likely to be"
+    return f"over budget, or likely to be: {', '.join(map(plain, over))}"
+
+
+def over_words(line: Line, currency: str) -> str:
+    """Return "team-vision will likely cost $60,200 of its $55,000 (57,000 to 64,000)"."""
+    if line.budget is None:
+        raise AssertionError("BUG: what has no budget is not over it")
+    name, budget = plain(line.name), line.budget.micros_per_month
+    if line.verdict == "over":
+        return f"{name} has spent {_of(line.spent_micros, budget, currency)}"
+    expected = line.ending.expected_micros if line.ending else line.spent_micros
+    return f"{name} will likely cost {_of(expected, budget, currency)}{between(line)}"
+
+
+def _may_words(line: Line, currency: str) -> str:
+    """Return "team-vision may be: up to $57,000 of its $55,000"."""
+    if line.budget is None or line.ending is None or line.ending.high_micros is None:
+        raise AssertionError("BUG: what may be over has a budget and an upper end")
+    return f"{plain(line.name)} may be: up to {_of(line.ending.high_micros, line.budget.micros_per_month, currency)}"
+
+
+def _of(micros: int, budget: int, currency: str) -> str:
+    """Return "$60,200 of its $55,000", both as exact."""
+    decimals = money_decimals(max(micros, budget))
+    return f"{money(micros, currency, decimals)} of its {money(budget, currency, decimals)}"
+
+
+def between(line: Line) -> str:
+    """Return " (57,000 to 64,000)", or nothing where no interval is known."""
+    ending = line.ending
+    if ending is None or ending.low_micros is None or ending.high_micros is None or ending.model is None:
+        return ""
+    decimals = money_decimals(ending.expected_micros)
+    return f" ({amount(ending.low_micros, decimals)} to {amount(ending.high_micros, decimals)})"
+
+
+def _ending_words(line: Line, currency: str) -> str:
+    if line.ending is None:
+        spent = at_least(_money(line.spent_micros, currency), bool(line.unpriced_milliseconds))
+        return f"has cost {spent}; less than a week is known, so nothing is forecast"
+    if line.ending.model is None:
+        return f"cost {_money(line.spent_micros, currency)}"
+    return f"will cost about {_money(line.ending.expected_micros, currency)}{between(line)}"
+
+
+def _money(micros: int, currency: str) -> str:
+    return money(micros, currency, money_decimals(micros))
+
+
+def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
+    lines = [*report.lines]
+    spent = spent_column([line.spent_micros for line in lines], report.fleet.spent_micros)
+    expected = expected_column(lines, report.fleet)
+    width = 20 + paper.extra
+    head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>11}"
+    found = [f"{head}{'month-end':>12}{'80 % between':>26}"]
+    for place, line in enumerate(lines):
+        if top is None or place < top:
+            found.append(_row(line, spent[place], expected[place], width, paper))
+    found.append(_row(report.fleet, spent[-1], expected[-1], width, paper))
+    if report.projects:
+        found += ["", "PROJECTS (part of the above)"]
+        for line in report.projects:
+            own = (
+                decimal(nearest(line.spent_micros * 100, MICROS), 2)
+                if money_decimals(line.spent_micros)
+                else amount(line.spent_micros, 0)
+            )
+            ending = (
+                UNKNOWN
+                if line.ending is None
+                else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
+            )
+            found.append(_row(replace(line, name=line.project or line.name), own, ending, width, paper))
+    return found
+
+
+def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str:
+    budget = line.budget
+    allowed = UNKNOWN if budget is None else amount(budget.micros_per_month, 0)
+    mark = " !" if line.is_over else " ?" if line.verdict == "may be over" else "  "
+    ending = line.ending
+    span = UNKNOWN
+    if (
+        ending is not None
+        and ending.model is not None
+        and ending.low_micros is not None
+        and ending.high_micros is not None
+    ):
+        span = f"{amount(ending.low_micros, 0)} to {amount(ending.high_micros, 0)}"
+    name = paper.cut("total" if line.name == FLEET else line.name, width - 4)
+    told = at_least(spent, line.unpriced_milliseconds > 0)
+    return f"  {name:<{width - 2}}{told:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
+
+
+def spent_column(exact: Sequence[int], total: int) -> list[str]:
+    """Return amounts that add up to their total, which comes last."""
+    decimals = money_decimals(total)
+    rounded = nearest(total * 10**decimals, MICROS)
+    return [*column_like(rounded, list(exact), MICROS, decimals), decimal(rounded, decimals)]
+
+
+def expected_column(lines: Sequence[Line], fleet: Line) -> list[str]:
+    """Return where lines and the fleet will end, adding up; unknown where it is of one of them."""
+    endings = [line.ending for line in lines]
+    if fleet.ending is None or any(ending is None for ending in endings):
+        return [UNKNOWN] * (len(lines) + 1)
+    return spent_column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
+
+
+def since_words(report: MonthReport) -> str:
+    """Return from when on the month is known, where that is not from its start; else nothing."""
+    if report.known_since <= report.period.start:
+        return ""
+    first = day(local(report.known_since, report.period.timezone))
+    return f"The ledger begins {first}: the days of this month before are not in it."
+
+
+def _notes(report: MonthReport, paper: Paper) -> list[str]:
+    found = [said] if (said := since_words(report)) else []
+    ending = report.fleet.ending
+    if ending is not None and ending.model is not None:
+        if ending.low_micros is None:
+            more = counted(ending.days_missing, "more day")
+            found.append(f"Month-end: {ending.model}. How sure that is can be said after {more} of history.")
+        else:
+            found.append(f"Month-end: {ending.model}, which forecast this site's past best.")
+    if any(line.verdict == "may be over" for line in report.every):
+        found.append("? may be over its budget: the upper end of its interval is.")
+    unpriced = sum(line.unpriced_milliseconds for line in report.lines)
+    if unpriced:
+        found.append(
+            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger prices check."
+        )
+    return [line for note in found for line in paper.wrap(note)]

@@ -1,0 +1,237 @@
+"""Close the terms of final hours: whose their runs are and what is charged for them. What is edited later is corrected.
+
+An hour's terms close when it is final. A pass then compares closed hours with what the teams file, the charge rates and
+the ledger's adjustments say now, and writes down the differences, dated now: time that another team bears as two
+adjustments, charges in `charge_corrections`. It is done in spans of hours, and a pass that is cut off is made good by
+the next.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from analyzer.finops.charges.sums import Held, charged_micros
+from analyzer.finops.non_gpu_costs.rates import close_rates
+from analyzer.ledger.chunks import spans
+from analyzer.queries.booked import COLUMNS
+from analyzer.queries.placed import COLUMNS as PLACE
+from analyzer.queries.placed import placed
+from analyzer.queries.statements import run as run_sql
+from analyzer.queries.statements import statements
+
+if TYPE_CHECKING:
+    from analyzer.finops.non_gpu_costs.rates import Rates
+    from analyzer.prices.charge_rows import Charge
+    from collector.store.session import Session
+
+MOVED = "teams, cost centres or projects were mapped anew"
+GPU_HOURS = 250_000  # of the ledger read at once
+_COLUMNS = ", ".join(COLUMNS)
+_FINAL = "FROM ledger_hours WHERE status = 'final'"
+_RUNS = f"""
+INSERT INTO closed_runs (hour, run_id, {_COLUMNS})
+SELECT h.hour, h.run_id, {", ".join(f"r.{column}" for column in COLUMNS)} FROM (
+    SELECT hour, run_id FROM ledger WHERE run_id IS NOT NULL AND hour IN ({{hours}})
+    UNION SELECT hour, run_id FROM adjustments WHERE run_id IS NOT NULL AND hour IN ({{hours}})
+) h {{join}} runs r ON r.run_id = h.run_id ANTI JOIN closed_runs c ON c.hour = h.hour AND c.run_id = h.run_id
+"""
+_NODES = f"""
+WITH closing AS (SELECT hour FROM terms_due WHERE is_new AND hour BETWEEN $first AND $last)
+INSERT INTO closed_nodes BY NAME
+SELECT l.hour, l.node, {", ".join(f"h.{column}" for column in PLACE)} FROM (
+    SELECT DISTINCT hour, node FROM ledger WHERE node IS NOT NULL AND hour IN (SELECT hour FROM closing)
+    UNION SELECT c.hour, i.node FROM closing c, (SELECT DISTINCT node FROM inventory) i
+) l {placed("l")} WHERE shut.node IS NULL
+"""
+_DUE = f"""
+CREATE OR REPLACE TEMP TABLE terms_due AS
+SELECT h.hour, c.hour IS NULL AS is_new FROM ledger_hours h LEFT JOIN closed_hours c ON c.hour = h.hour
+LEFT JOIN (SELECT hour, count(*) AS rows FROM adjustments GROUP BY hour) a ON a.hour = h.hour
+WHERE CASE WHEN c.hour IS NULL THEN h.hour IN (SELECT hour {_FINAL})
+    ELSE ($everything OR coalesce(a.rows, 0) <> c.adjustments) END
+"""
+_CHARGED = """
+SELECT d.hour, d.is_new FROM terms_due d LEFT JOIN closed_hours c ON c.hour = d.hour
+LEFT JOIN (SELECT hour, count(*) AS rows FROM adjustments WHERE hour BETWEEN $first AND $last GROUP BY hour) a
+    ON a.hour = d.hour
+WHERE d.hour BETWEEN $first AND $last AND (d.is_new OR $everything OR coalesce(a.rows, 0) <> c.adjustments)
+"""
+_CLOSED = (
+    "UPDATE closed_hours SET adjustments = (SELECT count(*) FROM adjustments a WHERE a.hour = closed_hours.hour) "
+    "WHERE list_contains($hours::BIGINT[], hour)",
+    "INSERT INTO closed_hours BY NAME SELECT h.hour, $now_us AS closed_at, $rates AS rates_version, "
+    "(SELECT count(*) FROM adjustments a WHERE a.hour = h.hour) AS adjustments "
+    "FROM (SELECT unnest($hours::BIGINT[]) AS hour) h ANTI JOIN closed_hours c ON c.hour = h.hour",
+    # Another digest has the lake's copy of the day replaced, and pages made anew.
+    "UPDATE ledger_hours SET input_digest = split_part(input_digest, ' terms ', 1) || ' terms ' || "
+    "(SELECT count(*) FROM adjustments a WHERE a.hour = ledger_hours.hour) || ' ' || "
+    "(SELECT count(*) FROM charge_corrections r WHERE r.hour = ledger_hours.hour) "
+    "WHERE list_contains($hours::BIGINT[], hour)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is charged to whom, the digest of both files, by what the ledger is judged and priced, what else costs."""
+
+    rates: "Sequence[Charge]"
+    version: str
+    rules: str
+    prices: str
+    beside: "Rates"
+
+
+class Key(NamedTuple):
+    """What is charged together, and rounded to the millionth."""
+
+    hour: int
+    team: str | None
+    cost_centre: str | None
+    sku: str | None
+    purchase_option: str | None
+
+
+class Part(NamedTuple):
+    """What the ledger (`recorded_at` 0) or one correction of it says of a key; `unpriced`: a part has no price."""
+
+    recorded_at: int
+    milliseconds: int
+    cost_micros: int | None
+    unpriced: bool
+
+
+def close_runs(session: "Session") -> None:
+    """Write down whose the runs of final hours are, as the pass before has left them: a pass does so first.
+
+    What was edited since is then a correction, as a price would be.
+    """
+    if _has_final(session):
+        due = f"SELECT hour {_FINAL} AND hour NOT IN (SELECT hour FROM closed_hours)"
+        session.execute(_RUNS.format(hours=due, join="JOIN"))
+
+
+def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
+    """Close the hours that are final, and correct closed ones; return how many adjustments that made."""
+    if not _has_final(session):
+        return 0
+    with session.transaction():
+        before = session.rows("SELECT terms_version, runs_digest FROM terms_applied")
+        now = (terms.version, _runs_digest(session))
+        edited = before != [now]
+        is_of_rates = bool(before) and _charges(before[0][0]) != _charges(terms.version)
+        session.execute(_DUE, {"everything": edited})
+        spans = _spans(session)
+    made = 0
+    for first, last in spans:
+        with session.transaction():
+            made += _close_span(session, terms, (first, last), now_us, edited=edited, is_of_rates=is_of_rates)
+    if edited:
+        with session.transaction():
+            session.execute("DELETE FROM terms_applied")
+            now = (terms.version, _runs_digest(session))
+            session.load("terms_applied", ("terms_version", "runs_digest"), [now])
+    return made
+
+
+def _has_final(session: "Session") -> bool:
+    return bool(session.row(f"SELECT EXISTS ({_FINAL})")[0])
+
+
+def _runs_digest(session: "Session") -> str:
+    """Return a digest of whose the runs are that began in closed hours."""
+    (digest,) = session.row(
+        "SELECT count(*) || ' ' || coalesce(bit_xor(hash(hash(run_id, team, cost_centre, project))), 0) FROM runs "
+        f"WHERE started_at <= (SELECT max(hour) {_FINAL}) + 3600000000"
+    )
+    return str(digest)
+
+
+def _spans(session: "Session") -> list[tuple[int, int]]:
+    hours = [hour for (hour,) in session.rows("SELECT hour FROM terms_due ORDER BY hour")]
+    return spans(session, hours, GPU_HOURS, least_hours=24)
+
+
+def _close_span(
+    session: "Session", terms: Terms, span: tuple[int, int], now_us: int, *, edited: bool, is_of_rates: bool
+) -> int:
+    asked: dict[str, object] = {"first": span[0], "last": span[1]}
+    here = f"SELECT hour FROM terms_due WHERE hour BETWEEN {span[0]} AND {span[1]}"
+    session.execute(_RUNS.format(hours=here, join="LEFT JOIN"))
+    versions = {"rules": terms.rules, "prices": terms.prices, "reason": MOVED, "now_us": now_us}
+    run_sql(session, "prices/moved.sql", **asked, **versions)
+    (moved,) = session.row("SELECT count(*) FROM moved")
+    hours = dict(session.rows(_CHARGED, asked | {"everything": edited}))
+    if any(hours.values()):
+        session.execute(_NODES, asked)
+        close_rates(session, terms.beside)
+    changed = _charge(session, hours, terms, now_us, is_of_rates=is_of_rates)
+    (adjusted,) = session.row(
+        "SELECT coalesce(list(d.hour), []) FROM terms_due d LEFT JOIN closed_hours c USING (hour) LEFT JOIN "
+        "(SELECT hour, count(*) AS rows FROM adjustments WHERE hour BETWEEN $first AND $last GROUP BY hour) a "
+        "USING (hour) WHERE d.hour BETWEEN $first AND $last AND coalesce(a.rows, 0) IS DISTINCT FROM c.adjustments",
+        asked,
+    )
+    if touched := sorted({*changed, *adjusted}):
+        for statement in _CLOSED:
+            names = {"hours": touched, "now_us": now_us, "rates": terms.beside.version}
+            session.execute(statement, {name: value for name, value in names.items() if f"${name}" in statement})
+    return 2 * int(moved)
+
+
+def _charges(terms_version: str) -> str:
+    """Return the version of the charge rates in that of the terms: edited.terms_version()."""
+    return terms_version.partition(" ")[2]
+
+
+def _charge(session: "Session", hours: Mapping[int, bool], terms: Terms, now_us: int, *, is_of_rates: bool) -> set[int]:
+    """Charge hours, by whether they are new; return those of which anything was written."""
+    rates = terms.rates
+    if not hours:
+        return set()
+    asked: dict[str, object] = {"hours": [*hours], "first": min(hours), "last": max(hours)}
+    told, charged = statements("prices/closed_charges.sql")
+    parts: dict[Key, list[Part]] = {}
+    for row in session.rows(told, asked):
+        parts.setdefault(Key(*row[:5]), []).append(Part(*row[5:]))
+    before = {Key(*row[:5]): (row[5], row[6]) for row in session.rows(charged, {"hours": [*hours]})}
+    closed, corrections = [], []
+    for key, each in parts.items():
+        booked = [part for part in each if part.recorded_at == 0]
+        if hours[key.hour]:
+            base = _charged(key, booked, rates)
+            if base is not None and base != _cost(booked):
+                closed.append((*key, base))
+            corrections += [(at, *key, more) for at, more in _learned(key, each, rates, base or 0)]
+            continue
+        base, more = before.get(key, (None, 0))
+        paid = (_cost(booked) if base is None else base) + more
+        owed = _charged(key, each, rates) or 0
+        if owed != paid:
+            corrections.append((now_us, *key, owed - paid))
+    session.load("closed_charges", (*Key._fields, "charged_micros"), closed)
+    rows = [(*row, is_of_rates) for row in corrections]
+    session.load("charge_corrections", ("recorded_at", *Key._fields, "charged_micros", "is_of_rates"), rows)
+    return {row[0] for row in closed} | {row[1] for row in corrections}
+
+
+def _learned(key: Key, parts: Sequence[Part], rates: "Sequence[Charge]", base: int) -> Iterator[tuple[int, int]]:
+    """Yield by how much more is charged by each correction that was made before the hour closed."""
+    paid = base
+    for count, part in enumerate(parts, 1):
+        owed = _charged(key, parts[:count], rates) or 0
+        if part.recorded_at and owed != paid:
+            yield part.recorded_at, owed - paid
+            paid = owed
+
+
+def _charged(key: Key, parts: Sequence[Part], rates: "Sequence[Charge]") -> int | None:
+    """Return what is charged for these parts together; None where no rate and no price is known."""
+    learned = [part for part in parts if part.recorded_at and part.cost_micros is not None]
+    cost = None if any(part.unpriced for part in parts) and not learned else _cost(parts)
+    milliseconds = sum(part.milliseconds for part in parts)
+    held = Held(key.team, True, key.sku, key.purchase_option, key.hour, milliseconds, cost)
+    return charged_micros(held, rates)
+
+
+def _cost(parts: Iterable[Part]) -> int:
+    return sum(part.cost_micros or 0 for part in parts)

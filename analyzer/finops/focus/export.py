@@ -1,0 +1,132 @@
+"""Export a period of the ledger as FOCUS: one pass, a charge period at a time, held to the ledger before it is kept."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from pathlib import Path
+
+from analyzer.errors import LedgerError
+from analyzer.finops.focus.charges import Settled, adjustments, charges, days, hours, place_hosts, places, statuses
+from analyzer.finops.focus.columns import columns
+from analyzer.finops.focus.exact import MILLIONTHS, scaled
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.finops.focus.rows import Around, Row, adjustment_row, hours_of, usage_rows
+from analyzer.finops.focus.write import FileFormat, write
+from analyzer.period import Period
+from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is exported, how fine and as what. `leave_out_unpriced` leaves out GPU time that has no price.
+
+    `energy` adds what the GPUs drew.
+    """
+
+    issuer: Issuer
+    period: Period
+    hourly: bool = False
+    form: FileFormat = "csv"
+    leave_out_unpriced: bool = False
+    energy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written: rows, the bill and its corrections in millionths, and GPU time left out for want of a price."""
+
+    rows: int
+    cost_micros: int
+    adjusted_micros: int
+    unpriced_ms: int
+    hours_known: int
+    status: str | None
+
+
+def export_focus(session: Session, asked: Asked, path: Path) -> Exported:
+    """Write the file and return what it says. Either it is whole and sums to the ledger, or it is not there.
+
+    Raises:
+        LedgerError: the period has no hour in the ledger, or GPU time without a price that was not to be left out.
+        ConfigError: the file cannot be written.
+    """
+    with session.transaction():  # one state of the ledger from the first day to the last
+        known = statuses(session, asked.period)
+        if not known.by_hour:
+            raise LedgerError(f"the ledger has no hour of {asked.period.label}; gpuledger analyze books what is there")
+        cost, unpriced = _totals(session, asked.period)
+        if unpriced and not asked.leave_out_unpriced:
+            raise LedgerError(
+                f"{hours_of(unpriced):,.1f} GPU-hours have no price, and a bill needs one of each: gpuledger prices "
+                "check names them; --leave-out-unpriced exports the others"
+            )
+        tally = _Tally()
+        rows = tally.watched(_rows(session, asked, known))
+        count = write(path, columns(asked.issuer.version), rows, asked.form, tally.holds_to(cost))
+    status = known.least(asked.period.start, asked.period.end)
+    return Exported(count, cost, tally.adjusted_micros, unpriced, len(known.by_hour), status)
+
+
+def _totals(session: Session, period: Period) -> tuple[int, int]:
+    cost, unpriced = session.row(
+        "SELECT coalesce(sum(cost_micros), 0), coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0) "
+        "FROM ledger WHERE hour >= ? AND hour < ?",
+        [period.start, period.end],
+    )
+    return int(cost), int(unpriced)
+
+
+def _rows(session: Session, asked: Asked, known: Settled) -> Iterator[Row]:
+    place_hosts(session, asked.period)
+    spans = hours(asked.period) if asked.hourly else days(asked.period)
+    for start, end in spans:
+        status = known.least(start, end)
+        if status is not None:
+            found = charges(session, start, end, energy=asked.energy)
+            priced = [charge for charge in found if charge.unit_micros is not None]
+            yield from usage_rows(priced, Around(asked.issuer, places(session, start, end), status))
+    for start, end in days(asked.period):
+        for (begins, ends), of_hour in groupby(adjustments(session, start, end), lambda one: (one.start, one.end)):
+            around = Around(asked.issuer, places(session, begins, ends), None)
+            yield from (adjustment_row(charge, around) for charge in of_hour if charge.cost_micros is not None)
+
+
+def _amount(row: Row, name: str) -> Decimal:
+    value = row[name]
+    if not isinstance(value, Decimal):
+        raise TypeError(f"BUG: {name} is {value!r}")
+    return value
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Sums what passes by, in millionths, so that a bill that is not the ledger's is never kept."""
+
+    effective: Decimal = Decimal(0)
+    billed: Decimal = Decimal(0)
+    adjusted: Decimal = Decimal(0)
+
+    @property
+    def adjusted_micros(self) -> int:
+        return int(self.adjusted.scaleb(MILLIONTHS))
+
+    def watched(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            cost, billed = _amount(row, "EffectiveCost"), _amount(row, "BilledCost")
+            if row["ChargeCategory"] == "Adjustment":
+                self.adjusted += cost
+            else:
+                self.effective += cost
+                self.billed += billed
+            yield row
+
+    def holds_to(self, cost_micros: int) -> Callable[[], None]:
+        """Return what is asked once all rows are written, before the file gets its name."""
+
+        def check() -> None:
+            ledger = scaled(cost_micros, MILLIONTHS)
+            if (self.effective, self.billed) != (ledger, ledger):
+                raise LedgerError(f"BUG: the bill is {self.effective} and {self.billed} billed, the ledger {ledger}")
+
+        return check

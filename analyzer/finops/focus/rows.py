@@ -1,0 +1,185 @@
+"""Make rows of FOCUS of charges: pure, decimals exact. A row is a dict by column name; what is null is left out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+
+from analyzer.finops.focus.charges import Charge, Place, month_of
+from analyzer.finops.focus.exact import MILLIONTHS, MS_PER_HOUR, NANOS, RATIO_DIGITS, nano_hours, scaled, shares
+from analyzer.finops.focus.issuer import Issuer
+from analyzer.finops.focus.repeated import (
+    GPU_HOURS,
+    Cells,
+    Value,
+    allocated_cells,
+    holder_cells,
+    period_cells,
+    price_cells,
+    reservation_cells,
+    state_words,
+)
+
+Row = dict[str, Value]
+
+METHOD = "gpu-time"  # a node's cost is divided by GPU time; docs/focus.md says it in words
+CATEGORIES = {"on_demand": "Standard", "owned": "Standard", "spot": "Dynamic", "reserved": "Committed"}
+_COSTS = ("BilledCost", "EffectiveCost", "ContractedCost", "ListCost")
+NOTHING, NOWHERE = Decimal(0), Place()
+MILLIJOULES_PER_KWH = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What rows need beside the charge: the names, where nodes are, how settled the charge period is."""
+
+    issuer: Issuer
+    places: Mapping[str, Place]
+    status: str | None
+
+
+def usage_rows(charges: Iterable[Charge], around: Around) -> Iterator[Row]:
+    """Yield the rows of one charge period: the usage, then the purchase of each reservation.
+
+    Every charge must have a price. What is billed for reserved GPUs stands on the purchase, what they were used for on
+    the usage, so that both columns sum to the ledger.
+    """
+    bought: dict[tuple[str | None, str | None, int], _Bought] = {}
+    for _, of_origin in groupby(charges, key=lambda charge: charge.origin):
+        group = list(of_origin)
+        taken = [charge.milliseconds for charge in group]
+        ratios = shares(taken, max(sum(taken), 1), 10**RATIO_DIGITS)
+        for charge, quantity, ratio in zip(group, nano_hours(taken), ratios, strict=True):
+            yield _usage(charge, quantity, ratio, around)
+            if charge.purchase_option == "reserved":
+                node_group = around.places.get(charge.node, NOWHERE).node_group
+                key = (charge.sku, node_group, charge.unit_micros or 0)
+                bought.setdefault(key, _Bought(charge.start, charge.end)).add(quantity, charge.cost_micros or 0)
+    for (sku, node_group, unit), of_all in bought.items():
+        yield _purchase(sku, node_group, unit, of_all, around)
+
+
+@dataclass(slots=True)
+class _Bought:
+    """What of one reservation a charge period has, in billionths of GPU-hours and millionths of money."""
+
+    start: int
+    end: int
+    quantity: int = 0
+    cost_micros: int = 0
+
+    def add(self, quantity: int, cost_micros: int) -> None:
+        self.quantity += quantity
+        self.cost_micros += cost_micros
+
+
+def adjustment_row(charge: Charge, around: Around) -> Row:
+    """Return the row of an adjustment: billed in the month in which it was learned, of the hour that it corrects."""
+    recorded_at = charge.recorded_at or charge.end
+    cost = scaled(charge.cost_micros or 0, MILLIONTHS)
+    row: Row = {
+        **_common(charge.start, charge.end, recorded_at, around),
+        **holder_cells(around.issuer.version, around.places.get(charge.node, NOWHERE), charge.who),
+        **dict.fromkeys(_COSTS, cost),
+        "ChargeCategory": "Adjustment",
+        "ChargeDescription": f"correction of GPU time of {_words(charge)}",
+        "ChargeFrequency": "One-Time",
+        "x_AdjustmentReason": charge.reason or "",
+        **_split(charge, cost),
+    }
+    zone = around.issuer.timezone
+    if month_of(charge.start, zone) != month_of(recorded_at, zone):
+        row["ChargeClass"] = "Correction"
+    return row
+
+
+def _usage(charge: Charge, quantity: int, ratio: int, around: Around) -> Row:
+    unit, cost = charge.unit_micros, charge.cost_micros
+    if unit is None or cost is None:
+        raise AssertionError("BUG: a charge without a price is not exported")
+    paid, used = scaled(cost, MILLIONTHS), scaled(quantity, NANOS)
+    place = around.places.get(charge.node, NOWHERE)
+    row: Row = {
+        **_common(charge.start, charge.end, charge.start, around),
+        **holder_cells(around.issuer.version, place, charge.who),
+        **price_cells(charge.sku, charge.purchase_option, unit),
+        **_amounts(unit, quantity),
+        "BilledCost": paid,
+        "EffectiveCost": paid,
+        "ChargeCategory": "Usage",
+        "ChargeDescription": f"GPU time of {_words(charge)}",
+        "ChargeFrequency": "Usage-Based",
+        "PricingCategory": CATEGORIES.get(charge.purchase_option or "", "Other"),
+        "ConsumedQuantity": used,
+        "ConsumedUnit": GPU_HOURS,
+        **_split(charge, paid),
+    }
+    if charge.purchase_option == "reserved":
+        row |= reservation_cells(charge.sku, place.node_group)
+        row |= {"BilledCost": NOTHING, "CommitmentDiscountQuantity": used}
+        row["CommitmentDiscountStatus"] = "Unused" if charge.run_id is None else "Used"
+        if charge.run_id is None:
+            del row["ConsumedQuantity"], row["ConsumedUnit"]
+    if around.issuer.version != "1.2":
+        row |= {**_allocated(used, ratio), **allocated_cells(charge.who)}
+    return row
+
+
+def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bought, around: Around) -> Row:
+    row: Row = {
+        **_common(bought.start, bought.end, bought.start, around),
+        **price_cells(sku, "reserved", unit),
+        **_amounts(unit, bought.quantity),
+        **reservation_cells(sku, node_group),
+        "CommitmentDiscountQuantity": scaled(bought.quantity, NANOS),
+        "BilledCost": scaled(bought.cost_micros, MILLIONTHS),
+        "EffectiveCost": NOTHING,
+        "ChargeCategory": "Purchase",
+        "ChargeDescription": f"reserved GPUs: {sku or 'GPUs of unknown kind'}",
+        "ChargeFrequency": "Recurring",
+        "PricingCategory": "Standard",
+        "x_PurchaseOption": "reserved",
+    }
+    return row | ({"x_NodeGroup": node_group} if node_group else {})
+
+
+def _common(start: int, end: int, billed_at: int, around: Around) -> Row:
+    status: Cells = {} if around.status is None else {"x_BookStatus": around.status}
+    return {**period_cells(around.issuer, start, end, billed_at), **status}
+
+
+def _amounts(unit: int, quantity: int) -> Row:
+    cost = scaled(unit * quantity, MILLIONTHS + NANOS)
+    return {"ContractedCost": cost, "ListCost": cost, "PricingQuantity": scaled(quantity, NANOS)}
+
+
+def _allocated(quantity: Decimal, ratio: int) -> Row:
+    share = format(scaled(ratio, RATIO_DIGITS), "f")
+    element = f'{{"AllocatedRatio":{share},"UsageUnit":"{GPU_HOURS}","UsageQuantity":{quantity:f}}}'
+    return {"AllocatedMethodId": METHOD, "AllocatedMethodDetails": f'{{"Elements":[{element}]}}'}
+
+
+def _split(charge: Charge, cost: Decimal) -> Row:
+    klass, _ = state_words(charge.state, charge.cause)
+    row: Row = {
+        "x_State": charge.state,
+        "x_Class": klass,
+        "x_UsefulCost": cost if klass == "useful" else NOTHING,
+        "x_AvoidableCost": cost if klass == "avoidable" else NOTHING,
+        "x_GpuMilliseconds": Decimal(charge.milliseconds),
+    }
+    if charge.millijoules is not None:
+        row["x_EnergyKwh"] = scaled(charge.millijoules * 10**NANOS // MILLIJOULES_PER_KWH, NANOS)
+    if charge.cause:
+        row["x_Cause"] = charge.cause
+    return row
+
+
+def _words(charge: Charge) -> str:
+    _, words = state_words(charge.state, charge.cause)
+    return f"{charge.sku or 'GPUs of unknown kind'}: {words}"
+
+
+def hours_of(milliseconds: int) -> Decimal:
+    """Return GPU milliseconds as GPU-hours, rounded down to a billionth."""
+    return scaled(milliseconds * 10**NANOS // MS_PER_HOUR, NANOS)

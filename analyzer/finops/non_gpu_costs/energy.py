@@ -1,0 +1,100 @@
+"""Energy and carbon: joules at the GPUs, times what the hall adds, once; priced by the tariff, never added to a price.
+
+The price of a GPU-hour has power in it already, be it a cloud's or the site's own books: energy is told beside it.
+Pure, and exact: integers in, integers out, each hour rounded down by itself, so that hours sum to days and weeks.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+
+from analyzer.prices.non_gpu_rows import Energy, row_of
+
+MILLIJOULES_PER_KWH = 3_600_000_000
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What the GPUs of a node group drew in one UTC hour, in millijoules, and of how much time that is known."""
+
+    node_group: str | None
+    hour: int
+    millijoules: int
+    measured_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnergySum:
+    """Energy of one node group over a period; None where the price file does not say enough.
+
+    `gpu_millijoules` is what the GPUs' own counters tell, `facility_millijoules` with cooling and losses. Hosts,
+    network and disks are in neither. `rows` are those it was made by.
+    """
+
+    node_group: str | None
+    gpu_millijoules: int
+    measured_ms: int
+    facility_millijoules: int | None
+    cost_micros: int | None
+    carbon_milligrams: int | None
+    rows: tuple[Energy, ...]
+
+
+def energy(drawn: Iterable[Drawn], rows: Sequence[Energy]) -> tuple[EnergySum, ...]:
+    """Return the energy of each node group, its price and its carbon."""
+    sums: dict[str | None, EnergySum] = {}
+    for one in drawn:
+        before = sums.get(one.node_group, EnergySum(one.node_group, 0, 0, 0, 0, 0, ()))
+        sums[one.node_group] = _add(before, one, row_of(rows, one.node_group, one.hour))
+    return tuple(sums[name] for name in sorted(sums, key=lambda name: (name is None, name or "")))
+
+
+def _add(before: EnergySum, one: Drawn, row: Energy | None) -> EnergySum:
+    facility, cost, carbon = (None, None, None) if row is None else _of_hour(one.millijoules, row)
+    return replace(
+        before,
+        gpu_millijoules=before.gpu_millijoules + one.millijoules,
+        measured_ms=before.measured_ms + one.measured_ms,
+        facility_millijoules=_sum(before.facility_millijoules, facility),
+        cost_micros=_sum(before.cost_micros, cost),
+        carbon_milligrams=_sum(before.carbon_milligrams, carbon),
+        rows=before.rows if row is None or row in before.rows else (*before.rows, row),
+    )
+
+
+def _of_hour(millijoules: int, row: Energy) -> tuple[int | None, int | None, int | None]:
+    """Return an hour's facility energy, price and carbon, each from the exact product and not from one another."""
+    facility, cost, carbon = (None if one is None else one * millijoules // 1 for one in factors(row))
+    return facility, cost, carbon
+
+
+def together(sums: Sequence[EnergySum]) -> EnergySum:
+    """Return the energy of all node groups as one; there must be at least one."""
+    return reduce(_together, sums)
+
+
+def _together(one: EnergySum, other: EnergySum) -> EnergySum:
+    return replace(
+        one,
+        node_group=None,
+        gpu_millijoules=one.gpu_millijoules + other.gpu_millijoules,
+        measured_ms=one.measured_ms + other.measured_ms,
+        facility_millijoules=_sum(one.facility_millijoules, other.facility_millijoules),
+        cost_micros=_sum(one.cost_micros, other.cost_micros),
+        carbon_milligrams=_sum(one.carbon_milligrams, other.carbon_milligrams),
+        rows=tuple(dict.fromkeys((*one.rows, *other.rows))),
+    )
+
+
+def factors(row: Energy) -> tuple[Fraction, Fraction | None, Fraction | None]:
+    """Return what a millijoule at the GPUs comes to: millijoules with the hall, millionths, milligrams of carbon."""
+    facility = Fraction(row.pue_millionths, MILLION)
+    cost = None if row.micros_per_kwh is None else facility * row.micros_per_kwh / MILLIJOULES_PER_KWH
+    carbon = None if row.carbon is None else facility * row.carbon.milligrams_per_kwh / MILLIJOULES_PER_KWH
+    return facility, cost, carbon
+
+
+def _sum(before: int | None, more: int | None) -> int | None:
+    return None if before is None or more is None else before + more

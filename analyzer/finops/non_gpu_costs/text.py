@@ -1,0 +1,217 @@
+"""What a period cost besides GPUs, as people and machines read it."""
+
+from dataclasses import asdict
+
+from analyzer.finops.non_gpu_costs.energy import EnergySum
+from analyzer.finops.non_gpu_costs.reading import Costs
+from analyzer.measures.traffic.text import bill_words
+from analyzer.prices.money import dollars
+from analyzer.prices.non_gpu_rows import Energy, Tariff
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import apportion, nearest
+from analyzer.text.words import MICROS, UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
+
+EDITED = (
+    "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "
+    "closed."
+)
+LABEL = 16
+NAME, CELL = 26, 17
+MILLIJOULES_PER_TENTH_KWH = 360_000_000
+MILLIGRAMS_PER_TENTH_KG = 100_000
+
+
+def costs_text(costs: Costs, paper: Paper) -> str:
+    """Return the text: one paragraph a kind, with what it rests on, and what would make an unknown known."""
+    version = f"   rows {costs.version}" if costs.version else ""
+    found = [f"costs besides GPUs {costs.period.label}{version}", ""]
+    found += paper.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
+    if costs.edited:
+        found += paper.wrap(EDITED, "")
+    found += ["", *_energy(costs, paper), *_network(costs, paper), *_storage(costs, paper)]
+    found += [line for gap in costs.gaps for line in paper.wrap(gap.words(costs.period.timezone), "")]
+    return paper.page([*found, *_checkpoints(costs, paper), *_hosts(costs, paper)])
+
+
+def energy_words(one: EnergySum, currency: str) -> str:
+    """Return one node group's energy: at the GPUs, with the hall, what it costs, and its carbon."""
+    words = f"{_kwh(one.gpu_millijoules)} kWh at the GPUs"
+    if one.facility_millijoules is None:
+        return f"{words}; no [[energy]] row says its PUE, tariff and carbon"
+    words += f", {_kwh(one.facility_millijoules)} with the hall"
+    words += f": {money(one.cost_micros, currency)}" if one.cost_micros is not None else "; price unknown: no tariff"
+    if one.carbon_milligrams is None:
+        return f"{words}; carbon unknown: name a country or region as carbon"
+    return f"{words}, {_kg(one.carbon_milligrams)} kg CO2e"
+
+
+def rows_told(one: EnergySum) -> str:
+    """Return what an energy figure rests on: PUE, tariff, carbon, and who says so."""
+    return "; ".join(_row_words(row) for row in one.rows)
+
+
+def costs_data(costs: Costs) -> dict[str, object]:
+    """Return the same for machines: millijoules, milligrams, bytes, and millionths of the currency; null is unknown."""
+    return {
+        "period": costs.period.label,
+        "currency": costs.currency,
+        "rows_version": costs.version or None,
+        "rates_edited": costs.edited,
+        "energy": [
+            {
+                "node_group": one.node_group,
+                "gpu_millijoules": one.gpu_millijoules,
+                "facility_millijoules": one.facility_millijoules,
+                "measured_ms": one.measured_ms,
+                "cost_micros": one.cost_micros,
+                "carbon_milligrams": one.carbon_milligrams,
+                "by": [_row_words(row) for row in one.rows],
+            }
+            for one in costs.energy
+        ],
+        "energy_by_team": [
+            {
+                "team": one.team,
+                "held": one.held,
+                "gpu_millijoules": one.millijoules,
+                "cost_micros": one.cost_micros,
+                "carbon_milligrams": one.carbon_milligrams,
+            }
+            for one in costs.energy_by_team
+        ],
+        "network": [
+            {"locality": one.locality, "bytes": one.bytes, "cost_micros": one.cost_micros, "by": one.source}
+            for one in costs.network
+        ],
+        "storage": [
+            {"name": one.row.name, "cost_micros": one.cost_micros, "by": one.row.source} for one in costs.storage
+        ],
+        "checkpoints": {
+            "written_bytes": costs.written_bytes,
+            "cost_micros": costs.checkpoints_micros,
+            "is_watched": costs.is_watched,
+        },
+        "hosts": {"host_hours": costs.host_hours, "cost_micros": costs.hosts_micros},
+        "gaps": [asdict(gap) for gap in costs.gaps],
+    }
+
+
+def _energy(costs: Costs, paper: Paper) -> list[str]:
+    if not costs.energy:
+        return paper.labelled("energy", "unknown: no GPU told its energy", LABEL)
+    found = []
+    for one in costs.energy:
+        where = plain(one.node_group) if one.node_group else "all nodes" if len(costs.energy) == 1 else "other nodes"
+        found += paper.labelled("energy", f"{where}: {energy_words(one, costs.currency)}", LABEL)
+        found += paper.labelled("", rows_told(one), LABEL) if one.rows else []
+    measured = sum(one.measured_ms for one in costs.energy)
+    told = f"counted by the GPUs themselves in {percent(min(measured, costs.gpu_ms), costs.gpu_ms)} of GPU time."
+    told += " Hosts, network and disks are not in it. A GPU-hour's price has power in it already: it is not added."
+    return [*found, *paper.labelled("", told, LABEL), "", *_energy_by_team(costs)]
+
+
+def _energy_by_team(costs: Costs) -> list[str]:
+    """Return a table: what the GPUs drew that each team held, its part of the price and of the carbon.
+
+    The columns add up as printed, to what is said of the fleet.
+    """
+    rows = sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules))
+    names = ["nobody (not allocated)" if not row.held else plain(row.team) if row.team else "unmapped" for row in rows]
+    energy = _column([row.millijoules for row in rows], MILLIJOULES_PER_TENTH_KWH, 1)
+    prices = _column([row.cost_micros for row in rows], MICROS // 100, 2, symbol(costs.currency))
+    carbon = _column([row.carbon_milligrams for row in rows], MILLIGRAMS_PER_TENTH_KG, 1)
+    found = [f"  {'ENERGY BY TEAM':<{NAME}}{'kWh at the GPUs':>{CELL}}{'price':>{CELL}}{'kg CO2e':>{CELL}}"]
+    for name, *cells in zip([*names, "total"], energy, prices, carbon, strict=True):
+        found.append(f"  {name[: NAME - 1]:<{NAME}}" + "".join(f"{cell:>{CELL}}" for cell in cells))
+    return [*found, ""]
+
+
+def _column(amounts: list[int | None], per_unit: int, decimals: int, sign: str = "") -> list[str]:
+    """Return a column and its total, in printed units; where one is not known, the total is not, and nothing sums."""
+    known = [amount for amount in amounts if amount is not None]
+    units = nearest(sum(known), per_unit)
+    if len(known) < len(amounts):
+        told = [None if amount is None else nearest(amount, per_unit) for amount in amounts] + [None]
+    else:
+        told = [*apportion(units, known, per_unit), units]
+    return [UNKNOWN if one is None else f"{sign}{decimal(one, decimals)}" for one in told]
+
+
+def _network(costs: Costs, paper: Paper) -> list[str]:
+    if not costs.network:
+        return [*paper.labelled("network", "no bytes are known to have crossed a zone or region", LABEL), ""]
+    return [
+        *(
+            line
+            for bill in costs.network
+            for line in paper.labelled("network", bill_words(bill, costs.currency), LABEL)
+        ),
+        "",
+    ]
+
+
+def _storage(costs: Costs, paper: Paper) -> list[str]:
+    if not costs.storage:
+        return [*paper.labelled("storage", "not told: write a [[storage]] for what is paid by the month", LABEL), ""]
+    found = []
+    for one in costs.storage:
+        row = one.row
+        words = (
+            f"{plain(row.name or '')}: {money(one.cost_micros, costs.currency)}, {_plain(row.gib_millionths)} GiB at"
+        )
+        words += f" {dollars(row.micros_per_gib_month)} a GiB and month; {_source(row)}"
+        found += paper.labelled("storage", words, LABEL)
+    return [*found, ""]
+
+
+def _checkpoints(costs: Costs, paper: Paper) -> list[str]:
+    if costs.written_bytes is None:
+        words = (
+            "none were seen" if costs.is_watched else f"{UNKNOWN}: what hosts wrote was not measured, or is not kept"
+        )
+        return [*paper.labelled("checkpoints", words, LABEL), ""]
+    words = f"{bytes_words(costs.written_bytes)} written"
+    if costs.checkpoints_micros is None:
+        return [*paper.labelled("checkpoints", f"{words}; no [[checkpoints]] row prices all of it", LABEL), ""]
+    sources = "; ".join(_source(row) for row in costs.checkpoint_rows)
+    words += f": {money(costs.checkpoints_micros, costs.currency)}; {sources}"
+    return [*paper.labelled("checkpoints", words, LABEL), ""]
+
+
+def _hosts(costs: Costs, paper: Paper) -> list[str]:
+    if not costs.host_rows:
+        return paper.labelled("hosts", "CPU and memory are in the GPUs' price: no [[host]] prices them apart", LABEL)
+    sources = "; ".join(_source(row) for row in costs.host_rows)
+    if costs.hosts_micros is None:
+        words = f"{UNKNOWN}: a host has not told its cores and memory; its agent's inventory does"
+        return paper.labelled("hosts", words, LABEL)
+    words = f"{money(costs.hosts_micros, costs.currency)} for {costs.host_hours:,} host-hours; {sources}"
+    return paper.labelled("hosts", words, LABEL)
+
+
+def _row_words(row: Energy) -> str:
+    words = [f"PUE {dollars(row.pue_millionths)}"]
+    if row.micros_per_kwh is not None:
+        words.append(f"{dollars(row.micros_per_kwh)} a kWh ({_source(row)})")
+    if row.carbon is not None:
+        grams = decimal(
+            nearest(row.carbon.milligrams_per_kwh.numerator, row.carbon.milligrams_per_kwh.denominator * 1000), 0
+        )
+        words.append(f"{grams} g/kWh ({row.carbon.told})")
+    return ", ".join(words)
+
+
+def _source(row: Tariff) -> str:
+    return f"{plain(row.source)}, checked {row.as_of}"
+
+
+def _kwh(millijoules: int) -> str:
+    return decimal(nearest(millijoules, MILLIJOULES_PER_TENTH_KWH), 1)
+
+
+def _kg(milligrams: int) -> str:
+    return decimal(nearest(milligrams, MILLIGRAMS_PER_TENTH_KG), 1)
+
+
+def _plain(millionths: int) -> str:
+    return dollars(millionths).removesuffix(".00")

@@ -1,0 +1,51 @@
+"""Hold an invoice against the ledger of a running server: it is gathered here, and its sums are sent."""
+
+from pathlib import Path
+from typing import Any
+
+from analyzer.asking import asked_json
+from analyzer.errors import LedgerError
+from analyzer.finops.reconcile.bill import Bill
+from analyzer.finops.reconcile.kept import digest_of
+from analyzer.finops.reconcile.reconcile import gathered
+from analyzer.period import Calendar
+
+PATH = "/v1/invoices"
+
+
+def reconcile_by_server(
+    server: str, invoice: Path, mapping: Path | None, spoken: tuple[str | None, str | None], keep: bool, top: int
+) -> dict[str, Any]:
+    """Return the server's answer: `matched`, `text` and `report`. `spoken` are the words of --since and --until.
+
+    Raises:
+        ConfigError: the invoice, the mapping or the words cannot be read.
+        LedgerError: the server does not answer, or refuses.
+    """
+    about = asked_json(server, PATH)
+    start = end = None
+    try:
+        if spoken != (None, None):
+            span = Calendar("UTC").span(*spoken, int(about["known_until"]))
+            start, end = span.start, span.end
+        bill = gathered(invoice, [str(sku) for sku in about["skus"]], mapping, (start, end))
+    except (KeyError, TypeError) as error:
+        raise LedgerError(f"{server}{PATH} does not answer as gpuledger does") from error
+    body = _body(bill) | {"invoice": invoice.name, "digest": digest_of(invoice), "keep": keep, "top": top}
+    return asked_json(
+        server, PATH, body | {name: at for name, at in (("start", start), ("end", end)) if at is not None}
+    )
+
+
+def _body(bill: Bill) -> dict[str, object]:
+    return {
+        "currencies": sorted(bill.currencies),
+        "lines": bill.lines,
+        "days": [
+            {"sku": sku, "day": day, "nanos": one.nanos, "nano_hours": one.nano_hours, "hours_known": one.hours_known}
+            for (sku, day), one in sorted(bill.days.items())
+        ],
+        "others": [
+            {"why": one.why, "name": one.name, "lines": one.lines, "nanos": one.nanos} for one in bill.others.values()
+        ],
+    }

@@ -1,0 +1,204 @@
+"""Hold an invoice against the ledger, GPU kind by GPU kind and day by day, and say why they differ. Pure.
+
+A difference is split into what hours and what prices make of it; the two sum to it, to the millionth.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from analyzer.finops.reconcile.bill import Bill, Billed
+from analyzer.finops.reconcile.booked import DAY_US, Booked
+
+MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
+SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth
+MS_PER_HOUR = 3_600_000
+HOURS_OF_DAY = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why two sides differ: a word for machines, a sentence, and how much of the difference it makes, if told."""
+
+    kind: str
+    words: str
+    micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One GPU kind on one UTC day. `counts` is False where the two cannot be expected to agree."""
+
+    sku: str
+    day: int
+    ledger_micros: int
+    invoice_micros: int
+    ledger_ms: int
+    invoice_nano_hours: int | None
+    counts: bool
+    reasons: tuple[Reason, ...]
+
+    @property
+    def micros(self) -> int:
+        """What the invoice has more than the ledger."""
+        return self.invoice_micros - self.ledger_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A whole invoice against the ledger. `currency` is the ledger's; `foreign` are the invoice's where they differ."""
+
+    currency: str
+    foreign: tuple[str, ...]
+    start: int
+    end: int
+    differences: tuple[Difference, ...]
+    invoice_last: int | None
+    unseen_ms: int
+
+    @property
+    def counted(self) -> tuple[Difference, ...]:
+        """What decides whether they match."""
+        return tuple(each for each in self.differences if each.counts)
+
+    @property
+    def ledger_micros(self) -> int:
+        """What the ledger says of what is compared."""
+        return sum(each.ledger_micros for each in self.counted)
+
+    @property
+    def invoice_micros(self) -> int:
+        """What the invoice says of it."""
+        return sum(each.invoice_micros for each in self.counted)
+
+    @property
+    def apart_micros(self) -> int:
+        """How far they are apart: the differences of all kinds and days, each without its sign."""
+        return sum(abs(each.micros) for each in self.counted)
+
+    @property
+    def permille(self) -> int | None:
+        """How far they are apart in thousandths of the invoice, rounded up; None where nothing can be compared."""
+        whole = max(self.invoice_micros, self.ledger_micros)
+        return -(-self.apart_micros * 1000 // whole) if whole > 0 and not self.foreign else None
+
+    @property
+    def matched(self) -> bool:
+        """Whether they say the same, within a hundredth."""
+        return self.permille is not None and self.permille <= MATCHED_PERMILLE
+
+
+def compare(
+    ledger: Mapping[tuple[str, int], Booked],
+    bill: Bill,
+    currency: str,
+    span: tuple[int, int],
+    hours_booked: Mapping[int, int],
+) -> Comparison:
+    """Return both sides by kind and day. `hours_booked` says how many hours of each UTC day the ledger has."""
+    foreign = tuple(sorted(bill.currencies - {currency}))
+    billed_skus = {sku for sku, _ in bill.days}
+    found = []
+    for key in sorted({*ledger, *bill.days}, key=lambda key: (key[1], key[0])):
+        sku, day = key
+        side = _Sides(sku, day, ledger.get(key), bill.days.get(key), sku in billed_skus)
+        found.append(_difference(side, bill, bool(foreign), (span, hours_booked.get(day, 0))))
+    unseen = sum(side.unseen_ms for side in ledger.values())
+    return Comparison(currency, foreign, *span, tuple(found), bill.last, unseen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    sku: str
+    day: int
+    booked: Booked | None
+    billed: Billed | None
+    is_billed_at_all: bool
+
+    @property
+    def equal(self) -> bool:
+        """Whether both say the same amount."""
+        if self.booked is None or self.billed is None:
+            return False
+        return self.booked.cost_micros == _micros(self.billed.nanos)
+
+
+def _difference(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]) -> Difference:
+    booked, billed = side.booked, side.billed
+    ledger_micros, ledger_ms = (booked.cost_micros, booked.milliseconds) if booked else (0, 0)
+    invoice_micros = _micros(billed.nanos) if billed else 0
+    hours = billed.nano_hours if billed and billed.hours_known else 0 if billed is None else None
+    apart = _not_comparable(side, bill, foreign, known)
+    if apart is not None:
+        reasons: tuple[Reason, ...] = (apart,)
+    else:
+        reasons = _reasons(booked, billed, ledger_micros, invoice_micros, hours)
+    return Difference(side.sku, side.day, ledger_micros, invoice_micros, ledger_ms, hours, apart is None, reasons)
+
+
+def _not_comparable(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]) -> Reason | None:
+    """Return why the two cannot be expected to agree, or None where they should."""
+    (start, end), hours = known
+    expected = (min(end, side.day + DAY_US) - max(start, side.day)) // (DAY_US // HOURS_OF_DAY)
+    if foreign:
+        return Reason("currency", "the invoice is in another currency")
+    booked = side.booked
+    if not side.is_billed_at_all and booked is not None and booked.owned_ms == booked.milliseconds:
+        return Reason("owned", "owned: nobody bills it")
+    if hours < expected and not side.equal:
+        return Reason("not_booked", f"the ledger has {hours} of {expected} hours of this day")
+    if side.billed is None and bill.last is not None and side.day > bill.last:
+        return Reason("invoice_ends", "the invoice ends before")
+    if side.billed is None and bill.first is not None and side.day < bill.first:
+        return Reason("invoice_begins", "the invoice begins later")
+    return None
+
+
+def _reasons(
+    booked: Booked | None, billed: Billed | None, ledger_micros: int, invoice_micros: int, hours: int | None
+) -> tuple[Reason, ...]:
+    apart = invoice_micros - ledger_micros
+    found = []
+    if booked is not None and booked.unpriced_ms:
+        found.append(Reason("no_price", f"{_hours(booked.unpriced_ms)} GPU-hours have no price in the ledger"))
+    if booked is None and apart:
+        found.append(Reason("not_owned", "billed, and the ledger owns none of these", apart))
+    elif billed is None and apart:
+        found.append(Reason("not_billed", "owned per the ledger, and not on the invoice", apart))
+    elif booked is not None and apart:
+        found += _by_hours_and_price(booked, ledger_micros, invoice_micros, hours)
+    if apart and booked is not None and booked.unseen_ms:
+        found.append(
+            Reason("unseen", f"of these {_hours(booked.unseen_ms)} GPU-hours are owned, and no agent saw them")
+        )
+    return tuple(found)
+
+
+def _by_hours_and_price(booked: Booked, ledger_micros: int, invoice_micros: int, hours: int | None) -> list[Reason]:
+    apart = invoice_micros - ledger_micros
+    if hours is None or not booked.milliseconds or not ledger_micros:
+        return [Reason("price_or_hours", "price or hours differ: the invoice does not say its hours", apart)]
+    owned = booked.milliseconds * 1_000_000_000 // MS_PER_HOUR
+    more = hours - owned
+    if abs(more) * SAME_HOURS <= owned:
+        return [Reason("price", _price_words(ledger_micros, owned, invoice_micros, hours), apart)]
+    by_hours = more * ledger_micros // owned
+    words = f"{abs(more) / 1e9:,.1f} GPU-hours "
+    words += "more are billed than the ledger owns" if more > 0 else "fewer are billed than the ledger owns"
+    found = [Reason("hours", words, by_hours)]
+    if abs(apart - by_hours) * SAME_HOURS > max(invoice_micros, 1):
+        found.append(Reason("price", _price_words(ledger_micros, owned, invoice_micros, hours), apart - by_hours))
+        return found
+    return [Reason("hours", words, apart)]
+
+
+def _price_words(ledger_micros: int, owned: int, invoice_micros: int, hours: int) -> str:
+    ours, theirs = ledger_micros * 1000 / owned, invoice_micros * 1000 / hours if hours else 0.0
+    return f"price differs: {theirs:,.4f} a GPU-hour on the invoice, {ours:,.4f} in the ledger"
+
+
+def _micros(nanos: int) -> int:
+    return (nanos + 500) // 1000
+
+
+def _hours(milliseconds: int) -> str:
+    return f"{milliseconds / MS_PER_HOUR:,.1f}"

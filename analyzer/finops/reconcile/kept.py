@@ -1,0 +1,112 @@
+"""What is kept of invoices that were held against the ledger, and what a report of a period says of it."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.period import Period
+
+if TYPE_CHECKING:  # every report reads the last word; only a reconciliation reads a bill
+    from analyzer.finops.reconcile.bill import Bill
+    from analyzer.finops.reconcile.compare import Comparison
+    from collector.store.session import Session
+
+_COLUMNS = (
+    "match_id", "recorded_at", "who", "period_start", "period_end", "period_label", "invoice", "invoice_digest",
+    "currency", "ledger_micros", "invoice_micros", "apart_micros", "apart_permille", "matched", "other_nanos",
+)  # fmt: skip
+DIGEST_BYTES = 1 << 20
+KEPT_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InvoiceMatch:
+    """The last word on an invoice: of which period it is, and how far it is from the ledger, in thousandths of it."""
+
+    label: str
+    matched: bool
+    permille: int | None
+    recorded_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One row of what was kept."""
+
+    label: str
+    start: int
+    end: int
+    invoice: str
+    matched: bool
+    permille: int | None
+    recorded_at: int
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Which invoice (its file's name and the digest of its content), who says it, and when in microseconds."""
+
+    invoice: str
+    digest: str
+    who: str
+    at_us: int
+
+
+def digest_of(path: Path) -> str:
+    """Return a digest of a file's content."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(DIGEST_BYTES):
+            found.update(part)
+    return found.hexdigest()
+
+
+def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: Told) -> None:
+    """Write down what was found. The same invoice again says it anew."""
+    digest, at_us = told.digest, told.at_us
+    key = hashlib.sha256(f"{digest} {compared.start} {compared.end} {at_us}".encode()).hexdigest()[:16]
+    others = sum(other.nanos for other in bill.others.values())
+    row = (
+        key, at_us, told.who, compared.start, compared.end, label, told.invoice, digest, compared.currency,
+        compared.ledger_micros, compared.invoice_micros, compared.apart_micros, compared.permille, compared.matched,
+        others,
+    )  # fmt: skip
+    session.load("invoice_matches", _COLUMNS, [row], replace=False)
+
+
+def kept_matches(session: "Session", most: int) -> list[Kept]:
+    """Return what was kept, the newest first."""
+    rows = session.rows(
+        "SELECT period_label, period_start, period_end, invoice, matched, apart_permille, recorded_at, who "
+        "FROM invoice_matches ORDER BY recorded_at DESC, match_id LIMIT ?",
+        [most],
+    )
+    return [Kept(*row) for row in rows]
+
+
+def last_match(session: "Session", period: Period) -> InvoiceMatch | None:
+    """Return the newest word on the invoice that a period rests on: one that reaches into it, else the last before it.
+
+    None where no invoice of it or before it was held against the ledger.
+    """
+    rows = session.rows(
+        "SELECT period_label, matched, apart_permille, recorded_at FROM invoice_matches WHERE period_start < $end "
+        "ORDER BY period_end > $start DESC, CASE WHEN period_end <= $start THEN period_end END DESC, recorded_at DESC "
+        "LIMIT 1",
+        {"start": period.start, "end": period.end},
+    )
+    return InvoiceMatch(*rows[0]) if rows else None
+
+
+def match_words(match: InvoiceMatch | None) -> str:
+    """Return what the head of a report says of the invoice."""
+    if match is None:
+        return "invoice not yet matched"
+    if match.permille is None:
+        return f"invoice not yet matched ({match.label} could not be compared)"
+    share = f"{match.permille // 10}.{match.permille % 10} %"
+    if match.matched:
+        return f"invoice matched within {share} ({match.label})"
+    return f"invoice not matched: {share} apart ({match.label})"

@@ -1,0 +1,66 @@
+"""Hold a FOCUS invoice against the ledger of a store."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.finops.focus.read import is_own, read_focus
+from analyzer.finops.reconcile.bill import DAY_US, Bill, gather
+from analyzer.finops.reconcile.booked import booked
+from analyzer.finops.reconcile.compare import Comparison, compare
+from analyzer.finops.reconcile.skus import SkuMap
+from analyzer.ledger.coverage import EMPTY
+from collector.store.session import Session
+
+Span = tuple[int | None, int | None]  # microseconds; None is what the invoice covers
+
+
+def ledger_skus(session: Session) -> list[str]:
+    """Return the GPU kinds of a ledger.
+
+    Raises:
+        LedgerError: it is empty.
+    """
+    skus = [sku for (sku,) in session.rows("SELECT DISTINCT sku FROM ledger WHERE sku IS NOT NULL ORDER BY sku")]
+    if not skus:
+        raise LedgerError(EMPTY)
+    return skus
+
+
+def gathered(invoice: Path, skus: Collection[str], mapping: Path | None, span: Span) -> Bill:
+    """Return an invoice as it is compared, by the ledger's kinds and a mapping file.
+
+    Raises:
+        ConfigError: the invoice or the mapping cannot be read, or it is our own export.
+    """
+    if is_own(invoice):
+        raise ConfigError(f"{invoice} is an export of gpuledger, and no invoice: it can only agree with the ledger")
+    return gather(read_focus(invoice), SkuMap.of(skus, mapping), *span)
+
+
+def hold(session: Session, bill: Bill, name: str, currency: str, span: Span) -> Comparison:
+    """Return what differs between a gathered invoice and the ledger.
+
+    Raises:
+        ConfigError: no line of it is of GPUs.
+    """
+    start = span[0] if span[0] is not None else bill.first
+    end = span[1] if span[1] is not None else None if bill.last is None else bill.last + DAY_US
+    if start is None or end is None:
+        raise ConfigError(
+            f"{name}: none of its {bill.lines:,} lines in the period is of a GPU that is known; say which are "
+            "with --map FILE (docs/focus.md)"
+        )
+    known = session.rows(
+        "SELECT hour // $day * $day, count(*) FROM ledger_hours WHERE hour >= $start AND hour < $end GROUP BY 1",
+        {"day": DAY_US, "start": start, "end": end},
+    )
+    return compare(booked(session, start, end), bill, currency, (start, end), dict(known))
+
+
+def reconcile(
+    session: Session, invoice: Path, mapping: Path | None, currency: str, span: Span = (None, None)
+) -> tuple[Comparison, Bill]:
+    """Return what differs, and the invoice as it was gathered. Raises as its parts do."""
+    bill = gathered(invoice, ledger_skus(session), mapping, span)
+    return hold(session, bill, str(invoice), currency, span), bill

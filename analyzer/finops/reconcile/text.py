@@ -1,0 +1,143 @@
+"""A reconciliation as text: the answer first, then every kind and day that differs, with its reason."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime
+
+from analyzer.finops.reconcile.bill import Bill
+from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
+from analyzer.prices.money import dollars
+from analyzer.text.words import UNKNOWN, counted
+
+CENT = 10_000
+AMOUNT = 13
+SHOWN = 40
+
+
+def label_of(start: int, end: int) -> str:
+    """Return what a span of UTC days is called: a month by its name, a day by its date, else from and to."""
+    first, after = day_of(start), day_of(end)
+    following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+    if first.day == 1 and after == following:
+        return f"{first:%Y-%m}"
+    last = day_of(end - 1)
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def day_of(instant: int) -> date:
+    """Return the UTC day of an instant."""
+    return datetime.fromtimestamp(instant // 1_000_000, UTC).date()
+
+
+def answer(compared: Comparison) -> str:
+    """Return the one sentence: matched within how much, or why not yet."""
+    if compared.foreign:
+        others = ", ".join(compared.foreign)
+        return f"Not yet matched: the invoice is in {others}, the ledger in {compared.currency}."
+    if compared.permille is None:
+        return "Not yet matched: there is nothing to compare."
+    share = f"{compared.permille // 10}.{compared.permille % 10} %"
+    sums = f"{dollars_of(compared.ledger_micros)} in the ledger, {dollars_of(compared.invoice_micros)} on the invoice"
+    if compared.matched:
+        return f"Matched within {share}: {sums}."
+    return f"Not matched: {share} apart; {sums}."
+
+
+def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = SHOWN) -> str:
+    """Return the whole answer; amounts are in the ledger's currency, days in UTC."""
+    lines = [
+        f"invoice {name}   {label_of(compared.start, compared.end)} UTC, {compared.currency}",
+        "",
+        f"  {answer(compared)}",
+    ]
+    apart = [each for each in compared.counted if abs(each.micros) >= CENT]
+    lines += [*_table(apart, top), ""]
+    same = len(compared.counted) - len(apart)
+    if same:
+        lines.append(f"  {same} of {len(compared.counted)} kinds and days are equal to the cent.")
+    if compared.unseen_ms:
+        hours = f"{compared.unseen_ms / 3.6e6:,.1f}"
+        lines.append(f"  {hours} GPU-hours are owned, and no agent ever saw these GPUs.")
+    lines += _not_counted(each for each in compared.differences if not each.counts)
+    return "\n".join([*lines, *_others(bill, compared.currency, top)]) + "\n"
+
+
+def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, object]:
+    """Return the same for machines: integers are millionths of the currency, of what is not compared billionths."""
+    return {
+        "invoice": name,
+        "currency": compared.currency,
+        "foreign_currencies": compared.foreign,
+        "start": compared.start,
+        "end": compared.end,
+        "matched": compared.matched,
+        "apart_permille": compared.permille,
+        "ledger_micros": compared.ledger_micros,
+        "invoice_micros": compared.invoice_micros,
+        "apart_micros": compared.apart_micros,
+        "differences": [{**asdict(each), "micros": each.micros} for each in compared.differences],
+        "not_compared": [asdict(other) for other in bill.others.values()],
+    }
+
+
+def _table(apart: list[Difference], top: int) -> list[str]:
+    if not apart:
+        return []
+    lines = ["", f"{'WHERE THEY DIFFER':<38}{'ledger':>13}{'invoice':>13}{'difference':>13}"]
+    shown = sorted(apart, key=lambda each: (-abs(each.micros), each.day, each.sku))[:top]
+    for each in shown:
+        lines.append(_row(f"{day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros))
+        lines += [f"    {_amount(reason.micros)}{reason.words}" for reason in each.reasons]
+    if len(apart) > len(shown):
+        lines.append(f"  and {len(apart) - len(shown)} more: --top {len(apart)}")
+    return lines
+
+
+def _not_counted(differences: Iterable[Difference]) -> list[str]:
+    """Return what cannot agree yet, one line a GPU kind and reason."""
+    sums: dict[tuple[str, Reason], list[int]] = {}
+    for each in differences:
+        found = sums.setdefault((each.sku, replace(each.reasons[0], micros=None)), [0, 0, 0])
+        found[0] += 1
+        found[1] += each.ledger_micros
+        found[2] += each.invoice_micros
+    lines = ["", "NOT COUNTED"] if sums else []
+    for (sku, reason), (count, ledger, invoice) in sums.items():
+        row = _row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice)
+        # Amounts of two currencies have no difference.
+        lines.append(f"{row[:-AMOUNT]}{UNKNOWN:>{AMOUNT}}" if reason.kind == "currency" else row)
+        lines.append(f"    {reason.words}")
+    return lines
+
+
+def _row(head: str, ledger: int, invoice: int) -> str:
+    amounts = (ledger, invoice, invoice - ledger)
+    return f"  {head[:36]:<36}" + "".join(f"{dollars_of(amount):>{AMOUNT}}" for amount in amounts)
+
+
+def _amount(micros: int | None) -> str:
+    return "" if micros is None else f"{dollars_of(micros)}: "
+
+
+def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
+    others = sorted(bill.others.values(), key=lambda other: -abs(other.nanos))
+    if not others:
+        return []
+    total = sum(other.nanos for other in others) // 1000
+    lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {currency} {dollars_of(total)}"]
+    for other in others[:top]:
+        times = "1 line" if other.lines == 1 else f"{other.lines:,} lines"
+        name = "".join(letter if letter.isprintable() else " " for letter in other.name)
+        lines.append(f"  {dollars_of(other.nanos // 1000):>13}  {other.why}: {name}, {times}")
+    if len(others) > top:
+        lines.append(f"  and {len(others) - top} more kinds")
+    if any(other.why == "no GPU that is known" for other in others):
+        lines.append("  Are GPUs among them? Say which in a mapping file: --map FILE (docs/focus.md).")
+    return lines
+
+
+def dollars_of(micros: int) -> str:
+    """Return an amount to the cent, with its sign."""
+    cents = (abs(micros) + CENT // 2) // CENT
+    text = dollars(cents * CENT)
+    return f"-{text}" if micros < 0 and cents else text

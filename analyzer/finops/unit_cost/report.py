@@ -1,0 +1,190 @@
+"""Unit economics of a period: what units of work, whole runs and waiting came to, against the time before."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from analyzer.finops.unit_cost.change import Changed, changed
+from analyzer.finops.unit_cost.compute import Compute, compute_by_team
+from analyzer.finops.unit_cost.counted import Hour, Whose, counted
+from analyzer.finops.unit_cost.scaled import ScalingReport, scaling_report
+from analyzer.finops.unit_cost.unit import UNITS, Unit
+from analyzer.finops.unit_cost.weeks import Week, by_week, priced, said_enough, weeks_between
+from analyzer.ledger.amounts.corrections import Correction, corrections
+from analyzer.ledger.coverage import hours as hours_of
+from analyzer.ledger.running import known, like_before
+from analyzer.period import Calendar, Period
+from analyzer.queries.amount_gaps import Gap, gaps
+from analyzer.queries.statements import statements
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+BACK_US = 28 * 86_400_000_000  # four weeks before the period: what changes of level are seen against
+AT_ONCE_US = 24 * 3_600_000_000  # changes of one name that lie no further apart are one change
+COMPLETED_LEAST = 2  # runs of a name and size: one has no like
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLine:
+    """What a unit of work of one name's runs cost in the period; None where it is not known.
+
+    `micros` and `milliseconds` are all that its runs took in the period, `units` all that they say they did.
+    """
+
+    name: str
+    team: str | None
+    unit: Unit
+    units: int
+    milliseconds: int
+    micros: int | None
+    units_before: int | None
+    milliseconds_before: int | None
+    micros_before: int | None
+    change: Changed | None
+    weeks: tuple[Week, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times what it was in the period before a unit costs: in money where it is known, else in time."""
+        if not self.units_before or self.milliseconds_before is None:
+            return None
+        if self.micros is not None and self.micros_before:
+            return self.micros / self.units / (self.micros_before / self.units_before)
+        return self.milliseconds / self.units / (self.milliseconds_before / self.units_before)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """Whole runs of one name and size that completed: how many, what the middle one took, now and in weeks before."""
+
+    name: str
+    team: str | None
+    gpus: int
+    runs: int
+    runs_before: int
+    milliseconds: int
+    milliseconds_before: int | None
+    micros: int | None
+    micros_before: int | None
+    micros_together: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """From a team's requests to first work: runs that worked, that did not yet, and microseconds of it."""
+
+    team: str | None
+    runs: int
+    not_yet: int
+    queued_us_p50: int | None
+    first_work_us_p50: int | None
+    first_work_us_p90: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReport:
+    """Unit economics of one period; lines dearest first. Hours of the `gaps` are in none of them."""
+
+    period: Period
+    currency: str
+    units: tuple[UnitLine, ...]
+    runs: tuple[RunLine, ...]
+    waits: tuple[Wait, ...]
+    compute: tuple[Compute, ...] = ()
+    scaling: ScalingReport | None = None
+    gaps: tuple[Gap, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which hours are in no figure, and what was learned of closed ones, in sentences."""
+        told = [one.words(self.period.timezone) for one in self.gaps]
+        return (*told, *(one.words(self.period.timezone) for one in self.corrections))
+
+    @property
+    def changes(self) -> tuple[tuple[UnitLine, Changed], ...]:
+        """Changes of level, those that cost most a week first: one for a name at a time, of the unit that comes first.
+
+        Where traffic goes, requests and tokens are dearer at once, and it is one loss.
+        """
+        told: dict[Whose, list[tuple[UnitLine, Changed]]] = {}
+        for line in sorted(self.units, key=lambda each: UNITS.index(each.unit)):
+            own = told.setdefault((line.name, line.team), [])
+            if line.change is not None and all(abs(line.change.at - one.at) > AT_ONCE_US for _, one in own):
+                own.append((line, line.change))
+        found = [pair for own in told.values() for pair in own]
+        return tuple(sorted(found, key=lambda pair: -abs(pair[1].a_week)))
+
+
+def unit_report(session: "Session", period: Period, calendar: Calendar, currency: str) -> UnitReport:
+    """Read the unit economics of a period."""
+    hours = counted(session, period.start - BACK_US, period.end)
+    weeks = weeks_between(period.start - BACK_US, known(session, period).end, calendar)
+    return UnitReport(
+        period,
+        currency,
+        unit_lines(hours, period, like_before(session, period, calendar), weeks),
+        _runs(session, period),
+        _waits(session, period),
+        gaps=gaps(session, period, "served", "latency", "progress"),
+        corrections=corrections(session, period),
+    )
+
+
+def with_teams(session: "Session", report: UnitReport, calendar: Calendar) -> UnitReport:
+    """Return unit economics with how well teams used what they held, and how what trained scaled."""
+    period = report.period
+    before = like_before(session, period, calendar)
+    return replace(
+        report,
+        compute=compute_by_team(session, period, before if hours_of(session, before).complete else None),
+        scaling=scaling_report(session, period, period.start - BACK_US),
+    )
+
+
+def unit_lines(
+    hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Period, weeks: Sequence[Period] = ()
+) -> tuple[UnitLine, ...]:
+    """Return the lines of what each name counts, of names that said enough of what they did."""
+    found = []
+    for (name, team), every in hours.items():
+        now = [hour for hour in every if period.start <= hour.start < period.end]
+        then = [hour for hour in every if before.start <= hour.start < before.end]
+        for unit in UNITS:
+            units = sum(hour.units(unit) or 0 for hour in now)
+            if not units or not said_enough(now, unit):
+                continue
+            is_known = bool(sum(hour.units(unit) or 0 for hour in then)) and said_enough(then, unit)
+            found.append(
+                UnitLine(
+                    name,
+                    team,
+                    unit,
+                    units,
+                    sum(hour.milliseconds for hour in now),
+                    priced(now),
+                    sum(hour.units(unit) or 0 for hour in then) if is_known else None,
+                    sum(hour.milliseconds for hour in then) if is_known else None,
+                    priced(then) if is_known else None,
+                    changed(every, unit, period),
+                    by_week(every, unit, weeks),
+                )
+            )
+    return tuple(sorted(found, key=lambda line: (-(line.micros or 0), -line.milliseconds, line.name)))
+
+
+def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:
+    (query,) = statements("finops/unit_cost/runs.sql")
+    span: dict[str, object] = {
+        "since": period.start - BACK_US,
+        "start": period.start,
+        "end": period.end,
+        "least": COMPLETED_LEAST,
+    }
+    return tuple(RunLine(*row) for row in session.rows(query, span))
+
+
+def _waits(session: "Session", period: Period) -> tuple[Wait, ...]:
+    (query,) = statements("finops/unit_cost/waits.sql")
+    return tuple(Wait(*row) for row in session.rows(query, {"start": period.start, "end": period.end}))

@@ -1,0 +1,1 @@
+"""How answers are given: on a terminal, as HTML, over HTTP, by mail, as alarms, as metrics, to an assistant."""

@@ -1,0 +1,118 @@
+"""gpuledger alarms: what was told, what waits, what takes nothing; and a test of who is told."""
+
+import argparse
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.interfaces.alarms.alarm import Alarm
+from analyzer.interfaces.alarms.errors import AlarmError
+from analyzer.interfaces.alarms.hook import read_back
+from analyzer.interfaces.alarms.posting import post
+from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
+from analyzer.interfaces.alarms.spelling import SIGNATURE, alertmanager_body, signature, webhook_body
+from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.text.words import counted, moment
+from collector.access.opening import registry_of
+from collector.config import load
+from collector.registry import AlarmPost, Alarms, KeptAlarm
+from collector.store.there import check_there
+
+OK, FAILING = 0, 1
+SHOWN = 20
+TEST_LASTS_US = 300_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    store: Path
+    config: Path | None
+    settings: Settings
+    alarms: AlarmSettings
+
+
+def alarms(argv: list[str]) -> int:
+    """What was told of findings and silent hosts, what is held back or waits, and who takes nothing."""
+    parser = _parser("alarms", alarms.__doc__)
+    site = _site(parser.parse_args(argv))
+    with registry_of(load(site.config, os.environ), site.store) as registry:
+        lines, is_well = _lines(registry.alarms, site)
+    print("\n".join(lines))
+    return OK if is_well else FAILING
+
+
+def alarms_test(argv: list[str]) -> int:
+    """Send a test to everybody who is told, and say what each answered. Its alert ends by itself after five minutes."""
+    parser = _parser("alarms test", alarms_test.__doc__)
+    site = _site(parser.parse_args(argv))
+    told = site.alarms
+    if not told.told:
+        raise ConfigError(f"nobody is told: [{TABLE}] of the settings names no alertmanager and no webhook")
+    now = time.time_ns() // 1000
+    alarm = Alarm(
+        "test", "test", False, None, "gpuledger alarms test", "This is a test: nothing is wrong.", None,
+        site.settings.site_url or None, now, None,
+    )  # fmt: skip
+    cluster, currency = site.settings.cluster, site.settings.currency
+    answers = []
+    if told.alertmanager:
+        body = alertmanager_body([alarm], [], now + TEST_LASTS_US, cluster, currency)
+        answers.append(_tried("Alertmanager", f"{told.alertmanager}/api/v2/alerts", body, {}, told))
+    if told.webhook:
+        hook = webhook_body("test", f"test.{now}.test", alarm, now, cluster, currency).encode()
+        headers = {SIGNATURE: signature(told.key(), hook, now // 1_000_000)}
+        answers.append(_tried("the webhook", told.webhook, hook, headers, told))
+    return OK if all(answers) else FAILING
+
+
+def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"gpuledger {name}", description=about)
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    return parser
+
+
+def _site(options: argparse.Namespace) -> _Site:
+    store = options.store or load(options.config, os.environ).store
+    file = settings_file(store, options.config)
+    check_there(store, load(file, os.environ).lake)
+    return _Site(store, file, Settings.read(file), AlarmSettings.read(file, TABLES))
+
+
+def _tried(who: str, url: str, body: bytes, headers: dict[str, str], told: AlarmSettings) -> bool:
+    try:
+        post(url, body, headers, told.ca, told.webhook_proxy if url == told.webhook else "")
+    except AlarmError as error:
+        print(f"{who}: {error}")
+        return False
+    print(f"{who}: took it")
+    return True
+
+
+def _lines(kept: Alarms, site: _Site) -> tuple[list[str], bool]:
+    zone, lasting = site.settings.timezone, kept.lasting()
+    said = [one for one in lasting if one.said_at is not None]
+    held = [one for one in lasting if one.said_at is None]
+    failed, waits = kept.posts(("failed",), SHOWN), kept.posts(("queued",), SHOWN)
+    who = [name for name in ("alertmanager", "webhook") if getattr(site.alarms, name)]
+    lines = [f"told: {' and '.join(who) if who else f'nobody; name one in [{TABLE}] of the settings'}"]
+    lines += _section("lasting", said, zone) + _section("held back: more than a day's of one team", held, zone)
+    lines += _posts("waiting for the webhook", waits, zone) + _posts("never taken by the webhook", failed, zone)
+    return lines, not failed and not any(one.attempts for one in waits)
+
+
+def _section(title: str, of: list[KeptAlarm], zone: str) -> list[str]:
+    lines = ["", f"{title}: {counted(len(of), 'alarm')}"] if of else []
+    lines += [_line(one, zone) for one in of[:SHOWN]]
+    return lines + ([f"  and {len(of) - SHOWN} more"] if len(of) > SHOWN else [])
+
+
+def _line(one: KeptAlarm, zone: str) -> str:
+    return f"  {one.id:<9}{moment(one.said_at or one.opened_at, zone)}  {read_back(one.body).sentence}"
+
+
+def _posts(title: str, of: list[AlarmPost], zone: str) -> list[str]:
+    lines = ["", title] if of else []
+    return lines + [f"  {moment(one.made_at, zone)}  {one.id}: {one.told or 'not tried yet'}" for one in of]

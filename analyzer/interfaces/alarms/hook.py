@@ -1,0 +1,75 @@
+"""The webhook's queue: each event once, signed when it is sent, tried again with growing waits."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from analyzer.interfaces.alarms.alarm import Alarm
+from analyzer.interfaces.alarms.errors import LaterError, RefusedError
+from analyzer.interfaces.alarms.posting import post
+from analyzer.interfaces.alarms.spelling import SIGNATURE, Event, signature, webhook_body
+from collector.registry import AlarmPost
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.alarms.settings import AlarmSettings
+    from collector.registry import Alarms
+
+MOST = 100  # in one turn
+FIRST_WAIT_US, LONGEST_WAIT_US = 60_000_000, 3_600_000_000
+ATTEMPTS_MOST = 40  # with these waits about a day and a half
+
+
+def waiting(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
+    """Return one event as it waits."""
+    id_ = f"{alarm.id}.{opened_at}.{event}"
+    body = webhook_body(event, id_, alarm, now, cluster, currency)
+    return AlarmPost(id_, "queued", now, 0, now, None, "", body)
+
+
+def send_due(alarms: "Alarms", settings: "AlarmSettings", now: int) -> Iterator[AlarmPost]:
+    """Send what is due, the oldest first, and yield what became of each; it ends where the receiver is out of reach.
+
+    Raises:
+        ConfigError: the secret cannot be read.
+        RegistryError: the registry does not answer.
+    """
+    if not settings.webhook:
+        return
+    key = settings.key()
+    for one in alarms.due(now, MOST):
+        done = _sent(one, settings, key, now)
+        alarms.settle(done)
+        yield done
+        if done.state == "queued":
+            return
+
+
+def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> AlarmPost:
+    body, attempts = (one.body or "").encode(), one.attempts + 1
+    try:
+        headers = {SIGNATURE: signature(key, body, now // 1_000_000)}
+        post(settings.webhook, body, headers, settings.ca, settings.webhook_proxy)
+    except RefusedError as error:
+        return replace(one, state="failed", attempts=attempts, done_at=now, told=str(error), body=None)
+    except LaterError as error:
+        if attempts >= ATTEMPTS_MOST:
+            told = f"given up after {attempts} attempts: {error}"
+            return replace(one, state="failed", attempts=attempts, done_at=now, told=told, body=None)
+        return replace(one, attempts=attempts, next_at=now + wait_us(attempts), told=str(error))
+    return replace(one, state="sent", attempts=attempts, done_at=now, told="", body=None)
+
+
+def wait_us(attempts: int) -> int:
+    """Return how long an event rests after so many attempts: a minute, then twice as long each time, up to an hour."""
+    return min(LONGEST_WAIT_US, FIRST_WAIT_US << min(attempts - 1, 16))
+
+
+def spelled(alarm: Alarm) -> str:
+    """Return an alarm as it is remembered."""
+    return json.dumps(asdict(alarm), ensure_ascii=False)
+
+
+def read_back(text: str) -> Alarm:
+    """Return a remembered alarm."""
+    return Alarm(**json.loads(text))

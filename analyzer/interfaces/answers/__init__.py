@@ -1,0 +1,1 @@
+"""The answers of reading commands, as title, text and data."""

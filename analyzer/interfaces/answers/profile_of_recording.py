@@ -1,0 +1,31 @@
+"""The profile of one command that `gpuledger run` watched on one host: self-measured, and of that host alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.capacity.profile.gather import Source, capacity_profile
+from analyzer.capacity.profile.work import Asked
+from analyzer.errors import LedgerError
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.recording import booked
+
+ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."
+CHOSEN = "the one command that was watched"
+CUT_OFF = "The watching was cut off before the command had ended."
+
+
+def profile_of_recording(path: Path, price: int | None, team: str | None = None) -> CapacityProfile:
+    """Return the profile of a recording; `price` is of a GPU-hour, in millionths, and `team` is whoever says so.
+
+    Raises:
+        LedgerError: the file is no recording, or no GPU was seen in it.
+    """
+    with booked(path, price) as made:
+        header = made.recording.header
+        if not header.gpus:
+            raise LedgerError(f"{path.name} saw no GPU ({header.no_gpu}): there is nothing to profile")
+        source = Source(made.session, made.settings, Reader(made.session, made.settings).advised, "run", header.node)
+        found = capacity_profile(source, Asked(runs=(header.run_id,)))
+    cut_off = () if made.recording.end else (CUT_OFF,)
+    return replace(found, team=team, holdings=(), free=(), caveats=(ALONE, *cut_off, *found.caveats), chosen=CHOSEN)

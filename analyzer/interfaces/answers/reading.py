@@ -1,0 +1,356 @@
+"""Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from time import time_ns
+from typing import TypeVar
+
+from analyzer.findings.explain.argue import Argument, argue
+from analyzer.findings.finding import Finding
+from analyzer.findings.health.book import Looked
+from analyzer.findings.history.case import Case, read_case
+from analyzer.findings.history.kept import lives
+from analyzer.findings.still_costs import still_costs
+from analyzer.finops.charges.edited import edited
+from analyzer.finops.charges.reading import charged
+from analyzer.finops.charges.sums import Charged
+from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
+from analyzer.ids import by_id
+from analyzer.interfaces.answers.economics import ECONOMICS
+from analyzer.interfaces.answers.formatted import formatted
+from analyzer.interfaces.answers.plans import for_plans
+from analyzer.interfaces.answers.prices import PRICES
+from analyzer.interfaces.answers.recommendation_answer import FILES, list_answer, of_period, offered, one_answer
+from analyzer.interfaces.html.html import finding_html, week_html
+from analyzer.interfaces.live.reading import look as look_now
+from analyzer.interfaces.live.text import look_text
+from analyzer.interfaces.text.compare_text import compare_text
+from analyzer.interfaces.text.finding_explain import explain_data, explain_text
+from analyzer.interfaces.text.finding_text import findings_text
+from analyzer.interfaces.text.recommendation_text import Listed
+from analyzer.interfaces.text.run_text import SPARK_POINTS, run_text, worth_showing
+from analyzer.interfaces.text.savings_text import savings_text
+from analyzer.interfaces.text.unjudged_text import unjudged_text
+from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.ledger.coverage import fleet, hours, ledger_end, measured, newest_hour_end, unjudged
+from analyzer.ledger.running import known, like_before
+from analyzer.ledger.unjudged import Unjudged, rules_in
+from analyzer.ledger.which_run import find_run
+from analyzer.measures.efficiency.steps import StepTime
+from analyzer.measures.traffic.fleet import read_fleet_traffic
+from analyzer.measures.traffic.fleet_text import fleet_traffic_text
+from analyzer.measures.traffic.reading import read_traffic
+from analyzer.measures.traffic.run_traffic import RunTraffic
+from analyzer.measures.traffic.tariff import tariff_book
+from analyzer.period import Calendar, Period
+from analyzer.prices.book import price_book
+from analyzer.prices.repriced import repriced
+from analyzer.queries.generation import ByGeneration
+from analyzer.recommendations.guards import Moment, guarded
+from analyzer.recommendations.judges import Judges
+from analyzer.recommendations.lifecycle.kept import rejections
+from analyzer.recommendations.lifecycle.realised import Realised
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.wanting import Wanting
+from analyzer.reports.compare import checked_kind, compare_at, compare_runs
+from analyzer.reports.finding_list import FindingsReport, findings_report
+from analyzer.reports.finding_view import Explained
+from analyzer.reports.groups import By, checked_by, groups
+from analyzer.reports.part import WHOLE, Part
+from analyzer.reports.request import Request
+from analyzer.reports.run import RunReport, page_of, run_facts, run_names, run_report, run_span
+from analyzer.reports.run_energy import run_energy
+from analyzer.reports.savings import checked, savings_report
+from analyzer.reports.week import WeekReport, by_saving, week_report
+from analyzer.settings.settings import Settings
+from analyzer.text.as_json import as_json
+from analyzer.text.paper import Paper
+from collector.store.session import Session
+
+T = TypeVar("T")
+# Readings with modules of their own, which need no more than the reader.
+APART = {**ECONOMICS, **PRICES, "history": for_plans, "nodes": for_plans}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads one ledger with one site's settings, for one request: what it found once, it does not look for again."""
+
+    session: Session
+    settings: Settings
+    judges: Judges = field(default_factory=Judges.own)
+    step_log: StepTime | None = None  # what a log of the run told, where somebody named one
+    part: Part = WHOLE  # what of the ledger the session sees; part_reading.py reads what is less than all
+    kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
+    clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
+    _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
+    _looked: dict[tuple[int, int], Looked] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def calendar(self) -> Calendar:
+        """The site's clock and week."""
+        return self.settings.calendar
+
+    def answer(self, request: Request) -> str:
+        """Return the answer as text, JSON or HTML.
+
+        Raises:
+            ConfigError: the period or the subject cannot be read.
+            LedgerError: the ledger has no such thing.
+        """
+        if request.part != self.part.asked:
+            raise AssertionError("BUG: this reader is of another part of the ledger than is asked for")
+        request.check_form()
+        paper = Paper(request.width, request.ascii)
+        if request.what == "week":
+            return self._week(request, paper)
+        if request.what == "run":
+            return self._run(request, paper)
+        if request.what == "explain" and request.format == "html":
+            return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
+        if request.what == "top":
+            title, text, data = self._top(request, paper)
+        elif request.what in APART:
+            title, text, data = APART[request.what](self, request, paper)
+        elif request.what in ("savings", "compare"):
+            title, text, data = self._afterwards(request, paper)
+        else:
+            title, text, data = self._lists(request, paper)
+        if request.format == "json":
+            return as_json(request.what, data)
+        if request.what in ("recommend", "show", "charges") and request.format in FILES:
+            return text
+        return formatted(text, request.format, title)
+
+    def period(self, since: str | None, until: str | None = None) -> Period:
+        """Return the period that is meant; without a word, the last complete week that the ledger knows.
+
+        Raises:
+            LedgerError: the ledger is empty.
+        """
+        now = self.now()
+        if since is None and until is None:
+            week = self.calendar.last_complete_week(now)
+            return week if hours(self.session, week).known else self.calendar.week_of(now - 1)
+        return self.calendar.span(since, until, now)
+
+    def now(self) -> int:
+        """Return the end of the newest hour that is known, microseconds UTC.
+
+        Raises:
+            LedgerError: the ledger is empty.
+        """
+        return ledger_end(self.session)
+
+    def week(self, period: Period, by: By | None = None) -> WeekReport:
+        """Return the report of a period; `by` is what its second table is by, where not by team."""
+        found = self.findings(period)
+        advice, came = by_saving(self.advice(found, period)), self.checked(period)
+        return replace(self.figures(period, by), findings=tuple(found), recommendations=advice, checked=came)
+
+    def checked(self, period: Period) -> tuple[Realised, ...]:
+        """Return what came of changes that were made in the weeks before a period's end."""
+        return checked(self.session, period)
+
+    def figures(self, period: Period, by: By | None = None) -> WeekReport:
+        """Return the report of a period without findings and advice, which take ten times as long as all the rest."""
+        return self.once(("figures", period, by or "team"), lambda: self._figures(period, by))
+
+    def _figures(self, period: Period, by: By | None) -> WeekReport:
+        report = week_report(self.session, period, self.calendar, self.settings.currency, [], [])
+        told = replace(
+            report,
+            charged=self._charged(period),
+            grouped=None if by in (None, "team") else groups(self.session, period, by),
+            repriced=repriced(self.session, period, self.settings),
+            edited=edited(self.session, period, self.settings),
+        )
+        return told.named(self.settings.cluster)
+
+    def _charged(self, period: Period) -> tuple[Charged, ...]:
+        return charged(self.session, period, price_book(self.settings).charges)
+
+    def run(self, text: str) -> RunReport:
+        """Return the report of the run that a person means."""
+        run_id = find_run(self.session, text)
+        span = run_span(self.session, run_id, self.settings.timezone)
+        found = self.judges.findings(self.session, span.start, span.end, run_id)
+        points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
+        facts = run_facts(self.session, run_id)
+        advice, currency = self.run_advice(found, span), self.settings.currency
+        report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
+        energy = run_energy(self.session, run_id, span, non_gpu_rates(self.settings))
+        shown, asked = worth_showing(report), (report.findings, span)
+        out = {one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in shown}
+        return replace(report, energy=energy, page=page_of(self.settings.site_url, run_id), ruled_out=out)
+
+    def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
+        """Return what a run moved between hosts and beyond, or None where it held no host that is known."""
+        return read_traffic(self.session, [run_id], span.start, span.end, tariff_book(self.settings)).get(run_id)
+
+    def findings(self, period: Period) -> list[Finding]:
+        """Return what the analyzer found in a period."""
+        span = (period.start, period.end)
+        return self.once(("findings", *span), lambda: self.judges.findings(self.session, *span, None))
+
+    def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return what the analyzer recommends now against these findings, most saved first."""
+        return [one for one in self.all_advice(found, period) if one.stands]
+
+    def advised(self, period: Period) -> list[Recommendation]:
+        """Return what the analyzer recommends now against the findings of a period."""
+        return self.advice(self.findings(period), period)
+
+    def run_advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
+        """Return what answers one run's findings now: at once, for no sample is looked at, and no plan is made."""
+        return [one for one in self.all_advice(found, period, of_run=True) if one.stands]
+
+    @property
+    def wanting(self) -> Wanting:
+        """What recommendations are made by."""
+        return Wanting(self.settings, self.kept)
+
+    def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
+        """Return also what a guard holds back, and what is instead of a better one, each with its reason.
+
+        What is saved a week is scaled from the hours that are known of the period.
+        """
+        period = known(self.session, period)
+        priced = by_saving(
+            self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
+        )
+        gpus = sum(sku.gpus for sku in fleet(self.session, period))
+        now = newest_hour_end(self.session) or period.end
+        moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))
+        return guarded(priced, moment, self.settings.guards)
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what is made once: for this request, and in a server for all who read this state of the ledger."""
+        if what not in self._made:
+            self._made[what] = make() if self.kept is None else self.kept.get(self.session, what, make)
+        return self._made[what]  # type: ignore[return-value]  # a key names what is of one type
+
+    def case(self, period: Period) -> Case:
+        """Return what is kept of the findings of a period: lives, judgements, mutes."""
+        return read_case(self.session, period, self.clock())
+
+    def last_seen(self, finding_id: str) -> Period | None:
+        """Return the week in which the ledger last saw a finding; None where its book has none of this id."""
+        life = lives(self.session, self.now()).get(finding_id)
+        return None if life is None else self.calendar.week_of(life.updated_at - 1)
+
+    def explain(self, finding_id: str | None, period: Period) -> Explained:
+        """Return one finding of a period with all that argues for and against it.
+
+        Raises:
+            LedgerError: the period has none of this id.
+        """
+        found, case = self.findings(period), self.case(period)
+        absent = (
+            f"this period has no finding {finding_id!r}: gpuledger findings lists them; --since names another period"
+        )
+        finding = by_id(found, finding_id or "", absent)
+        return Explained(
+            finding,
+            self.settings.currency,
+            self.settings.timezone,
+            self.argued(finding, found, period),
+            case.lives.get(finding.id),
+            case.word(finding.id, period),
+            case.mutes.get(finding.id),
+            tuple(one for one in of_period(self, period).advice if one.stands and finding.id in one.finding_ids),
+        )
+
+    def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
+        """Return what argues for and against one finding of a period; `found` are all of them."""
+        return argue(self.session, finding, found, period)
+
+    def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
+        """Return the findings of a period and how they moved since the one before."""
+        before = like_before(self.session, period, self.calendar)
+        is_known = hours(self.session, before).complete
+        return findings_report(
+            period,
+            self.settings.currency,
+            self.findings(period),
+            self.findings(before) if is_known else None,
+            rules_in(self.unjudged(period)),
+            self.looked(period).notices,
+            everything=everything,
+            sure=sure,
+            case=self.case(period),
+            still=still_costs(self.session, self.findings(period)),
+            measured=measured(self.session, period),
+        )
+
+    def looked(self, period: Period) -> Looked:
+        """Return what is worth a look in a period."""
+        span = (period.start, period.end)
+        if span not in self._looked:
+            self._looked[span] = self.wanting.looked(self.session, *span)
+        return self._looked[span]
+
+    def has_looked(self, period: Period) -> bool:
+        """Whether that is known already."""
+        return self.wanting.has_looked(self.session, period.start, period.end)
+
+    def unjudged(self, period: Period) -> list[Unjudged]:
+        """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""
+        return [*unjudged(self.session, period), *self.looked(period).unjudged]
+
+    def _week(self, request: Request, paper: Paper) -> str:
+        report = self.week(self.period(request.since, request.until), checked_by(request.by))
+        if request.format == "json":
+            return as_json("week", report)
+        if request.format == "html":
+            return week_html(report)
+        return formatted(
+            week_text(report, paper, request.top or WORTH_DOING_SHOWN), request.format, report.period.label
+        )
+
+    def _run(self, request: Request, paper: Paper) -> str:
+        report = self.run(request.subject or "last")
+        if len(report.nodes) > 1 or request.traffic:
+            report = replace(report, traffic=self.traffic(report.facts.run_id, report.span))
+        if request.format == "json":
+            return as_json("run", report)
+        text = run_text(report, paper, whole_traffic=request.traffic)
+        return formatted(text, request.format, report.facts.subject)
+
+    def _top(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        found = look_now(self.session, self.settings.currency, self.settings.timezone, request.subject)
+        return "top", look_text(found, paper, request.top, request.order), found
+
+    def _afterwards(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        site = (self.session, self.settings.timezone, self.settings.currency)
+        if request.what == "savings":
+            report = savings_report(*site, learns=self.settings.advising.learn_shares)
+            return "savings", savings_text(report, paper, request.top), report
+        checked_kind(request.other, request.at)
+        subject = request.subject or "last"
+        found = (
+            compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
+        )
+        return found.subject, compare_text(found, paper), found
+
+    def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
+        period, currency = self.period(request.since, request.until), self.settings.currency
+        if request.what == "traffic":
+            moved = read_fleet_traffic(self.session, period, currency, tariff_book(self.settings), request.subject)
+            return "traffic", fleet_traffic_text(moved, paper, request.top), moved
+        if request.what == "findings" and request.unjudged:
+            missing = self.unjudged(period)
+            names = run_names(self.session, {one.subject for one in missing})
+            return "not judged", unjudged_text(period, missing, names, paper, request.top), missing
+        if request.what == "findings":
+            report = self.list_findings(period, everything=request.everything, sure=request.sure)
+            return "findings", findings_text(report, paper, request.top), report
+        if request.what == "explain":
+            explained = self.explain(request.subject, period)
+            return explained.finding.id, explain_text(explained, paper), explain_data(explained)
+        offer = offered(self, request.subject or "", period) if request.what == "show" else of_period(self, period)
+        owned = fleet(self.session, offer.period)
+        listed = Listed(offer.period, tuple(offer.advice), currency, owned, request.everything, self.part)
+        if request.what == "recommend":
+            return list_answer(listed, request.format, paper, request.top)
+        return one_answer(listed, request.subject, request.format, paper)

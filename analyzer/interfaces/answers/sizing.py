@@ -1,0 +1,61 @@
+"""What a ledger knows that sizes a model: kinds of GPU with prices, and past runs. A store or a server tells it."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analyzer.asking import asked_json, made, of_this_version
+from analyzer.prices.book import price_book
+from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
+from analyzer.sizing.similar import DAY_US, LOOK_BACK_DAYS, PastRun, read_past
+
+if TYPE_CHECKING:
+    from analyzer.settings.settings import Settings
+    from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Kinds of GPU that may be chosen, runs of the last days, and the currency of both."""
+
+    kinds: tuple[Kind, ...]
+    runs: tuple[PastRun, ...]
+    currency: str
+
+
+def read_known(session: "Session", settings: "Settings", prices: Path | None = None) -> Known:
+    """Return what a store knows; `prices` goes before the price file of the settings.
+
+    Raises:
+        ConfigError: the price file cannot be read.
+        LedgerError: the ledger is empty.
+        StoreError: the store does not answer.
+    """
+    from analyzer.ledger.coverage import ledger_end
+    from analyzer.recommendations.site_reading import Reading
+
+    book = price_book(replace(settings, prices=prices or settings.prices))
+    end = ledger_end(session)
+    peaks = Reading(session, end - LOOK_BACK_DAYS * DAY_US, end).gpu_peaks()
+    chosen = kinds(book, time.time_ns() // 1000, read_owned(session))
+    return Known(tuple(chosen), tuple(read_past(session, end, peaks)), book.currency)
+
+
+def ask_known(server: str) -> Known:
+    """Return what a running server's ledger knows.
+
+    Raises:
+        ConfigError: the address is none.
+        LedgerError: the server does not answer, refuses, or speaks otherwise.
+    """
+    said = asked_json(server, "/v1/sizing")
+    with of_this_version(server):
+        chosen = tuple(
+            made(Kind, one, rate=lambda rate: rate and made(Rate, rate), offers=_offers) for one in said["kinds"]
+        )
+        return Known(chosen, tuple(made(PastRun, one) for one in said["runs"]), str(said["currency"]))
+
+
+def _offers(said: list[dict[str, Any]]) -> tuple[Offer, ...]:
+    return tuple(made(Offer, one) for one in said)

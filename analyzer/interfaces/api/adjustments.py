@@ -1,0 +1,156 @@
+"""GET /v1/adjustments: what was learned of closed hours. It stands beside the ledger, dated when it was learned."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.interfaces.api.asking import READS, Paged, Spanned, Texts
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.model import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
+from analyzer.ledger.which_run import find_run
+from analyzer.queries.booked import booked
+from analyzer.states import booking
+
+_KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")
+_KINDS = (int, int, str, str, str, str, str, str)
+_BOOKED = booked("adjustments")
+_ROWS = """
+WITH moved AS (
+    SELECT a.recorded_at, a.hour, a.gpu_uuid, a.run_id, a.state, a.cause, a.reason, a.team, a.node, a.rules_version,
+        a.price_version, sum(a.milliseconds)::BIGINT AS ms, sum(a.cost_micros)::BIGINT AS cost
+    FROM {booked} a
+    WHERE a.hour >= $start AND a.hour < $end AND {where} GROUP BY ALL
+    HAVING sum(a.milliseconds) <> 0 OR sum(a.cost_micros) <> 0  -- of another cost centre of the same team
+)
+SELECT * FROM moved WHERE {after} ORDER BY {order} LIMIT {limit}
+"""
+
+
+class AdjustmentsAsked(Spanned, Paged):
+    """Which corrections: of the hours of a period."""
+
+    team: Texts = Field([])
+    run: Texts = Field([])
+    recorded_since: int = Field(0, ge=0, le=2**62, description="Those learned at or after this instant, microseconds.")
+
+
+class Adjustment(Model):
+    """One correction of one GPU's hour: amounts are differences, and those of an hour sum to no time."""
+
+    recorded_at: Micros = Field(description="When it was learned.")
+    recorded_at_iso: Iso
+    hour: Micros = Field(description="The hour that it corrects.")
+    hour_iso: Iso
+    gpu_uuid: str
+    node: str
+    run_id: str | None
+    team: str | None
+    klass: Class = Field(serialization_alias="class")
+    state: str
+    cause: str | None
+    label: str
+    milliseconds: Milliseconds
+    cost_micros: CostMicros | None
+    reason: str
+    rules_version: str
+    price_version: str | None
+
+
+class Moved(Model):
+    """What all corrections of the listing come to."""
+
+    milliseconds: Milliseconds
+    cost_micros: CostMicros | None
+
+
+class AdjustmentPage(Listing):
+    """Corrections of the hours of a period, in the order in which they were learned."""
+
+    period: Span
+    total: Moved
+    items: list[Adjustment]
+
+
+def adjustment_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/adjustments", response_model=AdjustmentPage, responses=READS, tags=["ledger"])
+    def adjustments(request: Request, asked: Annotated[AdjustmentsAsked, Query()]) -> Response:
+        """What was learned of hours after they had closed."""
+        return desk.answer(request, lambda reading: adjustment_page(reading, asked))
+
+    return router
+
+
+def adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPage:
+    """Return one page of corrections."""
+    place = reading.place(asked.cursor, _KINDS)
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    where, values = _conditions(reading, asked)
+    values |= {"start": period.start, "end": period.end}
+    after, found = _after(place.key if place else None)
+    rows = reading.session.rows(
+        _ROWS.format(booked=_BOOKED, where=where, after=after, order=_order(), limit=asked.limit + 1), values | found
+    )
+    shown = rows[: asked.limit]
+    milliseconds, cost = reading.session.row(
+        "SELECT coalesce(sum(a.milliseconds), 0)::BIGINT, sum(a.cost_micros)::BIGINT FROM "
+        f"{_BOOKED} a WHERE a.hour >= $start AND a.hour < $end AND {where}",
+        values,
+    )
+    return AdjustmentPage(
+        **reading.head(),
+        next_cursor=reading.next(shown[-1][: len(_KEY)], period) if len(rows) > len(shown) else None,
+        period=Span.of(period),
+        total=Moved(milliseconds=milliseconds, cost_micros=cost),
+        items=[_item(row) for row in shown],
+    )
+
+
+def _conditions(reading: Reading, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
+    conditions, values = ["a.recorded_at >= $recorded_since"], dict[str, object](recorded_since=asked.recorded_since)
+    if asked.team:
+        conditions.append("list_contains($team, a.team)")
+        values["team"] = list(asked.team)
+    if asked.run:
+        conditions.append("list_contains($run, a.run_id)")
+        values["run"] = sorted({find_run(reading.session, text) for text in asked.run})
+    return " AND ".join(conditions), values
+
+
+def _after(key: tuple[Any, ...] | None) -> tuple[str, dict[str, object]]:
+    if key is None:
+        return "true", {}
+    values: dict[str, object] = {f"a{place}": value for place, value in enumerate(key)}
+    return f"row({', '.join(_KEY)}) > row({', '.join(f'${name}' for name in values)})", values
+
+
+def _order() -> str:
+    return ", ".join(f"{name} NULLS LAST" for name in _KEY)
+
+
+def _item(row: tuple[Any, ...]) -> Adjustment:
+    recorded, hour, gpu, run_id, state, cause, reason, team, node, rules, prices, milliseconds, cost = row
+    words = booking(state, cause)
+    return Adjustment(
+        recorded_at=recorded,
+        recorded_at_iso=iso(recorded),
+        hour=hour,
+        hour_iso=iso(hour),
+        gpu_uuid=gpu,
+        node=node,
+        run_id=run_id,
+        team=team,
+        klass=words.klass,
+        state=state,
+        cause=cause,
+        label=words.label,
+        milliseconds=milliseconds,
+        cost_micros=cost,
+        reason=reason,
+        rules_version=rules,
+        price_version=prices,
+    )

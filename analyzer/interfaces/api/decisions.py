@@ -1,0 +1,149 @@
+"""POST /v1/recommendations/{id}/acceptance and /rejection: who owns what would change decides; the audit says who."""
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.findings.history.judgement import BECAUSE_MAX
+from analyzer.interfaces.api.asking import Asked, Opt, Text
+from analyzer.interfaces.api.model import Document, Micros, Model, iso, iso_or_none
+from analyzer.interfaces.api.recommendations import AdviceId
+from analyzer.interfaces.api.saying import Word as Said
+from analyzer.interfaces.api.saying import answered, audit, documented, said_by
+from analyzer.interfaces.api.when import When
+from analyzer.recommendations.lifecycle.say import decide
+from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.api.desk import Desk, Reading
+    from analyzer.period import Period
+
+A = TypeVar("A", bound=Asked)
+_WHY = "Why; one sentence."
+
+
+class AcceptanceAsked(Asked):
+    """That a recommendation is to be done, or has been."""
+
+    because: Annotated[str, Field(max_length=BECAUSE_MAX, description=_WHY)] = ""
+    applied_at: Text | Opt = Field(None, description="When the change was made: a date, or a time; not in the future.")
+    since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
+
+
+class RejectionAsked(Asked):
+    """That a recommendation is not to be done."""
+
+    because: Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description=_WHY)]
+    since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
+
+
+class DecisionItem(Model):
+    """One decision. Who said it is for the audit."""
+
+    recommendation_id: str
+    word: Literal["accepted", "rejected"]
+    because: str | None
+    applied_at: Micros | None = Field(description="When the change was made, where somebody said so.")
+    applied_at_iso: str | None
+    recorded_at: Micros
+    recorded_at_iso: str
+
+    @classmethod
+    def of(cls, word: Word) -> "DecisionItem":
+        """Return a decision as the API writes it."""
+        return cls(
+            recommendation_id=word.recommendation_id,
+            word=word.word,
+            because=word.because,
+            applied_at=word.applied_at,
+            applied_at_iso=iso_or_none(word.applied_at),
+            recorded_at=word.recorded_at,
+            recorded_at_iso=iso(word.recorded_at),
+        )
+
+
+class DecisionDocument(Document):
+    """What was kept."""
+
+    decision: DecisionItem
+
+
+def decision_routes(desk: "Desk") -> APIRouter:
+    """Return the two routes."""
+    router = APIRouter()
+    _add(router, desk, _ACCEPTANCE)
+    _add(router, desk, _REJECTION)
+    return router
+
+
+def _add(router: APIRouter, desk: "Desk", word: Said[A]) -> None:
+    async def post(request: Request, advice_id: AdviceId) -> Response:
+        return await answered(desk, request, word, advice_id)
+
+    router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))
+
+
+def _accept(reading: "Reading", request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
+    return _decide(reading, request, advice_id, "accepted", asked.because, asked.since, asked.applied_at)
+
+
+def _reject(reading: "Reading", request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
+    return _decide(reading, request, advice_id, "rejected", asked.because, asked.since, None)
+
+
+def _decide(
+    reading: "Reading",
+    request: Request,
+    advice_id: str,
+    decision: Decision,
+    because: str,
+    since: str | None,
+    applied: str | None,
+) -> DecisionDocument:
+    kept = decided(reading, request, advice_id, decision, because, reading.period(since, None), applied)
+    return DecisionDocument(**reading.head(), decision=DecisionItem.of(kept))
+
+
+def decided(
+    reading: "Reading",
+    request: Request,
+    advice_id: str,
+    decision: Decision,
+    because: str,
+    period: "Period",
+    applied: str | None,
+) -> Word:
+    """Keep one decision, audited; the API and the pages decide here. `applied` is a date or a time, as typed.
+
+    Raises:
+        ConfigError: a rejection has no reason, or the change was made at no moment that has come.
+        LedgerError: there is no such recommendation that may be seen.
+    """
+    said = said_by(request, because)
+    applied_at = moment_of(applied, reading.reader.settings.timezone, said.recorded_at) if applied else None
+    offer = reading.offered(advice_id, period)
+    realised = reading.whole.wanting.realised(reading.whole.session)
+    kept = decide(reading.whole.session, offer, reading.scope.sees, advice_id, decision, said, applied_at, realised)
+    detail = decision if applied is None else f"{decision}, applied at {applied}"
+    audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
+    return kept
+
+
+_ACCEPTANCE = Said(
+    "accepted",
+    "acceptance",
+    AcceptanceAsked,
+    DecisionDocument,
+    _accept,
+    "Say that a recommendation is to be done, or when it was done. Decisions are added: the last one counts.",
+)
+_REJECTION = Said(
+    "rejected",
+    "rejection",
+    RejectionAsked,
+    DecisionDocument,
+    _reject,
+    "Say that a recommendation is not to be done, and why.",
+)

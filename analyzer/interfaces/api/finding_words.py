@@ -1,0 +1,98 @@
+"""POST /v1/findings/{id}/judgement and /mute: who owns a finding says whether it is right. The audit says who did."""
+
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.findings.history.judgement import BECAUSE_MAX, Verdict
+from analyzer.findings.history.say import judge, mute
+from analyzer.interfaces.api.asking import Asked, Opt, Text
+from analyzer.interfaces.api.finding_item import FindingId, MuteItem, WordItem
+from analyzer.interfaces.api.model import Document
+from analyzer.interfaces.api.saying import Word, answered, audit, documented, said_by
+from analyzer.interfaces.api.when import When
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.api.desk import Desk, Reading
+
+A = TypeVar("A", bound=Asked)
+Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="Why; one sentence.")]
+
+
+class JudgementAsked(Asked):
+    """A verdict on a finding in a period."""
+
+    verdict: Verdict = Field(description="`planned` is right and accepted: it counts as right.")
+    because: Because
+    since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
+    until: When | Opt = None
+
+
+class MuteAsked(Asked):
+    """Until when a finding is left out of lists."""
+
+    until: Text = Field(description="A date, which is included, or a time; at most 90 days away.")
+    because: Because
+    since: When | Opt = Field(None, description="The period in which the finding is.")
+
+
+class JudgementDocument(Document):
+    """What was kept."""
+
+    judgement: WordItem
+
+
+class MuteDocument(Document):
+    """What was kept."""
+
+    mute: MuteItem
+
+
+def finding_word_routes(desk: "Desk") -> APIRouter:
+    """Return the two routes."""
+    router = APIRouter()
+    _add(router, desk, _JUDGEMENT)
+    _add(router, desk, _MUTE)
+    return router
+
+
+def _add(router: APIRouter, desk: "Desk", word: Word[A]) -> None:
+    async def post(request: Request, finding_id: FindingId) -> Response:
+        return await answered(desk, request, word, finding_id)
+
+    router.add_api_route(f"/findings/{{finding_id}}/{word.path}", post, **documented(word))
+
+
+def _judge(reading: "Reading", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
+    period, said = reading.period(asked.since, asked.until), said_by(request, asked.because)
+    kept = judge(reading.whole.session, reading.findings(period), period, finding_id, asked.verdict, said)
+    audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
+    return JudgementDocument(**reading.head(), judgement=WordItem.of(kept))
+
+
+def _mute(reading: "Reading", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+    period, said = reading.period(asked.since, None), said_by(request, asked.because)
+    zone = reading.reader.settings.timezone
+    kept = mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
+    audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
+    return MuteDocument(**reading.head(), mute=MuteItem.of(kept))
+
+
+_JUDGEMENT = Word(
+    "judgement",
+    "judgement",
+    JudgementAsked,
+    JudgementDocument,
+    _judge,
+    "Say whether a finding is right. Words are added: the last one on a finding and a period counts.",
+)
+_MUTE = Word(
+    "muted",
+    "mute",
+    MuteAsked,
+    MuteDocument,
+    _mute,
+    "Leave a finding out of lists for a while. Its time stays in every sum.",
+)

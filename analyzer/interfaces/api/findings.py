@@ -1,0 +1,119 @@
+"""GET /v1/findings and /v1/findings/{id}: what was avoidable. Findings share no GPU-second and sum to what is."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.findings.finding import Finding
+from analyzer.ids import by_id
+from analyzer.interfaces.api.asking import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.finding_item import Beside, FindingId, FindingItem, RecordItem, finding_items
+from analyzer.interfaces.api.model import Coverage, Document, Listing, Span
+from analyzer.ledger.coverage import hours
+from analyzer.ledger.which_run import find_run
+from analyzer.period import Period
+
+
+class FindingsAsked(Spanned, Paged):
+    """Which findings of a period."""
+
+    team: Texts = Field([])
+    run: Text | Opt = Field(None, description="Those that name this run.")
+    state: Annotated[list[State], Field(max_length=VALUES_MAX)] = Field([])
+    cause: Annotated[list[Cause], Field(max_length=VALUES_MAX)] = Field([])
+    confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
+    still_open: bool | Opt = None
+    suspicions: bool = Field(False, description="List suspicions too, which claim nothing.")
+
+
+class FindingPage(Listing):
+    """Findings of a period, the dearest first, suspicions last."""
+
+    period: Span
+    hours: Coverage
+    record: RecordItem | None = Field(description="How often we were right; null for a key of some teams.")
+    items: list[FindingItem]
+
+
+class FindingDocument(Document):
+    """One finding."""
+
+    period: Span
+    finding: FindingItem
+    recommendation_ids: list[str]
+
+
+def finding_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/findings", response_model=FindingPage, responses=READS, tags=["findings"])
+    def findings(request: Request, asked: Annotated[FindingsAsked, Query()]) -> Response:
+        """What was avoidable in a period, by who lost it and why."""
+        return desk.answer(request, lambda reading: finding_page(reading, asked))
+
+    @router.get("/findings/{finding_id}", response_model=FindingDocument, responses=READS, tags=["findings"])
+    def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
+        """One finding of a period: what was seen, and what would prove it wrong."""
+        return desk.answer(request, lambda reading: finding_document(reading, finding_id, asked))
+
+    return router
+
+
+def finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
+    """Return one page of findings."""
+    place = reading.place(asked.cursor, (bool, int, int, str))
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    run_id = None if asked.run is None else find_run(reading.session, asked.run)
+    found = [finding for finding in reading.findings(period) if _is_wanted(finding, asked, run_id)]
+    after = [finding for finding in found if place is None or _key(finding) > place.key]
+    shown = after[: asked.limit]
+    return FindingPage(
+        **reading.head(),
+        next_cursor=reading.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
+        period=Span.of(period),
+        hours=Coverage.of(hours(reading.session, period)),
+        record=RecordItem.of(reading.whole.case(period).record) if reading.scope.teams is None else None,
+        items=finding_items(found, shown, beside(reading, period)),
+    )
+
+
+def beside(reading: Reading, period: Period) -> Beside:
+    """Return what is written beside the figures of findings of a period."""
+    return Beside(reading.currency, reading.reader.settings.timezone, period, reading.whole.case(period))
+
+
+def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
+    return (
+        (asked.suspicions or not finding.suspicion)
+        and (not asked.team or finding.team in asked.team)
+        and (run_id is None or run_id in finding.run_ids)
+        and (not asked.state or finding.state in asked.state)
+        and (not asked.cause or finding.cause in asked.cause)
+        and (not asked.confidence or finding.confidence in asked.confidence)
+        and (asked.still_open is None or finding.still_open is asked.still_open)
+    )
+
+
+def _key(finding: Finding) -> tuple[bool, int, int, str]:
+    return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
+
+
+def finding_document(reading: Reading, finding_id: str, asked: Spanned) -> FindingDocument:
+    """Return one finding.
+
+    Raises:
+        LedgerError: the period has none of this id.
+    """
+    period = reading.period(asked.since, asked.until)
+    absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another"
+    found = by_id(reading.findings(period), finding_id, absent)
+    return FindingDocument(
+        **reading.head(),
+        period=Span.of(period),
+        finding=finding_items([found], [found], beside(reading, period))[0],
+        recommendation_ids=[advice.id for advice in reading.advice(period) if found.id in advice.finding_ids],
+    )

@@ -1,0 +1,167 @@
+"""GET /v1/plan/history and /v1/plan/nodes: what a plan takes of the ledger (docs/planning.md).
+
+A team's key reads the history of that team's runs. What is free of the fleet tells what others do: no key of a team
+is shown it.
+"""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+from starlette.responses import Response
+
+from analyzer.capacity.planner.ledger import StoreLedger
+from analyzer.capacity.planner.stock import StockNode
+from analyzer.errors import ConfigError
+from analyzer.interfaces.api.asking import READS, Asked, Text
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.faults import MeaninglessError
+from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso, iso_or_none
+
+MOST_GPUS = 10_000
+
+
+class HistoryAsked(Asked):
+    """Which runs."""
+
+    name: Text = Field(description="Runs of exactly this name.")
+    gpus: int = Field(0, ge=0, le=MOST_GPUS, description="Runs that held so many GPUs.")
+    sku: Text | SkipJsonSchema[None] = Field(
+        None, description="Runs on this kind of GPU; may be left out where they were on one alone."
+    )
+
+
+class PeaksTold(Model):
+    """The most that any of the runs used on one host, and of memory on one GPU: gauges, not needs. null: not known."""
+
+    cores: float | None
+    memory_bytes: int | None
+    gpu_memory_bytes: int | None
+
+
+class HistoryDocument(Document):
+    """Wall times of the newest completed runs of one name, size and kind of GPU, each on one host.
+
+    From the first GPU held to the last given back.
+    """
+
+    name: str
+    gpus: int
+    sku: str | None = Field(description="The kind of GPU that they ran on; null: they held none.")
+    seconds: list[int] = Field(description="One for each run, the shortest first.")
+    restarted: int = Field(description="Runs with more than one attempt.")
+    unfinished: int = Field(description="Such runs that did not complete; no figure counts them.")
+    first_at: Micros
+    first_at_iso: Iso
+    last_at: Micros
+    last_at_iso: Iso
+    peaks: PeaksTold
+
+
+class HolderTold(Model):
+    """A run that holds a part of a host. `until` is when its time limit ends, null where nobody knows."""
+
+    run_id: str
+    name: str
+    gpus: int
+    cores: float | None
+    memory_bytes: int | None
+    until: Micros | None
+    until_iso: Iso | None
+
+
+class StockTold(Model):
+    """One host, what it has, and who holds what of it now. null is not known, and never none."""
+
+    node: str
+    rack: str | None
+    group: str | None
+    cpu_cores: int | None
+    memory_bytes: int | None
+    local_nvme_bytes: int | None
+    gpus: int
+    gpus_free: int
+    sku: str | None
+    gpu_memory_bytes: int | None
+    price_micros_per_gpu_hour: int | None = Field(description="What a GPU-hour of it came to in the last day.")
+    is_up: bool = Field(description="As its scheduler says.")
+    holders: list[HolderTold]
+    cores_busy: float | None = Field(description="Of hosts without GPUs, where nobody says who holds them.")
+    memory_busy_bytes: int | None
+
+
+class StockDocument(Document):
+    """Every host of the last day of the ledger, by name."""
+
+    nodes: list[StockTold]
+
+
+def plan_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/plan/history", response_model=HistoryDocument, responses=READS, tags=["plans"])
+    def history(request: Request, asked: Annotated[HistoryAsked, Query()]) -> Response:
+        """How long a recurring job takes, by its runs that completed; 404 where they are too few to say."""
+        return desk.answer(request, lambda reading: history_document(reading, asked))
+
+    @router.get("/plan/nodes", response_model=StockDocument, responses=READS, tags=["plans"])
+    def nodes(request: Request) -> Response:
+        """Which hosts there are, with what others hold of them now."""
+        return desk.answer(request, stock_document, follows_ledger=False)
+
+    return router
+
+
+def history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
+    """Return what runs of a name took.
+
+    Raises:
+        MeaninglessError: there are too few, or of several kinds of GPU.
+    """
+    try:
+        found = StoreLedger(reading.session).history(asked.name, asked.gpus, asked.sku)
+    except ConfigError as error:  # the question can be read; the ledger has no answer to it
+        raise MeaninglessError(str(error)) from error
+    return HistoryDocument(
+        **reading.head(),
+        name=found.name,
+        gpus=found.gpus,
+        sku=found.sku,
+        seconds=list(found.seconds),
+        restarted=found.restarted,
+        unfinished=found.unfinished,
+        first_at=found.first_us,
+        first_at_iso=iso(found.first_us),
+        last_at=found.last_us,
+        last_at_iso=iso(found.last_us),
+        peaks=PeaksTold(**asdict(found.peaks)),
+    )
+
+
+def stock_document(reading: Reading) -> StockDocument:
+    """Return the hosts with what is free of them.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    nodes = StoreLedger(reading.session).nodes()
+    return StockDocument(**reading.head(), nodes=[_stock(node) for node in nodes])
+
+
+def _stock(node: StockNode) -> StockTold:
+    holders = [
+        HolderTold(
+            run_id=one.run_id,
+            name=one.name,
+            gpus=one.gpus,
+            cores=one.cores,
+            memory_bytes=one.memory_bytes,
+            until=one.until_us,
+            until_iso=iso_or_none(one.until_us),
+        )
+        for one in node.holders
+    ]
+    return StockTold(**(asdict(node) | {"holders": holders}))

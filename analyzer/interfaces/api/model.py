@@ -1,0 +1,108 @@
+"""What every answer of the API is made of: documents with a version, spans, amounts, and how they are shown.
+
+Times are integer microseconds UTC under the name that the column has everywhere, and ISO 8601 under `…_iso`. Money is
+integer millionths of `currency`. null means unknown, and never 0.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from analyzer.ledger.coverage import Hours
+from analyzer.period import Period
+from analyzer.period import iso as iso
+
+VERSION: Literal[1] = 1
+
+Micros = Annotated[int, Field(description="Microseconds since 1970, UTC.")]
+Iso = Annotated[str, Field(description="The same instant, ISO 8601, UTC.", json_schema_extra={"format": "date-time"})]
+Milliseconds = Annotated[int, Field(description="GPU time in milliseconds.")]
+CostMicros = Annotated[int, Field(description="Millionths of the currency.")]
+Class = Literal["useful", "avoidable", "overhead", "spare", "unknown"]
+Status = Literal["provisional", "open", "closed", "final"]
+
+
+def iso_or_none(micros: int | None) -> str | None:
+    """Return an instant that may be unknown."""
+    return None if micros is None else iso(micros)
+
+
+class Model(BaseModel):
+    """A part of an answer. `_`-ended names are words that Python keeps for itself."""
+
+    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+
+class Span(Model):
+    """A span of whole hours, half-open: `end` is the first instant that does not belong to it."""
+
+    label: str
+    timezone: str
+    start: Micros
+    start_iso: Iso
+    end: Micros
+    end_iso: Iso
+
+    @classmethod
+    def of(cls, period: Period) -> "Span":
+        """Return a period as the API writes it."""
+        return cls(
+            label=period.label,
+            timezone=period.timezone,
+            start=period.start,
+            start_iso=iso(period.start),
+            end=period.end,
+            end_iso=iso(period.end),
+        )
+
+
+class Coverage(Model):
+    """How much of the period the ledger knows, and how settled the least settled of its hours is."""
+
+    known: int = Field(description="Hours of the period that are in the ledger.")
+    expected: int = Field(description="Hours that the period has.")
+    status: Status | None
+    rules_versions: list[str]
+    price_versions: list[str]
+
+    @classmethod
+    def of(cls, hours: Hours) -> "Coverage":
+        """Return the hours of a period as the API writes them."""
+        return cls(
+            known=hours.known,
+            expected=hours.expected,
+            status=hours.status,  # type: ignore[arg-type]  # the ledger's own words
+            rules_versions=list(hours.rules_versions),
+            price_versions=list(hours.price_versions),
+        )
+
+
+class Shown(Model):
+    """Amounts as people read them, rounded from the top down so that every column adds up."""
+
+    gpu_hours: str
+    cost: str | None
+
+
+class Amounts(Model):
+    """GPU time and what it cost. `cost_micros` is of the part that has a price, null where no part has one."""
+
+    milliseconds: Milliseconds
+    cost_micros: CostMicros | None
+    unpriced_milliseconds: Milliseconds = Field(description="The part of the time for which no price is known.")
+    display: Shown
+
+
+class Document(Model):
+    """One answer. `generation` changes whenever the ledger does: pages of one listing should have the same."""
+
+    version: Literal[1] = Field(description="Raised when a field goes or changes its meaning; new ones do not.")
+    generation: str
+    currency: str
+    timezone: str = Field(description="The site's: its days and weeks go by it, and people there read times in it.")
+
+
+class Listing(Document):
+    """One page of a listing."""
+
+    next_cursor: str | None = Field(description="Give it back as `cursor` for the next page; null on the last.")

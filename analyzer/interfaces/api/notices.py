@@ -1,0 +1,114 @@
+"""GET /v1/notices: what to look at although it claims no GPU time, and what could not be judged."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.findings.health.notice import Notice
+from analyzer.interfaces.api.asking import READS, VALUES_MAX, Paged, Spanned, Texts
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.faults import GoneError
+from analyzer.interfaces.api.finding_item import Seen
+from analyzer.interfaces.api.model import Listing, Model, Span
+from analyzer.interfaces.api.runs import NotJudged
+from analyzer.ledger.unjudged import by_rule
+
+
+class NoticesAsked(Spanned, Paged):
+    """Which notices of a period."""
+
+    team: Texts = Field([])
+    rule: Texts = Field([], description="As in the items, or what they begin with: fleet, fleet/links.")
+    node: Texts = Field([])
+    confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
+
+
+class NoticeItem(Model):
+    """One thing to look at. It claims no GPU time: what it costs stands in the findings. Its id stays."""
+
+    id: str
+    rule: str
+    subject: str = Field(description="What people call it: a run's name, a host, a GPU, a queue.")
+    sentence: str
+    actor: Literal["run", "platform", "capacity"]
+    confidence: Literal["high", "medium", "low"]
+    node: str | None
+    gpu_uuid: str | None
+    run_ids: list[str]
+    team: str | None
+    evidence: list[Seen]
+    wrong_if: str = Field(description="What would prove it wrong; empty where it is a plain fact.")
+
+
+class NoticePage(Listing):
+    """Notices of a period in the order of their rules. They are of the samples as well as of the ledger."""
+
+    period: Span
+    items: list[NoticeItem]
+    not_judged: list[NotJudged] = Field(
+        description="Every rule that lacked a signal, of findings too; empty to who sees some teams alone."
+    )
+
+
+def notice_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/notices", response_model=NoticePage, responses=READS, tags=["findings"])
+    def notices(request: Request, asked: Annotated[NoticesAsked, Query()]) -> Response:
+        """What is worth a look in a period, and which rules could not be judged."""
+        return desk.answer(request, lambda reading: notice_page(reading, asked))
+
+    return router
+
+
+def notice_page(reading: Reading, asked: NoticesAsked) -> NoticePage:
+    """Return one page of notices.
+
+    Raises:
+        GoneError: what stood before it is no longer noticed.
+    """
+    place = reading.place(asked.cursor, (str, str))
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    looked = reading.looked(period)
+    found = [notice for notice in looked.notices if _is_wanted(notice, asked)]
+    keys = [(notice.rule, notice.id) for notice in found]
+    if place and place.key not in keys:
+        raise GoneError("the notices have changed: begin without a cursor")
+    begin = keys.index(place.key) + 1 if place else 0  # type: ignore[arg-type]  # read as two words above
+    shown = found[begin : begin + asked.limit]
+    return NoticePage(
+        **reading.head(),
+        next_cursor=reading.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
+        period=Span.of(period),
+        items=[_item(notice) for notice in shown],
+        not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(reading.unjudged(period))],
+    )
+
+
+def _is_wanted(notice: Notice, asked: NoticesAsked) -> bool:
+    return (
+        (not asked.team or notice.team in asked.team)
+        and (not asked.rule or any(f"{notice.rule}/".startswith(f"{rule}/") for rule in asked.rule))
+        and (not asked.node or notice.node in asked.node)
+        and (not asked.confidence or notice.confidence in asked.confidence)
+    )
+
+
+def _item(notice: Notice) -> NoticeItem:
+    return NoticeItem(
+        id=notice.id,
+        rule=notice.rule,
+        subject=notice.subject,
+        sentence=notice.sentence,
+        actor=notice.actor,
+        confidence=notice.confidence,
+        node=notice.node,
+        gpu_uuid=notice.gpu_uuid,
+        run_ids=list(notice.run_ids),
+        team=notice.team,
+        evidence=[Seen(what=line.what, seen=line.seen, verdict=line.verdict) for line in notice.evidence],
+        wrong_if=notice.wrong_if,
+    )

@@ -1,0 +1,116 @@
+"""GET /v1/profiles and /v1/runs/{id}/profile: what was measured of runs, as one document to keep and to compare.
+
+It says where their GPU time went, on what evidence, and what was not judged. It forecasts nothing.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.errors import LedgerError
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.api.asking import READS, Asked, Selected
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.finding_item import FindingItem, finding_items
+from analyzer.interfaces.api.findings import beside
+from analyzer.interfaces.api.model import Amounts, Coverage, Document, Span
+from analyzer.interfaces.api.runs import NotJudged, RunId, span_of
+from analyzer.interfaces.api.selection import Selection, selection
+from analyzer.interfaces.api.signals import Activity, Signal, activity, signals
+from analyzer.interfaces.api.spent import Entry, entries
+from analyzer.ledger.coverage import hours, not_judged
+from analyzer.ledger.which_run import find_run
+from analyzer.period import Period
+
+RUNS_NAMED = 100
+
+
+class Profile(Document):
+    """What was measured of a run, or of several: figures of `hours` that are not final may still change."""
+
+    period: Span
+    hours: Coverage
+    runs: int
+    run_ids: list[str] = Field(description=f"The {RUNS_NAMED} that held most GPU time.")
+    gpus: int = Field(description="Different GPUs that they held.")
+    skus: list[str]
+    total: Amounts
+    entries: list[Entry]
+    activity: Activity | None
+    signals: list[Signal] = Field(description="A signal that nobody reported is missing.")
+    evidence: list[FindingItem] = Field(description="Their findings, suspicions too.")
+    not_judged: list[NotJudged]
+
+
+def profile_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/profiles", response_model=Profile, responses=READS, tags=["runs"])
+    def profile(request: Request, asked: Annotated[Selected, Query()]) -> Response:
+        """What was measured of a set of runs: all that the parameters select, together."""
+        return desk.answer(request, lambda reading: profile_of_set(reading, asked))
+
+    @router.get("/runs/{run_id:path}/profile", response_model=Profile, responses=READS, tags=["runs"])
+    def run_profile(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
+        """What was measured of one run, over its whole life."""
+        return desk.answer(request, lambda reading: profile_of_run(reading, run_id))
+
+    return router
+
+
+def profile_of_run(reading: Reading, text: str) -> Profile:
+    """Return the profile of one run.
+
+    Raises:
+        LedgerError: no run answers to this text, or the ledger has no hour of it.
+    """
+    run_id = find_run(reading.session, text)
+    period = span_of(reading, run_id)
+    if period is None:
+        raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
+    return _profile(reading, Selection(("l.run_id = $run",), {"run": run_id}), period, reading.of_run(run_id, period))
+
+
+def profile_of_set(reading: Reading, asked: Selected) -> Profile:
+    """Return the profile of the runs that a request selects."""
+    period = reading.period(asked.since, asked.until)
+    chosen = selection(reading.session, asked, period)
+    held = Selection((*chosen.conditions, "l.run_id IS NOT NULL"), chosen.values, chosen.joins)
+    own = {run_id for (run_id,) in reading.session.rows(f"SELECT DISTINCT l.run_id {held.source()}", held.values)}
+    found = [finding for finding in reading.findings(period) if finding.run_ids and own.issuperset(finding.run_ids)]
+    return _profile(reading, held, period, found)
+
+
+def _profile(reading: Reading, chosen: Selection, period: Period, found: list[Finding]) -> Profile:
+    session = reading.session
+    runs, gpus, skus = session.row(
+        "SELECT count(DISTINCT l.run_id), count(DISTINCT l.gpu_uuid), "
+        f"coalesce(list(DISTINCT l.sku ORDER BY l.sku) FILTER (l.sku IS NOT NULL), []) {chosen.source()}",
+        chosen.values,
+    )
+    most = session.rows(
+        f"SELECT l.run_id {chosen.source()} GROUP BY l.run_id ORDER BY sum(l.milliseconds) DESC, l.run_id "
+        f"LIMIT {RUNS_NAMED}",
+        chosen.values,
+    )
+    total, spent = entries(session, chosen, reading.currency)
+    one = most[0][0] if runs == 1 else None
+    missing = not_judged(session, period, one) if one else ()
+    return Profile(
+        **reading.head(),
+        period=Span.of(period),
+        hours=Coverage.of(hours(session, period)),
+        runs=runs,
+        run_ids=[run_id for (run_id,) in most],
+        gpus=gpus,
+        skus=skus,
+        total=total,
+        entries=spent,
+        activity=activity(session, chosen, period),
+        signals=signals(session, chosen, period),
+        evidence=finding_items(found, found, beside(reading, period)),
+        not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
+    )

@@ -1,0 +1,117 @@
+"""GET /v1/recommendations and /v1/recommendations/{id}: what to change, what it saves, and the lines to paste."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from analyzer.ids import by_id, pattern
+from analyzer.interfaces.api.advice import Advice, advice_data
+from analyzer.interfaces.api.asking import READS, Paged, Spanned, Text, Texts
+from analyzer.interfaces.api.desk import Desk, Reading
+from analyzer.interfaces.api.faults import GoneError
+from analyzer.interfaces.api.model import Document, Listing, Span
+from analyzer.recommendations.recommendation import Recommendation
+
+AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
+FINDINGS_MAX = 50
+
+
+class AdviceAsked(Spanned, Paged):
+    """Which recommendations."""
+
+    team: Texts = Field([])
+    kind: Texts = Field([])
+    finding: Annotated[list[Text], Field(max_length=FINDINGS_MAX)] = Field([], description="Against these findings.")
+    everything: bool = Field(False, description="Also what a guard holds back, and what is instead of a better one.")
+
+
+class AdviceItem(Advice):
+    """One concrete change, with all its lines to paste in one text."""
+
+    artefact: str = Field(description="The lines to paste.")
+
+
+class AdvicePage(Listing):
+    """Recommendations against the findings of a period, those that save most first."""
+
+    period: Span
+    items: list[AdviceItem]
+
+
+class AdviceDocument(Document):
+    """One recommendation."""
+
+    period: Span
+    recommendation: AdviceItem
+
+
+def advice_routes(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
+    def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
+        """What to move or change, and what each saves."""
+        return desk.answer(request, lambda reading: advice_page(reading, asked))
+
+    @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])
+    def recommendation(request: Request, advice_id: AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
+        """One recommendation, with the lines to paste."""
+        return desk.answer(request, lambda reading: advice_document(reading, advice_id, asked))
+
+    return router
+
+
+def advice_page(reading: Reading, asked: AdviceAsked) -> AdvicePage:
+    """Return one page of recommendations."""
+    place = reading.place(asked.cursor, (str,))
+    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    among = reading.all_advice(period) if asked.everything else reading.advice(period)
+    found = [advice for advice in among if _is_wanted(advice, asked)]
+    begin = _after(found, place.key[0]) if place else 0
+    shown = found[begin : begin + asked.limit]
+    return AdvicePage(
+        **reading.head(),
+        next_cursor=reading.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
+        period=Span.of(period),
+        items=[_item(advice) for advice in shown],
+    )
+
+
+def _after(found: list[Recommendation], last: object) -> int:
+    """Return where the page begins.
+
+    Raises:
+        GoneError: what stood before it is no longer recommended.
+    """
+    for place, advice in enumerate(found, 1):
+        if advice.id == last:
+            return place
+    raise GoneError("the recommendations have changed: begin without a cursor")
+
+
+def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
+    return (
+        (not asked.team or advice.team in asked.team)
+        and (not asked.kind or advice.kind in asked.kind)
+        and (not asked.finding or not set(advice.finding_ids).isdisjoint(asked.finding))
+    )
+
+
+def advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceDocument:
+    """Return one recommendation.
+
+    Raises:
+        LedgerError: the period has none of this id.
+    """
+    period = reading.period(asked.since, asked.until)
+    absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
+    offer = reading.offered(advice_id, period)
+    found = by_id(offer.advice, advice_id, absent)
+    return AdviceDocument(**reading.head(), period=Span.of(offer.period), recommendation=_item(found))
+
+
+def _item(advice: Recommendation) -> AdviceItem:
+    return AdviceItem.model_validate(advice_data(advice) | {"artefact": advice.artefact})

@@ -1,0 +1,1 @@
+"""The commands that read the ledger, decide and bill."""

@@ -1,0 +1,43 @@
+"""The command that makes the ledger; those that read it, judge it and act on it live in rooms of their own."""
+
+import argparse
+import time
+from pathlib import Path
+
+from analyzer.analysis import analyze as bring_up_to_date
+from analyzer.interfaces.answers.prediction_book import keep_recommendations
+from analyzer.interfaces.cli.by_command import where
+from analyzer.ledger.booking import Analysis
+from collector.store.database import Store
+from collector.store.there import check_there
+
+OK = 0
+BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"
+
+
+def analyze(argv: list[str]) -> int:
+    """Bring the ledger up to date, once: the hours that anything new touches are booked anew, closed ones adjusted."""
+    parser = argparse.ArgumentParser(prog="gpuledger analyze", description=analyze.__doc__)
+    _add_store(parser)
+    options = parser.parse_args(argv)
+    path, settings = where(options, BOOKED_BY)
+    check_there(path)
+    began = time.monotonic()
+    now_us = time.time_ns() // 1000
+    with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
+        done = bring_up_to_date(store, settings, now_us=now_us)
+        keep_recommendations(store, settings, now_us)
+    print(_done(done, time.monotonic() - began))
+    return OK
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+
+
+def _done(done: Analysis, seconds: float) -> str:
+    if not done.hours:
+        return "nothing new: the ledger is up to date"
+    corrected = f", {done.adjustments} adjustments of closed hours" if done.adjustments else ""
+    return f"{done.hours} hours, {done.rows} rows{corrected}, in {seconds:.1f} s"

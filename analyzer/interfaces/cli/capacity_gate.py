@@ -1,0 +1,311 @@
+"""`gpuledger gate`, `gate waive`, `gate list` and `gate show`: alone, on a site's store, or to a running server."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from analyzer.asking import asked_json, zone_of
+from analyzer.capacity.gate.as_data import data_of, decided_of
+from analyzer.capacity.gate.decided import Decided, Rate
+from analyzer.capacity.gate.judge import judge
+from analyzer.capacity.gate.keeping import Event, Kept, Teller, decide, identity_of, kept, listed
+from analyzer.capacity.gate.keeping import waive as waive_one
+from analyzer.capacity.gate.policy import read_policy
+from analyzer.capacity.gate.request_file import read_request
+from analyzer.capacity.gate.supply import Supply
+from analyzer.capacity.gate.text import decided_text
+from analyzer.capacity.profile.read import read_profile
+from analyzer.errors import ConfigError, ProfileError
+from analyzer.findings.history.judgement import reason_of
+from analyzer.interfaces.answers.recording import price_micros
+from analyzer.interfaces.cli.by_command import where, who
+from analyzer.ledger.believed import believing
+from analyzer.settings.settings import settings_file
+from analyzer.text.as_json import as_json
+from analyzer.text.paper import Paper, has_colour, paint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from analyzer.capacity.gate.policy import Policy
+    from analyzer.capacity.gate.request import Request
+    from analyzer.capacity.gate.supply import History
+    from analyzer.capacity.profile.read import ReadProfile
+    from analyzer.capacity.profile.trusted import TrustedKey
+    from analyzer.settings.settings import Settings
+    from collector.registry import Registry
+
+OK, STOPPED = 0, 1
+COLUMNS, PAPER = 78, 80
+PATH = "/v1/capacity-requests"
+LOCAL = "local"  # the role of who works on the site's own machine: who can do so can also write its files
+FOR_EVER = 2**62
+
+
+def gate(argv: list[str]) -> int:
+    """Judge a request for more GPUs by its profile and the site's gates; the exit code is 0 only where it passes.
+
+    Alone it needs no store and no network, as in CI. With --store or --server the request is kept, with its history,
+    and what the profile does not say of prices and free GPUs is looked up.
+    """
+    options = _gate_parser().parse_args(argv)
+    request = read_request(options.request)
+    if options.server:
+        decided, is_kept = _posted(options), True
+    else:
+        settings = _settings(options)
+        policy = read_policy(options.policy or (settings.gates if settings else None))
+        read = _read(options.profile, policy.keys) if options.profile else None
+        decided, is_kept = (
+            _judged(options, request, read, policy, settings),
+            bool(options.store) and not options.dry_run,
+        )
+    if options.out:
+        _write_page(decided, options)
+    _print(decided, options, is_kept=is_kept)
+    return OK if decided.verdict == "PASS" else STOPPED
+
+
+def waive(argv: list[str]) -> int:
+    """Waive one gate of a kept request, with a reason; who, when and why stay with it, and in the audit."""
+    parser = _kept_parser("waive", waive.__doc__)
+    parser.add_argument("id", metavar="ID", help="the request's id, q-...")
+    parser.add_argument("gate", metavar="GATE", help="the gate's name: useful, waiting, cheaper, ...")
+    parser.add_argument("--reason", required=True, metavar="WHY", help="one sentence; kept with it")
+    options = parser.parse_args(argv)
+    reason_of(options.reason)  # what is refused is refused before anything is opened
+    if options.server:
+        said = asked_json(
+            options.server, f"{PATH}/{options.id}/waivers", {"gate": options.gate, "reason": options.reason}
+        )
+        decided = decided_of(said["request"]["decided"])
+    else:
+        with _registry(options) as registry:
+            decided = waive_one(registry, options.id, options.gate, options.reason, _teller()).decided
+    print(fill(f"{decided.request_id}: {options.gate} is waived; the verdict is now {decided.verdict}.", COLUMNS))
+    return OK
+
+
+def list_(argv: list[str]) -> int:
+    """List the requests for more GPUs that a site keeps, the newest first."""
+    from analyzer.capacity.gate.history_text import list_text
+
+    parser = _kept_parser("list", list_.__doc__)
+    _add_paper(parser)
+    options = parser.parse_args(argv)
+    if options.server:
+        pages = list(_pages(options.server))
+        found, zone = [_kept_of(item) for page in pages for item in page["items"]], zone_of(pages[0])
+    else:
+        zone = where(options)[1].timezone
+        with _registry(options) as registry:
+            found = listed(registry, 0, FOR_EVER)
+    if options.json:
+        print(as_json("gate_list", {"requests": [data_of(one) for one in found]}), end="")
+        return OK
+    print(list_text(found, zone, _paper(options)), end="")
+    return OK
+
+
+def show(argv: list[str]) -> int:
+    """Show a kept request: its gates, the other offer, and who decided and waived what, when."""
+    from analyzer.capacity.gate.history_text import history_text
+
+    parser = _kept_parser("show", show.__doc__)
+    parser.add_argument("id", metavar="ID", help="the request's id, q-...")
+    _add_paper(parser)
+    options = parser.parse_args(argv)
+    if options.server:
+        told = asked_json(options.server, f"{PATH}/{options.id}")
+        one, zone = _kept_of(told["request"]), zone_of(told)
+    else:
+        zone = where(options)[1].timezone
+        with _registry(options) as registry:
+            one = kept(registry, options.id)
+    _print(one.decided, options, is_kept=True)
+    if not options.json:
+        print("\n" + history_text(one, zone, _paper(options)), end="")
+    return OK
+
+
+def _gate_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpuledger gate", description=gate.__doc__)
+    parser.add_argument("request", type=Path, metavar="REQUEST", help="the request: a TOML, JSON or YAML file")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="what gpuledger profile wrote; a pilot has none")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="gates.toml (default: the settings', else ours)")
+    parser.add_argument("--price", metavar="P", help="per GPU-hour, before what site and profile say; none is guessed")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the profile's page with this verdict; .txt: as text"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --store: look everything up, and keep nothing")
+    _add_paper(parser)
+    _add_where(parser, "the site's store: what the profile does not say is looked up, and the request is kept")
+    return parser
+
+
+def _kept_parser(name: str, about: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"gpuledger gate {name}", description=about)
+    _add_where(parser, "the site's store; a server may run on it (default: the settings')")
+    return parser
+
+
+def _add_paper(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="all of it, stable (docs/gate.md)")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+
+
+def _add_where(parser: argparse.ArgumentParser, store: str) -> None:
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--store", type=Path, metavar="FILE", help=store)
+    place.add_argument("--server", metavar="URL", help="a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+
+
+def _settings(options: argparse.Namespace) -> "Settings | None":
+    """Return the site's settings where a store or a file is named: alone, the gate depends on nothing around it."""
+    return where(options)[1] if options.store or options.config else None
+
+
+def _judged(
+    options: argparse.Namespace,
+    request: "Request",
+    read: "ReadProfile | None",
+    policy: "Policy",
+    settings: "Settings | None",
+) -> Decided:
+    now = time.time_ns() // 1000
+    price = price_micros(options.price)
+    if not options.store or settings is None:
+        currency = read.profile.currency if read else "USD"
+        return judge(request, read, policy, Supply(rate=_told(price, currency)), now)
+    from dataclasses import replace
+
+    from analyzer.capacity.gate.site import supply_of
+    from collector.store.database import Store
+
+    with (
+        _registry(options) as registry,
+        Store.open(options.store, read_only=True) as store,
+        believing(store) as session,
+    ):
+        identity = identity_of(registry, request, read.sha256 if read else "")
+
+        def judged() -> "tuple[Decided, History | None]":
+            supply = supply_of(session, settings, registry, request, policy, identity, now)
+            told = _told(price, settings.currency)
+            supply = replace(supply, rate=told) if told else supply
+            return judge(request, read, policy, supply, now, identity), supply.history
+
+        return judged()[0] if options.dry_run else decide(registry, judged, _teller()).decided
+
+
+def _told(price: int | None, currency: str) -> Rate | None:
+    return None if price is None else Rate(price, "--price", currency)
+
+
+def _posted(options: argparse.Namespace) -> Decided:
+    for name in ("policy", "price", "dry_run"):
+        if getattr(options, name):
+            raise ConfigError(f"--{name.replace('_', '-')} is for this machine; a server has its own policy and prices")
+    from analyzer.capacity.gate.request_file import parsed_file
+
+    body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
+    if options.profile:
+        body["profile"] = _document(options.profile)
+    return decided_of(asked_json(options.server, PATH, body)["request"]["decided"])
+
+
+def _plain(said: Any) -> Any:  # noqa: ANN401 - whatever TOML and YAML can say
+    """Return a parsed request as JSON can say it: dates as texts, exact decimals as numbers."""
+    return json.loads(
+        json.dumps(said, default=lambda value: value.isoformat() if hasattr(value, "isoformat") else float(value))
+    )
+
+
+def _document(path: Path) -> object:
+    """Return a profile's document as it is in the file; whether its signature holds is the server's to say."""
+    from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END
+
+    _read(path)  # what is no profile is told here, before anything is sent
+    text = path.read_text("utf-8")
+    if text.lstrip()[:1] == "<":
+        text = text.split(EMBEDDED, 1)[1].partition(EMBEDDED_END)[0]
+    return json.loads(text)
+
+
+def _read(path: Path, keys: "Sequence[TrustedKey]" = ()) -> "ReadProfile":
+    """Return the profile of a file; what is wrong with it is told with the file's name."""
+    try:
+        return read_profile(path, keys)
+    except ProfileError as error:
+        if str(path) in str(error):
+            raise
+        raise ProfileError(f"{path.name}: {error}") from error
+
+
+def _write_page(decided: Decided, options: argparse.Namespace) -> None:
+    """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
+    from analyzer.capacity.gate.shown import shown_of
+    from analyzer.capacity.gate.work import work_of
+    from analyzer.capacity.profile.forms import Form, form_of, in_form
+    from analyzer.capacity.profile.read import read_envelope
+
+    if options.profile is None:
+        raise ConfigError("--out writes the profile's page, and a pilot has no profile")
+    envelope = read_envelope(options.profile)
+    shown = shown_of(decided, work_of(decided.request, envelope.profile))
+    form: Form = "text" if form_of(options.out) == "text" else "html"
+    try:
+        options.out.write_text(in_form(form, envelope, shown), "utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
+
+
+def _registry(options: argparse.Namespace) -> "Registry":
+    from collector.access.opening import registry_of
+    from collector.config import load
+    from collector.store.there import check_there
+
+    file = settings_file(options.store, options.config) if options.store else options.config
+    config = load(file, os.environ)
+    store: Path = options.store or config.store
+    check_there(store, config.lake)
+    return registry_of(config, store)
+
+
+def _teller() -> Teller:
+    return Teller(who(), LOCAL, time.time_ns() // 1000)
+
+
+def _pages(server: str) -> "Iterator[dict[str, Any]]":
+    cursor: str | None = ""
+    while cursor is not None:
+        page = asked_json(server, f"{PATH}?cursor={cursor}" if cursor else PATH)
+        yield page
+        cursor = page["next_cursor"]
+
+
+def _kept_of(item: dict[str, Any]) -> Kept:
+    events = tuple(Event(**{name: event[name] for name in Event.__slots__}) for event in item["history"])
+    return Kept(decided_of(item["decided"]), item["asked_at"], item["asked_by"], events)
+
+
+def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> None:
+    if options.json:
+        print(as_json("gate", data_of(decided)), end="")
+        return
+    paper = _paper(options)
+    text = decided_text(decided, paper, kept=is_kept)
+    print(paint(text) if has_colour() and not paper.ascii else text, end="")
+
+
+def _paper(options: argparse.Namespace) -> Paper:
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    is_ascii = options.plain or not sys.stdout.isatty() or encoding != "utf8"
+    return Paper(min(PAPER, shutil.get_terminal_size((PAPER, 24)).columns), is_ascii)

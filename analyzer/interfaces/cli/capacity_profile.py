@@ -1,0 +1,214 @@
+"""`gpuledger profile`, `gpuledger profile verify` and `gpuledger profile key`."""
+
+import argparse
+import os
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.errors import ConfigError, LedgerError, ProfileError
+from analyzer.ledger.believed import believing
+from analyzer.text.words import plain
+
+if TYPE_CHECKING:
+    from analyzer.capacity.profile.facts import CapacityProfile
+    from analyzer.capacity.profile.forms import Ready
+    from analyzer.period import Period
+    from analyzer.recommendations.recommendation import Recommendation
+    from analyzer.settings.settings import Settings
+
+OK, NOT_TRUSTED = 0, 1
+DEFAULT_OUT = Path("profile.html")
+PATH = "/v1/capacity-profile"
+ONE_THREAD = 1  # what is read is small: a second thread spins more than it reads
+
+
+def profile(argv: list[str]) -> int:
+    """What a team's GPUs really do, as one signed file: a page that a ticket takes, with its JSON within and beside it.
+
+    Name the runs that stand for the work that more GPUs are wanted for; without them the team's largest of the period
+    are taken, and the profile says so. Nothing in it is a verdict: gpuledger gate reads it. The page prints as PDF;
+    --format text shows its first page here.
+    """
+    from analyzer.capacity.profile.forms import FORMS
+    from analyzer.interfaces.cli.command import is_ascii, width_of, write
+    from analyzer.text.paper import Paper
+
+    parser = argparse.ArgumentParser(prog="gpuledger profile", description=profile.__doc__)
+    parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
+    parser.add_argument("--project", metavar="NAME", help="of this project alone")
+    parser.add_argument("--runs", metavar="RUN,RUN", default="", help="ids, unique ends of them, or names; with commas")
+    parser.add_argument(
+        "--since", metavar="WHEN", help="7d, 2026-11-09, 2026-W46 (default: the runs' hours, or a week)"
+    )
+    parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
+    parser.add_argument(
+        "--recording", type=Path, metavar="FILE", help="of a recording of gpuledger run; no store needed"
+    )
+    parser.add_argument("--price", metavar="P", help="of a recording: price of a GPU-hour; none is guessed")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--out", type=Path, metavar="FILE", help=".html or .txt (and .json), or .json alone")
+    form.add_argument("--format", choices=("text", "json", "html"), help="print it, and write no file; text: page one")
+    form.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
+    parser.add_argument("--width", type=int, metavar="N", help="columns of text (default: the terminal's, at most 80)")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="sign with this key (default: profile_key, or one made)"
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    runs = tuple(part.strip() for part in options.runs.split(",") if part.strip())
+    if options.recording is not None:
+        _refuse_beside_recording(options, runs)
+    elif options.price is not None:
+        raise ConfigError("--price is of --recording: the ledger has its prices from the price file")
+    elif not (options.team or options.project or runs):
+        raise ConfigError("say of whom: --team, --project or --runs")
+    if options.out is not None and options.out.suffix not in FORMS:
+        raise ConfigError(f"--out {options.out} ends with neither .html, .txt nor .json")
+    ready = _ready(options, runs)
+    if options.format:
+        write(ready.form(options.format, Paper(width_of(options.width), is_ascii(options))), options)
+    else:
+        print(f"{ready.write(options.out or DEFAULT_OUT)}: {plain(ready.envelope.profile.chosen)}")
+    return OK
+
+
+def verify(argv: list[str]) -> int:
+    """Say whose profile a file is and whether it was edited since; no store and no network is needed.
+
+    Exit code 0 where it was signed by a key of --keys and nothing was changed, the words of a page included; else 1.
+    """
+    from analyzer.capacity.profile.read import read_profile
+    from analyzer.capacity.profile.trusted import read_trusted
+
+    parser = argparse.ArgumentParser(prog="gpuledger profile verify", description=verify.__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the .json or .html that gpuledger profile wrote")
+    parser.add_argument("--keys", type=Path, metavar="FILE", help="TOML with a [[key]] for each: name, public_key, by")
+    options = parser.parse_args(argv)
+    trusted = read_trusted(options.keys) if options.keys else ()
+    try:
+        read = read_profile(options.file, trusted)
+    except ProfileError as error:
+        print(f"not valid: {error}")
+        return NOT_TRUSTED
+    around = {
+        "unsigned": "; the words of the page around it are signed by nobody: take the figures of its JSON",
+        "edited": "; the words of the page around it were edited: take the figures of its JSON, or ask for the file",
+    }.get(read.page, "")
+    is_valid = read.valid and not around
+    print(f"{'valid' if is_valid else 'not valid'}: {read.sentence}{around}\nsha256 {read.sha256}")
+    return OK if is_valid else NOT_TRUSTED
+
+
+def key(argv: list[str]) -> int:
+    """Print the public key that profiles are signed with here, as an entry for the list of trusted ones.
+
+    The key is made where there is none yet, readable by its owner alone. It never leaves this machine: what is printed
+    is its public half.
+    """
+    from analyzer.capacity.profile.keys import key_at, of_user
+    from analyzer.capacity.profile.signature import key_id, public_text
+
+    parser = argparse.ArgumentParser(prog="gpuledger profile key", description=key.__doc__)
+    parser.add_argument("--run", action="store_true", help="the key of your own gpuledger run --profile, not a store's")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    if options.run:
+        path, name = of_user(os.environ), "my runs"
+    else:
+        settings, store = _site(options)
+        path, name = key_path(settings, store), settings.cluster
+    public = public_text(key_at(path).public_key())
+    by = "run" if options.run else "collector"
+    quoted = plain(name).replace("\\", "").replace('"', "")
+    print(f'# key {key_id(public)}, kept in {path}\n[[key]]\nname = "{quoted}"\npublic_key = "{public}"\nby = "{by}"')
+    return OK
+
+
+def key_path(settings: "Settings", store: Path) -> Path:
+    """Return where the key of a store's collector lies."""
+    from analyzer.capacity.profile.keys import beside
+
+    return settings.profile_key or beside(store)
+
+
+def _ready(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
+    if options.recording is not None:
+        return _from_recording(options)
+    return _from_server(options, runs) if options.server else _from_store(options, runs)
+
+
+def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
+    from analyzer.settings.settings import Settings, settings_file
+    from collector.config import load
+
+    store: Path = options.store or load(options.config, os.environ).store
+    return Settings.read(settings_file(store, options.config)), store
+
+
+def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
+    from analyzer.capacity.profile.gather import Source, capacity_profile
+    from analyzer.capacity.profile.work import Asked
+    from collector.store.database import Store
+
+    settings, path = _site(options)
+    asked = Asked(options.team, options.project, runs, options.since, options.until)
+    with Store.open(path, read_only=True, threads=ONE_THREAD) as store, believing(store) as session:
+
+        def advise(period: "Period") -> "list[Recommendation]":
+            from analyzer.interfaces.answers.reading import (
+                Reader,  # all of the analyzer; a profile of kept weeks does without it
+            )
+
+            return Reader(session, settings).advised(period)
+
+        made = capacity_profile(Source(session, settings, advise), asked)
+    return _signed(made, options.key or key_path(settings, path))
+
+
+def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...]) -> None:
+    given = {"--runs": runs, "--project": options.project, "--since": options.since, "--until": options.until}
+    given |= {"--store": options.store, "--server": options.server}
+    for name, value in given.items():
+        if value:
+            raise ConfigError(f"{name} is of a ledger, and --recording is one command: leave one of them out")
+
+
+def _from_recording(options: argparse.Namespace) -> "Ready":
+    from analyzer.capacity.profile.keys import of_user
+    from analyzer.interfaces.answers.profile_of_recording import profile_of_recording
+    from analyzer.interfaces.answers.recording import price_micros
+
+    made = profile_of_recording(options.recording, price_micros(options.price), options.team)
+    return _signed(made, options.key or of_user(os.environ))
+
+
+def _signed(made: "CapacityProfile", path: Path) -> "Ready":
+    from analyzer.capacity.profile.forms import Ready
+    from analyzer.capacity.profile.keys import key_at
+    from analyzer.capacity.profile.signature import signed
+
+    secret = key_at(path)
+    return Ready(signed(made, secret), secret)
+
+
+def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
+    from analyzer.asking import asked_json
+    from analyzer.capacity.profile.forms import Ready
+    from analyzer.capacity.profile.read import read_envelope
+
+    if options.key:
+        raise ConfigError("--key is for this machine; a server signs with its own")
+    asked = {"team": options.team, "project": options.project, "since": options.since, "until": options.until}
+    query = [(name, value) for name, value in asked.items() if value] + [("run", run) for run in runs]
+    answer = asked_json(options.server, f"{PATH}?{urllib.parse.urlencode(query)}")
+    text, page_text = answer.get("profile"), answer.get("page")
+    if not isinstance(text, str) or not isinstance(page_text, str):
+        raise LedgerError(f"{options.server} does not answer as gpuledger does")
+    envelope = read_envelope(text.encode())  # what cannot be read is not written
+    return Ready(envelope, sent={"json": f"{text}\n", "html": page_text})

@@ -1,0 +1,40 @@
+"""`gpuledger prices charges`: what teams are charged, and what is left to the platform."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+
+from analyzer.finops.charges.edited import Edited, edited_words
+from analyzer.interfaces.cli.prices_asked import add_money, answer
+from analyzer.reports.request import Format, Request
+
+
+def charges(argv: list[str]) -> int:
+    """Print what teams are charged by the price file's [[charge]] rows, beside what their GPU time cost.
+
+    What was learned in the period of hours that had closed stands below as corrections, by the month that they correct.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger prices charges", description=charges.__doc__)
+    add_money(parser)
+    parser.add_argument("--by", choices=("team", "cost-centre"), default="team", help="who bears it (default: team)")
+    parser.add_argument("--csv", action="store_true", help="the file for finance: cost, avoidable, charged, difference")
+    options = parser.parse_args(argv)
+    form: Format = "csv" if options.csv else "json" if options.json else "text"
+    request = Request("charges", since=options.period, format=form, ascii=True, by=options.by)
+    print(answer(options, request), end="")
+    if options.csv:
+        _note(options, request)
+    return 0
+
+
+def _note(options: argparse.Namespace, request: Request) -> None:
+    """Say beside the file what is not in it: it goes to finance, and every row of it is a bearer."""
+    told = json.loads(answer(options, replace(request, format="json")))["report"]
+    hours, label = told["hours"], told["period"]["label"]
+    if hours["known"] < hours["expected"]:
+        print(f"only {hours['known']:,} of {hours['expected']:,} hours of {label} are in the ledger", file=sys.stderr)
+    if told["repriced"] is not None:
+        print("prices changed after hours of it were booked; run gpuledger analyze", file=sys.stderr)
+    if told["edited"] is not None:
+        print("; ".join(edited_words(Edited(**told["edited"]))), file=sys.stderr)

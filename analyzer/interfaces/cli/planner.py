@@ -1,0 +1,180 @@
+"""The command `gpuledger plan`: where and when each task of a file runs, and whether it is done by then."""
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.capacity.planner.plan import SOLVERS
+from analyzer.errors import ConfigError
+from analyzer.interfaces.cli.command import add_paper, is_ascii, opened, width_of, write
+
+if TYPE_CHECKING:
+    from analyzer.capacity.planner.facts import PlanFacts
+    from analyzer.capacity.planner.from_ledger import LookedUp
+    from analyzer.capacity.planner.task_file import TaskFile
+    from analyzer.settings.settings import Settings
+
+OK, MISSED = 0, 1
+STANDARD_INPUT = "-"
+
+
+def plan(argv: list[str]) -> int:
+    """Say where and when each task of a file runs, when all is done, and how likely that is in time.
+
+    The file names tasks, nodes and what moves between them (docs/planning.md). Durations and nodes may come from the
+    ledger. Nothing is started or moved: it is an answer.
+    """
+    options = _options(argv)
+    settings = _settings(options)
+    if options.from_text is not None and not _confirmed(options, settings):
+        return OK
+    file = _read(options, settings)
+    facts = _answered(_looked_up(options, file), options, settings)
+    write(_written(facts, options), options)
+    missed = facts.verdict in ("impossible", "not_found")
+    return MISSED if options.check and missed else OK
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    from analyzer.capacity.planner.solve import SECONDS
+
+    parser = argparse.ArgumentParser(prog="gpuledger plan", description=plan.__doc__)
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="tasks and nodes in YAML; - reads them from standard input"
+    )
+    parser.add_argument(
+        "--from-text", metavar="FILE", help="words instead (-: stdin), of which the model of [model] makes a task file"
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="with --from-text: write the task file, and end")
+    parser.add_argument("--finish-by", metavar="WHEN", help='"Friday 18:00", "in 20 h", 2026-11-27T18:00')
+    parser.add_argument("--start", metavar="WHEN", help="before what the file says (default: now)")
+    parser.add_argument(
+        "--solver",
+        action="append",
+        choices=SOLVERS,
+        metavar="NAME",
+        help=f"only these: {', '.join(SOLVERS)}; repeatable",
+    )
+    parser.add_argument("--check", action="store_true", help="exit code 1 where no plan keeps the deadline")
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=SECONDS,
+        metavar="S",
+        help=f"search for so long at most (default: {SECONDS:g})",
+    )
+    parser.add_argument("--top", type=int, metavar="N", help="at most so many tasks and transfers on the terminal")
+    add_paper(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the ledger's store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    if (options.file is None) == (options.from_text is None):
+        parser.error("say a task file, or --from-text with a description of the tasks")
+    if options.write is not None and options.from_text is None:
+        parser.error("--write goes with --from-text")
+    return options
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds over 0 and up to 3600")
+    return seconds
+
+
+def _settings(options: argparse.Namespace) -> "Settings":
+    from analyzer.settings.settings import Settings
+
+    return Settings.read(_settings_file(options))
+
+
+def _settings_file(options: argparse.Namespace) -> Path | None:
+    from analyzer.settings.settings import settings_file
+    from collector.config import load
+
+    return settings_file(options.store or load(options.config, os.environ).store, options.config)
+
+
+def _confirmed(options: argparse.Namespace, settings: "Settings") -> bool:
+    """Let a model make a task file of a description; return whether a person has confirmed it, to be read next."""
+    from analyzer.capacity.planner.from_text.settings import ModelSettings
+    from analyzer.interfaces.cli.plan_from_text import from_text
+    from analyzer.settings.settings import TABLES
+
+    model = ModelSettings.read(_settings_file(options), TABLES)
+    options.file = from_text(options.from_text, options.write, model, settings.timezone)
+    return options.file is not None
+
+
+def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
+    from analyzer.capacity.planner.moments import SECOND, moment
+    from analyzer.capacity.planner.task_reading import read_tasks
+
+    now = time.time_ns() // 1000
+    name = "standard input" if options.file == STANDARD_INPUT else options.file
+    file = read_tasks(_text(options.file), now, settings.timezone, name, options.start)
+    if options.finish_by is None:
+        return file
+    due = moment("--finish-by", options.finish_by, file.starts_at, settings.timezone)
+    if due <= file.starts_at:
+        raise ConfigError(f"--finish-by {options.finish_by} is not after the plan's start; say a later moment")
+    return replace(file, deadline_seconds=(due - file.starts_at) // SECOND)
+
+
+def _text(name: str) -> str:
+    if name == STANDARD_INPUT:
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"cannot read {name}: {why}") from error
+
+
+def _looked_up(options: argparse.Namespace, file: "TaskFile") -> "LookedUp":
+    from analyzer.capacity.planner.from_ledger import LookedUp, asks_ledger, look_up
+    from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
+
+    if not asks_ledger(file):
+        return LookedUp(file)
+    if options.server:
+        return look_up(ServerLedger(options.server), file)
+    with opened(options) as reader:
+        return look_up(StoreLedger(reader.session), file)
+
+
+def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settings") -> "PlanFacts":
+    from analyzer.capacity.planner.facts import Told, plan_facts
+    from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
+    from analyzer.capacity.planner.solve import solve
+
+    answer = solve(looked.file.problem(), options.seconds, solvers=options.solver or SOLVERS)
+    outlook = simulate(answer.problem, answer.plan, samples=looked.samples(answer.problem, answer.plan))
+    links = links_cost_seconds(answer.problem, answer.plan)
+    title = "of standard input" if options.file == STANDARD_INPUT else Path(options.file).name
+    told = Told(title, settings.timezone, settings.currency, links, looked.histories, looked.left_out)
+    return plan_facts(answer, outlook, told)
+
+
+def _written(facts: "PlanFacts", options: argparse.Namespace) -> str:
+    from analyzer.capacity.planner.document import plan_json
+    from analyzer.capacity.planner.page import plan_html
+    from analyzer.capacity.planner.text import plan_text
+    from analyzer.interfaces.answers.formatted import formatted
+    from analyzer.text.paper import Paper
+
+    if options.format == "json":
+        return plan_json(facts)
+    if options.format == "html":
+        return plan_html(facts)
+    text = plan_text(facts, Paper(width_of(options.width), is_ascii(options)), options.top)
+    return formatted(text, options.format, facts.title)

@@ -1,0 +1,129 @@
+"""`gpuledger prices` and `gpuledger teams`: what is known of money and of whose a run is."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.interfaces.answers.prices import NO_FILE, book_text, check_text, checked
+from analyzer.interfaces.cli.command import ask
+from analyzer.interfaces.onboarding.unmapped import unmapped_runs
+from analyzer.ledger.believed import believing
+from analyzer.ledger.teams import TeamBook
+from analyzer.prices.book import PriceBook
+from analyzer.prices.listing import price_json
+from analyzer.reports.request import Request
+from analyzer.settings.settings import BESIDE, Settings
+from analyzer.text.as_json import plain_data
+from collector.config import load
+from collector.store.database import Store
+
+CHECK_FAILED = 1
+
+
+def prices(argv: list[str]) -> int:
+    """List the prices that are known, or check them. Return 1 where the check finds a fault."""
+    parser = argparse.ArgumentParser(
+        prog="gpuledger prices",
+        description="What a GPU-hour costs here, and who says so.",
+        epilog="See also: gpuledger prices charges, gpuledger prices costs, gpuledger prices import.",
+    )
+    parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
+    parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, help="check: the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="those of a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--sku", help="only SKUs that begin so: H100")
+    parser.add_argument("--all", action="store_true", help="list every list price, estimates and doubtful rows too")
+    parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
+    options = parser.parse_args(argv)
+    if options.server:
+        return _from_server(options)
+    settings = _settings(options)
+    path, now_us = options.prices or settings.prices, time.time_ns() // 1000
+    book = PriceBook.read(path) if path else PriceBook()
+    if options.action == "check":
+        return _check(book, options, settings, now_us)
+    if options.json:
+        print(json.dumps(price_json(book, options.sku, now_us), indent=1))
+    else:
+        print(book_text(book, str(path) if path else NO_FILE, options.sku, now_us, everything=options.all), end="")
+    return 0
+
+
+def teams(argv: list[str]) -> int:
+    """List the runs of a store that map to no team. Return 1 where there are any."""
+    parser = argparse.ArgumentParser(prog="gpuledger teams", description="Whose a run is, by the rules of teams.toml.")
+    parser.add_argument("action", choices=["check"])
+    parser.add_argument("--store", type=Path, help="the store whose runs are checked (default: from the settings)")
+    parser.add_argument("--teams", type=Path, help="the rules (default: the file that the settings name)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store)")
+    options = parser.parse_args(argv)
+    path = options.teams or _settings(options).teams
+    book = TeamBook.read(path) if path else TeamBook()
+    with Store.open(_store(options), read_only=True) as store, believing(store) as session:
+        mapped, groups = unmapped_runs(session, book)
+    unmapped = sum(group.runs for group in groups)
+    print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
+    for group in groups:
+        print(f"  {group.runs:>6} {'run ' if group.runs == 1 else 'runs'}  {group.what}   for example {group.example}")
+    return CHECK_FAILED if groups else 0
+
+
+def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now_us: int) -> int:
+    path = _store(options)
+    held = options.store is not None or path.exists()
+    if held:
+        with Store.open(path, read_only=True) as store, believing(store) as session:
+            found = checked(book, settings, now_us, session)
+    else:
+        found = checked(book, settings, now_us)
+    print(_as_json(found) if options.json else check_text(book, found), end="")
+    if not held:
+        words = f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)"
+        print(words, file=sys.stderr)
+    return CHECK_FAILED if found else 0
+
+
+def _store(options: argparse.Namespace) -> Path:
+    """Return the store that was named, or the one of the settings."""
+    return Path(options.store or load(options.config, os.environ).store)
+
+
+def _as_json(complaints: Sequence[object]) -> str:
+    return json.dumps({"version": 1, "complaints": plain_data(list(complaints))}, indent=1) + "\n"
+
+
+def _from_server(options: argparse.Namespace) -> int:
+    """Print what a server says by its own price file, fleet and ledger.
+
+    Raises:
+        ConfigError: something of this machine was named beside it.
+        LedgerError: the server does not answer, or refuses.
+    """
+    if options.prices or options.config:
+        raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
+    is_check = options.action == "check"
+    request = Request("prices-check" if is_check else "prices", options.sku, everything=options.all)
+    if not is_check and not options.json:
+        print(ask(options.server, request), end="")
+        return 0
+    told = json.loads(ask(options.server, replace(request, format="json")))["report"]
+    if not is_check:
+        print(json.dumps(told, indent=1))
+        return 0
+    print(_as_json(told["complaints"]) if options.json else ask(options.server, request), end="")
+    return CHECK_FAILED if told["complaints"] else 0
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """Return the settings that were named, else those beside the store, else those here, else the defaults."""
+    if options.config is not None:
+        return Settings.read(options.config)
+    return Settings.beside(options.store or Path("gpuledger.duckdb"))

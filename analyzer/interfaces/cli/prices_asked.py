@@ -1,0 +1,40 @@
+"""What the commands about money read: a store with the settings beside it, or a running server."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.errors import ConfigError
+from analyzer.interfaces.cli.command import ask, opened
+from analyzer.settings.settings import BESIDE
+
+if TYPE_CHECKING:
+    from analyzer.reports.request import Request
+
+
+def add_money(parser: argparse.ArgumentParser) -> None:
+    """Add what says where the prices and the ledger are."""
+    parser.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 2026-11, 7d, … (default: the last week)")
+    parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--json", action="store_true", help="for machines: amounts are exact integers")
+
+
+def answer(options: argparse.Namespace, request: "Request") -> str:
+    """Return the answer to one of these commands, from a store or from a server.
+
+    Raises:
+        ConfigError: a file is missing or wrong, or the prices are in another currency than the ledger.
+        LedgerError: the ledger has nothing of it, or the server does not answer.
+    """
+    if options.server:
+        if options.prices or options.config:
+            raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
+        return ask(options.server, request)
+    with opened(options) as reader:
+        settings = replace(reader.settings, prices=options.prices) if options.prices else reader.settings
+        return replace(reader, settings=settings).answer(request)

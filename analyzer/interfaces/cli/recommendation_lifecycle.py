@@ -1,0 +1,79 @@
+"""`gpuledger accept` and `gpuledger reject`: on a store that no server has, or on a running server."""
+
+import argparse
+import time
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from analyzer.asking import asked_json, zone_of
+from analyzer.findings.history.judgement import reason_of
+from analyzer.findings.history.kept import Said
+from analyzer.interfaces.answers.recommendation_answer import offered
+from analyzer.interfaces.cli.by_command import on_store, where, who, word_parser
+from analyzer.recommendations.lifecycle.say import decide
+from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
+from analyzer.text.words import moment
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.period import Period
+
+OK = 0
+COLUMNS = 78
+ADVICE = "the recommendation's id, as gpuledger recommend lists it"
+
+
+def accept(argv: list[str]) -> int:
+    """Say that a recommendation is to be done. From then on it is looked at whether it is, and what it saves."""
+    parser = word_parser("accept", accept.__doc__, ADVICE)
+    parser.add_argument(
+        "--applied-at",
+        metavar="WHEN",
+        help="2026-11-12 or 2026-11-12T08:00: it has been done then; for what cannot be seen from allocations",
+    )
+    parser.add_argument("--because", metavar="WHY", default="", help="one sentence; kept with it")
+    options = parser.parse_args(argv)
+    known, applied_at = _decided(options, "accepted", options.applied_at)
+    if applied_at is None:
+        told = "accepted. gpuledger savings says once it is seen to be applied, and what it saves"
+    else:
+        told = f"accepted, and applied on {applied_at}. gpuledger savings says what it saves"
+    print(fill(f"{known}: {told}.", COLUMNS))
+    return OK
+
+
+def reject(argv: list[str]) -> int:
+    """Say that a recommendation is not to be done, and why. It is kept, and not made again for a while."""
+    parser = word_parser("reject", reject.__doc__, ADVICE)
+    parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
+    known, _ = _decided(parser.parse_args(argv), "rejected", None)
+    print(fill(f"{known}: rejected, and kept with its reason. accept takes it back.", COLUMNS))
+    return OK
+
+
+def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:
+    """Keep the decision; return the whole id, and in words when the change was made."""
+    because = reason_of(options.because) if word == "rejected" or options.because else ""
+    if options.server:
+        body: dict[str, object] = {"because": because} if because else {}
+        body |= {"since": options.since} if options.since else {}
+        body |= {"applied_at": applied} if applied else {}
+        path = "acceptance" if word == "accepted" else "rejection"
+        told = asked_json(options.server, f"/v1/recommendations/{options.id}/{path}", body)
+        kept = told["decision"]
+        return str(kept["recommendation_id"]), _moment(kept["applied_at"], zone_of(told))
+    path_of, settings = where(options)
+    said = Said(because, who(), time.time_ns() // 1000)
+    applied_at = moment_of(applied, settings.timezone, said.recorded_at) if applied else None
+
+    def tell(reader: "Reader", period: "Period") -> Word:
+        offer = offered(reader, options.id, period)
+        realised = reader.wanting.realised(reader.session)
+        return decide(reader.session, offer, lambda _: True, options.id, word, said, applied_at, realised)
+
+    known = on_store(path_of, settings, options.since, tell).recommendation_id
+    return known, _moment(applied_at, settings.timezone)
+
+
+def _moment(instant: int | None, timezone: str) -> str | None:
+    return None if instant is None else moment(instant, timezone)

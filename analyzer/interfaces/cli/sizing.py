@@ -1,0 +1,176 @@
+"""`gpuledger size`: the memory of a model, the GPUs that hold it and their price, and what runs like it took."""
+
+import argparse
+import time
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.interfaces.answers.sizing import ask_known, read_known
+from analyzer.interfaces.cli.command import is_ascii, opened, width_of, write
+from analyzer.measures.efficiency.mfu import parameter_count
+from analyzer.prices.book import PriceBook
+from analyzer.sizing.data import sized_json
+from analyzer.sizing.fitting import Asked
+from analyzer.sizing.kinds import kinds
+from analyzer.sizing.model import Model, model_named
+from analyzer.sizing.precision import PRECISIONS
+from analyzer.sizing.shape import Shape
+from analyzer.sizing.sharding import MOST_GPUS
+from analyzer.sizing.sized import Past, Sized, sized
+from analyzer.sizing.text import sized_text
+from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
+from analyzer.text.paper import Paper
+
+MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
+SAID = "--parameters"
+APART_PERCENT = 25  # ours: widths that are left out (an MLP's, the vocabulary) may make so much of a difference
+_WIDTHS = ("layers", "hidden", "heads", "kv_heads", "intermediate", "vocabulary")
+
+
+def size(argv: list[str]) -> int:
+    """Say what memory a model takes, which GPUs hold it with room to spare, what they cost an hour, and what runs like
+    it cost.
+
+    Without --store or --server it needs no ledger and no network: prices are then those of --prices, else public list
+    prices.
+    """
+    options = _parser().parse_args(argv)
+    model, work = _model(options), _work(options)
+    asked = Asked(options.gpus, options.sharding)
+    if options.gpus is not None and not 1 <= options.gpus <= MOST_GPUS:
+        raise ConfigError(f"--gpus {options.gpus} must be from 1 to {MOST_GPUS:,}")
+    _check_where(options)
+    answer = _sized(options, model, work, asked)
+    if options.format == "json":
+        write(sized_json(answer), options)
+    else:
+        write(sized_text(answer, Paper(width_of(options.width), is_ascii(options))), options)
+    return 0
+
+
+def _check_where(options: argparse.Namespace) -> None:
+    if options.like and not (options.store or options.server or options.config):
+        raise ConfigError("--like names a model of a ledger: say --store or --server too")
+    if options.prices and options.server:
+        raise ConfigError("--server has the prices of its own settings: leave --prices out, or read a --store")
+
+
+def _sized(options: argparse.Namespace, model: Model, work: Work, asked: Asked) -> Sized:
+    if not (options.store or options.server or options.config):
+        book = PriceBook.read(options.prices) if options.prices else PriceBook()
+        return sized(model, work, kinds(book, time.time_ns() // 1000), asked, book.currency)
+    if options.server:
+        known = ask_known(options.server)
+    else:
+        with opened(options) as reader:
+            known = read_known(reader.session, reader.settings, options.prices)
+    return sized(model, work, known.kinds, asked, known.currency, Past(known.runs, options.like))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuledger size", description=size.__doc__, epilog="Formulas, their sources, limits: docs/model-sizes.md."
+    )
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a public model: llama-3-8b, mixtral-8x7b, …")
+    parser.add_argument("--for", dest="purpose", choices=PURPOSES, required=True, help="what it is to be used for")
+    other = parser.add_argument_group("a model that is not in the table")
+    other.add_argument(SAID, metavar="N", help="how many parameters it has: 13B, 1.3e9")
+    other.add_argument("--layers", type=int, metavar="N", help="and its layers; with --hidden, batch and context count")
+    other.add_argument("--hidden", type=int, metavar="N", help="width of the residual stream")
+    other.add_argument("--heads", type=int, metavar="N", help="heads of attention (default: of 128 values each)")
+    other.add_argument("--kv-heads", type=int, metavar="N", help="heads of keys and values (default: as many)")
+    other.add_argument("--intermediate", type=int, metavar="N", help="width of the MLP (default: 4 x hidden, GELU)")
+    other.add_argument("--vocabulary", type=int, metavar="N", help="tokens that it knows (default: 32000)")
+    how = parser.add_argument_group("how it is used")
+    how.add_argument("--precision", choices=tuple(PRECISIONS), help="of its weights (default: bf16; nf4 for qlora)")
+    how.add_argument("--kv-precision", metavar="P", help="of keys and values: fp8, int8, bf16 (default: 16 bits)")
+    how.add_argument("--optimizer", choices=tuple(MOMENT_BYTES), default="adam", help="default: adam; sgd has momentum")
+    how.add_argument("--recompute", choices=RECOMPUTES, default="selective", help="full: gradient checkpointing")
+    how.add_argument("--rank", type=int, default=16, metavar="N", help="of adapters, on every linear (default: 16)")
+    how.add_argument("--batch", type=int, default=1, metavar="N", help="sequences of a copy at once (default: 1)")
+    how.add_argument("--context", type=int, default=4096, metavar="N", help="tokens of a sequence (default: 4096)")
+    how.add_argument("--sequences", type=int, default=1, metavar="N", help="that are served at a time (default: 1)")
+    how.add_argument("--gpus", type=int, metavar="N", help="so many, and no other number")
+    how.add_argument("--sharding", metavar="WAY", help="zero1-3, fsdp, tensor, pipeline; tensor=8,pipeline=2")
+    _add_where(parser)
+    return parser
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_argument_group("prices, runs, and how it is written")
+    where.add_argument("--prices", type=Path, metavar="FILE", help="the price file (default: the settings')")
+    ledger = where.add_mutually_exclusive_group()
+    ledger.add_argument(
+        "--store", type=Path, metavar="FILE", help="a store: what its fleet has, what runs like it cost"
+    )
+    ledger.add_argument("--server", metavar="URL", help="ask a running server for that (its token: GPULEDGER_TOKEN)")
+    where.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    where.add_argument("--like", metavar="NAME", help="what the ledger calls this model, where it is another name")
+    where.add_argument("--format", choices=("text", "json"), default="text", help="json is stable (docs/json.md)")
+    where.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
+    where.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
+    where.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    where.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
+
+
+def _work(options: argparse.Namespace) -> Work:
+    return work_of(
+        options.purpose,
+        options.precision,
+        options.kv_precision,
+        optimizer=options.optimizer,
+        recompute=options.recompute,
+        rank=options.rank,
+        batch=options.batch,
+        context=options.context,
+        sequences=options.sequences,
+    )
+
+
+def _model(options: argparse.Namespace) -> Model:
+    """Return the model that the arguments name or describe.
+
+    Raises:
+        ConfigError: neither or both, or a figure is no number that a model has.
+    """
+    given = [f"--{name.replace('_', '-')}" for name in _WIDTHS if getattr(options, name) is not None]
+    if options.model and (options.parameters or given):
+        raise ConfigError(f"{options.model} is of the table, and {' '.join([*given] or [SAID])} is for one that is not")
+    if options.model:
+        return model_named(options.model)
+    if not options.parameters:
+        raise ConfigError(f"name a model, such as llama-3-8b, or say {SAID} 13B and what is known of its shape")
+    count = parameter_count(options.parameters)
+    if count is None:
+        raise ConfigError(f"{SAID} {options.parameters} is no number of parameters such as 13B, 1.3e9")
+    shape = _shape(options, given)
+    if shape is not None and abs(shape.parameters - count) * 100 > APART_PERCENT * count:
+        raise ConfigError(
+            f"{SAID} {options.parameters} does not go with {' '.join(given)}, which make "
+            f"{shape.parameters / 10**9:.1f} bn: correct one, or leave the widths out"
+        )
+    return Model(f"a model of {options.parameters}", count, shape, "as said on the command line")
+
+
+def _shape(options: argparse.Namespace, given: list[str]) -> Shape | None:
+    if not given:
+        return None
+    if options.layers is None or options.hidden is None:
+        raise ConfigError(f"{' '.join(given)} alone make no shape: say --layers and --hidden")
+    for name in _WIDTHS:
+        value = getattr(options, name)
+        if value is not None and not 1 <= value <= MOST_WIDTH:
+            raise ConfigError(f"--{name.replace('_', '-')} {value} must be from 1 to {MOST_WIDTH:,}")
+    heads = options.heads or max(1, options.hidden // 128)
+    gated = options.intermediate is not None
+    return Shape(
+        layers=options.layers,
+        hidden=options.hidden,
+        heads=heads,
+        key_value_heads=options.kv_heads or heads,
+        head_width=max(1, options.hidden // heads),
+        intermediate=options.intermediate or 4 * options.hidden,
+        vocabulary=options.vocabulary or 32_000,
+        is_gated=gated,
+        has_dropout=not gated,
+    )

@@ -1,0 +1,52 @@
+"""What opens the door, and for how long: the certificate, and keys that end soon."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from analyzer.interfaces.doctor.certificate import ends_at
+from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.sight import Sight
+from analyzer.interfaces.doctor.words import DAY, SECOND_US, count, moment, some, span
+
+BAD_SECONDS, NOTE_SECONDS = 7 * DAY, 30 * DAY
+
+
+def access(sight: Sight) -> Section:
+    """Return the lines on keys and certificates."""
+    return Section("ACCESS", (*_certificate(sight), *_keys(sight)))
+
+
+def _certificate(sight: Sight) -> Iterator[Line]:
+    file = sight.config.tls_certificate
+    if not file:
+        yield Line("ok", "no certificate is set: whatever is before the server has its own")
+        return
+    try:
+        left = (ends_at(Path(file).read_text()) - sight.now_us) / SECOND_US
+    except (OSError, ValueError) as error:
+        yield Line("unseen", f"the certificate {file}: {getattr(error, 'strerror', None) or error}")
+        return
+    if left <= 0:
+        yield Line("bad", f"the certificate ended {span(-left)} ago", "renew it, then systemctl reload gpuledger-serve")
+        return
+    soon = left < BAD_SECONDS
+    answer = Line("ok", f"the certificate is good for {span(left)}")
+    if left < NOTE_SECONDS:
+        answer = Line("bad" if soon else "note", f"the certificate ends in {span(left)}", "renew it, then reload")
+    yield answer
+
+
+def _keys(sight: Sight) -> Iterator[Line]:
+    if sight.registry_error is not None:
+        yield Line("bad", sight.registry_error, "where it is damaged, put back that of a backup (gpuledger restore)")
+        return
+    if sight.keys is None:
+        yield Line("unseen", "keys: the registry was not reached from here", "use --server URL")
+        return
+    live = [key for key in sight.keys if key.live(sight.now_us)]
+    ending = [key for key in live if key.expires_at and key.expires_at - sight.now_us < BAD_SECONDS * SECOND_US]
+    if not ending:
+        yield Line("ok", f"{count(len(live), 'key')} open; none ends within {span(BAD_SECONDS)}")
+        return
+    named = some([f"{key.name or key.id} {moment(key.expires_at or 0)}" for key in ending])
+    yield Line("note", f"{count(len(ending), 'key')} of {len(live):,} end soon: {named}", "gpuledger access rotate KEY")

@@ -1,0 +1,56 @@
+"""`gpuledger doctor`: examine a store, or have a running server examine its own."""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from analyzer.asking import asked_json
+from analyzer.errors import LedgerError
+from analyzer.interfaces.doctor.examination import examination
+from analyzer.interfaces.doctor.page import document, page
+from analyzer.interfaces.doctor.registry import read_beside
+from analyzer.interfaces.doctor.sight import MailSight, Sight
+from analyzer.interfaces.mail.sending import greet
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.ledger.believed import believing
+from analyzer.settings.settings import TABLES, Settings, settings_file
+from collector.config import load
+from collector.store.database import Store
+
+OK, CHECK_FAILED = 0, 1
+PATH = "/v1/doctor"
+
+
+def doctor(argv: list[str]) -> int:
+    """What is well and what is not: ledger, store, agents, clocks, disk, keys, jobs, mail. Exit 1 where one is not."""
+    parser = argparse.ArgumentParser(prog="gpuledger doctor", description=doctor.__doc__)
+    parser.add_argument("--json", action="store_true", help="the same as JSON (docs/json.md)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its key: GPULEDGER_TOKEN)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    said = _of_server(options.server) if options.server else _of_store(options)
+    print(json.dumps(said, indent=1) if options.json else page(said))
+    return OK if said["right"] else CHECK_FAILED
+
+
+def _of_server(server: str) -> dict[str, Any]:
+    said = asked_json(server, PATH)
+    if said.get("version") != 2:
+        raise LedgerError(f"{server} answers in a version of {PATH} that this release does not read; upgrade it")
+    return said
+
+
+def _of_store(options: argparse.Namespace) -> dict[str, Any]:
+    config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
+    settings = Settings.read(settings_file(config.store, options.config))
+    keys, sends, trouble = read_beside(config)
+    mails = MailSettings.read(settings_file(config.store, options.config), TABLES)
+    mail = MailSight(mails, sends, lambda: greet(mails))
+    with Store.open(config.store, read_only=True) as store, believing(store) as session:
+        sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail, registry_error=trouble)
+        return document(examination(sight))

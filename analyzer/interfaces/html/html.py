@@ -1,0 +1,90 @@
+"""Reports as HTML: a fragment for the page, or one self-contained file, which loads nothing. Every name is escaped."""
+
+from analyzer.interfaces.text.by_what_text import by_what_words
+from analyzer.interfaces.text.record_text import record_words
+from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import checked_words
+from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words
+from analyzer.interfaces.text.week_text import (
+    CHECKED_SHOWN,
+    WORTH_DOING_SHOWN,
+    correction_words,
+    gpus_words,
+    prices_words,
+    silent_words,
+    status_words,
+)
+from analyzer.recommendations.lifecycle.realised import Realised
+from analyzer.reports.charged import charge_lines
+from analyzer.reports.finding_charts import finding_charts
+from analyzer.reports.finding_view import Explained, finding_view
+from analyzer.reports.group_table import group_lines
+from analyzer.reports.week import WeekReport
+from analyzer.text.table import lines
+from analyzer.text.templating import TEMPLATES, environment
+from analyzer.text.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, kind_of, symbol
+
+__all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
+
+
+def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, object]:
+    """Return everything that a template prints of a week, rounded and in words."""
+    shown = report.recommendations[:top]
+    savings, together = saving_column(shown, report.currency) if shown else ([], "")
+    held, silent = report.measured.held, report.measured.silent
+    return {
+        "report": report,
+        "title": f"{kind_of(report.period)} {report.period.label}",
+        "days": f"{days(report.period)}, {report.period.timezone}",
+        "status": status_words(report),
+        "fleet": fleet_words(report.fleet) if report.fleet else "no GPU",
+        "owned": gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds)),
+        "gpus": gpus_words(report),
+        "cost": cost_words(report.breakdown, report.currency) if report.breakdown.cost_micros is not None else None,
+        "prices": prices_words(report),
+        "sentence": first_sentence(report),
+        "sign": symbol(report.currency).strip(),
+        "lines": lines(report.breakdown, report.previous) if report.breakdown.entries else (),
+        "by": report.table.by.replace("-", " "),
+        "teams": group_lines(report, report.table) if report.table.rows else (),
+        "charged": charge_lines(report),
+        "advice": list(zip(shown, savings, strict=True)),
+        "together": together,
+        "over": saved_over(shown),
+        "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
+        "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
+        "corrections": correction_words(report),
+        "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
+        "by_what": by_what_words(report.by_what),
+        "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
+        "not_judged": [judged_words(rule) for rule in report.not_judged],
+        "record": record_words(report.record) if report.record is not None else None,
+    }
+
+
+def _checked(one: Realised, report: WeekReport) -> tuple[str, str]:
+    """Return what was done, and in one text what came of it."""
+    title, *told = checked_words(one, report.currency, report.period.timezone)
+    return title, "; ".join(told)
+
+
+def week_html(report: WeekReport) -> str:
+    """Return the report of a week as one self-contained HTML document."""
+    return environment().get_template("week_document.html").render(week_view(report))
+
+
+def finding_html(explained: Explained) -> str:
+    """Return one finding with its picture as one self-contained HTML document."""
+    from analyzer.charts.over_time import (
+        stacked_bars,
+    )  # plotly takes a third of a second, and most answers draw nothing
+
+    plot = explained.argument.plot if explained.argument else None
+    charts = [(each, stacked_bars(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
+    view = finding_view(explained)
+    return environment().get_template("finding_document.html").render(view=view, charts=charts)
+
+
+def text_html(title: str, text: str) -> str:
+    """Return a report that has no page of its own as its text in one self-contained HTML document."""
+    return environment().get_template("text_document.html").render(title=title, text=text)

@@ -1,0 +1,181 @@
+"""The commands of the weekly e-mail: `report week --mail` makes and sends it, `mail` says what became of it."""
+
+import argparse
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.keeping import requests_of
+from analyzer.errors import ConfigError
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.mail.editions import edition_message, editions, file_names, tried
+from analyzer.interfaces.mail.errors import UnreachableError
+from analyzer.interfaces.mail.making import check_mailable, contents, make
+from analyzer.interfaces.mail.queue import Round, send_due
+from analyzer.interfaces.mail.sending import Post
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.interfaces.mail.standing import STOPPED_BY, standing_lines
+from analyzer.interfaces.mail.unsubscribe import subscription_id
+from analyzer.ledger.believed import believing
+from analyzer.period import Period
+from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.text.words import moment
+from collector.access.opening import registry_of
+from collector.config import load
+from collector.registry import Mails, Registry, Send, beside
+from collector.store.database import Store
+from collector.store.there import SHARED, check_there
+
+OK, REFUSED, WAITING = 0, 1, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a site's store is, and what its settings say."""
+
+    store: Path
+    config: Path | None
+    settings: Settings
+    mail: MailSettings
+
+    @classmethod
+    def of(cls, store: Path | None, config: Path | None) -> "Site":
+        """Return the site that --store and --config name.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        path = store or load(config, os.environ).store
+        file = settings_file(path, config)
+        return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
+
+    def asked(self, period: Period) -> tuple[Decided, ...]:
+        """Return the capacity requests of a period; none where there is no registry, which a look must not make."""
+        config = load(self.config, os.environ)
+        file = None if config.lake.startswith(SHARED) else beside(self.store)
+        if file is not None and not file.exists():
+            return ()
+        with self.registry() as registry:
+            return requests_of(registry, period.start, period.end)
+
+    def registry(self) -> Registry:
+        """Open its registry."""
+        return registry_of(load(self.config, os.environ), self.store)
+
+
+def mail_week(options: argparse.Namespace) -> int:
+    """Send the e-mail on a week, once to each address; or write it to files.
+
+    Returns:
+        0, or 1 where a server refused an address for good, or 3 where mails wait to be sent.
+    """
+    if options.server:
+        raise ConfigError("--mail is made where the store is: use --store, on the host of gpuledger serve")
+    if options.format != "text":
+        raise ConfigError("--mail has a form of its own: leave --format out")
+    if options.until is not None:
+        raise ConfigError("--mail is of one week: name it, as in gpuledger report week --mail 2026-W46")
+    site = Site.of(options.store, options.config)
+    if options.dry_run:
+        return _write_files(site, options.since, options.out)
+    if options.out is not None:
+        raise ConfigError("--out says where --dry-run writes mails; without it they are sent")
+    mail, now_us = site.mail.ready(site.settings.site_url), _now()
+    with site.registry() as registry:
+        with Store.open(site.store, read_only=True) as store, believing(store) as session:
+            reader = Reader(session, site.settings)
+            period = reader.period(options.since)
+            check_mailable(reader, period, now_us)
+            asked = requests_of(registry, period.start, period.end)
+            made = make(reader, period, editions(mail), mail, registry.mails, _now, asked)
+        for line in made.left_out:
+            print(f"  not sent  {line}")
+        with Post(mail) as post:
+            done = send_due(registry.mails, post.deliver, _now)
+        waiting = registry.mails.sends(states=("queued", "sending"))
+    return _told(period, done, waiting, site.settings.timezone)
+
+
+def mail(argv: list[str]) -> int:
+    """What became of the weekly e-mail, and who gets it: sent, waiting, refused, stopped."""
+    parser = argparse.ArgumentParser(prog="gpuledger mail", description=mail.__doc__)
+    parser.add_argument("--stop", metavar="ADDRESS", help="send it no more: for who wrote instead of using the link")
+    parser.add_argument("--resume", metavar="ADDRESS", help="send it again to who had stopped it")
+    parser.add_argument("--retry", action="store_true", help="try now what waits, whatever its turn")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    options = parser.parse_args(argv)
+    site = Site.of(options.store, options.config)
+    check_there(site.store, load(site.config, os.environ).lake)
+    with site.registry() as registry:
+        for address, stops in ((options.stop, True), (options.resume, False)):
+            if address is not None:
+                _turn(registry.mails, address, stops=stops)
+        if options.retry:
+            return _retry(registry.mails, site)
+        lines, is_well = standing_lines(registry.mails, _now(), site.settings.timezone)
+    print("\n".join(lines))
+    return OK if is_well else REFUSED
+
+
+def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
+    if folder is None:
+        raise ConfigError("--dry-run needs --out DIR, the folder that mails are written to")
+    mail = tried(site.mail)
+    every = editions(mail)
+    with Store.open(site.store, read_only=True) as store, believing(store) as session:
+        reader = Reader(session, site.settings)
+        period = reader.period(since)
+        asked = site.asked(period)
+        words = contents(reader, period, {one.team for one in every}, asked)
+    names = file_names(every, period.label)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in every:
+            path = folder / names[one.id]
+            path.write_bytes(edition_message(one, words[one.team], mail, None, _now()))
+            print(f"{path}  to {one.address}: {words[one.team].subject}")
+    except OSError as error:
+        raise ConfigError(f"cannot write to --out {folder}: {error.strerror}") from error
+    return OK
+
+
+def _retry(mails: Mails, site: Site) -> int:
+    mail = site.mail.ready(site.settings.site_url)
+    mails.hurry(_now())
+    with Post(mail) as post:
+        done = send_due(mails, post.deliver, _now)
+    return _told(None, done, mails.sends(states=("queued", "sending")), site.settings.timezone)
+
+
+def _turn(mails: Mails, address: str, *, stops: bool) -> None:
+    """Stop or resume every list of an address."""
+    own = [one for one in mails.subscriptions() if one.id == subscription_id(one.list, address)]
+    if not own:
+        raise ConfigError(f"{address} has never been sent a mail; to leave it out, take it from [mail] in the settings")
+    for one in own:
+        if stops:
+            mails.stop(one.id, _now(), STOPPED_BY)
+        else:
+            mails.resume(one.id, _now(), STOPPED_BY)
+        print(f"{address} {'gets no mail' if stops else 'gets mails again'}: {one.list}")
+
+
+def _told(period: Period | None, done: Round, waiting: list[Send], timezone: str) -> int:
+    """Print what was done and return the exit code."""
+    for word, lines in (("sent", done.sent), ("refused", done.failed), ("later", done.later)):
+        for line in lines:
+            print(f"  {word:<9} {line}")
+    what = f"week {period.label}: " if period is not None else ""
+    next_try = f" (next try {moment(min(one.next_at for one in waiting), timezone)})" if waiting else ""
+    waits = f", {len(waiting)} waiting{next_try}" if waiting else ""
+    print(f"{what}{len(done.sent)} sent, {len(done.failed)} refused for good{waits}")
+    if done.unreachable is not None:
+        raise UnreachableError(done.unreachable)
+    return REFUSED if done.failed else WAITING if waiting else OK
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

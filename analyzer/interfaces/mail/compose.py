@@ -1,0 +1,265 @@
+"""Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report week` prints."""
+
+from dataclasses import replace
+from datetime import date
+
+from analyzer.interfaces.mail.actions import actions
+from analyzer.interfaces.mail.attached import attachments
+from analyzer.interfaces.mail.content import ClassShare, Content, Extras, Figure, WentLine
+from analyzer.interfaces.mail.sections import sections
+from analyzer.interfaces.mail.usual import Came
+from analyzer.interfaces.text.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
+from analyzer.queries.readings import alike_measured
+from analyzer.reports.week import WeekReport
+from analyzer.text.rounding import nearest
+from analyzer.text.table import Line, lines
+from analyzer.text.words import (
+    at_least,
+    counted,
+    decimal,
+    gpu_hours,
+    hours_decimals,
+    kind_of,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
+
+CLEAR_PERMILLE = 950  # of held time measured before a week may be called clear: the coverage a profile needs as well
+SPREAD = ("useful", "avoidable")  # classes of which every row is shown; of the others the sum, with its parts named
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+def compose(
+    report: WeekReport,
+    *,
+    team: str | None = None,
+    oldest_price: date | None = None,
+    extras: Extras | None = None,
+    usual: Came | None = None,
+    site_url: str | None = None,
+) -> Content:
+    """Return what the mail on a week says: of the fleet, or of the team whose report this is.
+
+    `oldest_price` is the date of the oldest price in use, `usual` the median of the weeks before; `site_url` is where
+    pages are, without it nothing is linked.
+    """
+    more = extras if extras is not None else Extras()
+    table = lines(report.breakdown, report.previous)
+    is_clear = is_all_clear(report)
+    return Content(
+        _subject(report, table, team, is_clear=is_clear),
+        _title(report, team),
+        team,
+        report.period.label,
+        report.cluster,
+        _figures(report, table, team, usual),
+        _answer(report, is_clear=is_clear),
+        symbol(report.currency).strip() if report.breakdown.cost_micros is not None else "GPU-hours",
+        _went(table),
+        _classes(table),
+        actions(report, site_url),
+        sections(report, more, oldest_price),
+        f"{site_url}/?week={report.period.label}" if site_url and "-W" in report.period.label else site_url,
+        is_clear,
+        attachments(report, team),
+        site_url,
+    )
+
+
+def is_all_clear(report: WeekReport) -> bool:
+    """Return whether a week may be called clear: measured, nothing avoidable, and nothing to recommend."""
+    held, silent = report.measured.held, report.measured.silent
+    return (
+        bool(report.breakdown.entries)
+        and not report.avoidable.milliseconds
+        and not report.recommendations
+        and report.hours.complete
+        and not unheld_sentence(report)
+        and not is_unmeasured(report)
+        and not is_unheld(report)
+        and not report.not_judged
+        and (held - silent) * 1000 >= held * CLEAR_PERMILLE
+    )
+
+
+def days_words(report: WeekReport) -> str:
+    """Return the days of a period with their months in full: "9-15 November"."""
+    first, last = report.period.first_day, report.period.last_day
+    end = f"{last.day} {_MONTHS[last.month - 1]}"
+    if (first.year, first.month) == (last.year, last.month):
+        return end if first == last else f"{first.day}-{end}"
+    return f"{first.day} {_MONTHS[first.month - 1]} - {end}"
+
+
+def _title(report: WeekReport, team: str | None) -> str:
+    whose = [f"cluster {plain(report.cluster)}"] if report.cluster else []
+    whose += [plain(team)] if team is not None else []
+    return ", ".join([f"{kind_of(report.period)} {report.period.label}", days_words(report), *whose])
+
+
+def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, is_clear: bool) -> str:
+    """Return a line that is worth reading alone: what it cost, what was useful, what was avoidable."""
+    whose = f"{plain(team)}'s GPUs" if team is not None else "GPUs"
+    week = report.period.label.partition("-")[2] if "-W" in report.period.label else report.period.label
+    if not report.breakdown.entries:
+        return f"{whose} {week}: nothing is known of this week"
+    if is_unheld(report):
+        return f"{whose} {week}: {_all_of_it(report)}, no run known"
+    if is_unmeasured(report):
+        return f"{whose} {week}: {_all_of_it(report)}, nothing measured"
+    breakdown = report.breakdown.measured if report.breakdown.has_gap else report.breakdown
+    useful = sum(breakdown.weight(entry) for entry in breakdown.entries if entry.klass == "useful")
+    share = nearest(100 * useful, max(1, breakdown.total_weight))
+    of = " of what was measured" if report.breakdown.has_gap else ""
+    said = f"{whose} {week}: {_all_of_it(report)}, useful {share} %{of}"
+    if is_clear:
+        return f"{said}, all clear"
+    figure = _avoidable(report, table)
+    change = f" ({figure.change})" if figure.change else ""
+    return f"{said}, avoidable {figure.value}{change}"
+
+
+def _all_of_it(report: WeekReport) -> str:
+    cost = report.breakdown.cost_micros
+    if cost is None:
+        total = report.breakdown.milliseconds
+        return f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
+    return cost_words(report.breakdown, report.currency)
+
+
+def _figures(
+    report: WeekReport, table: tuple[Line, ...], team: str | None, usual: Came | None
+) -> tuple[Figure, Figure, Figure]:
+    owned, avoidable = _owned(report, team), _avoidable(report, table)
+    if usual is not None and report.breakdown.priced == usual.is_priced:
+        owned = replace(owned, usual=_median(usual.micros, usual.milliseconds, report))
+        avoidable = replace(avoidable, usual=_median(usual.avoidable_micros, usual.avoidable_milliseconds, report))
+    return owned, avoidable, _saved(report)
+
+
+def _median(micros: int, milliseconds: int, report: WeekReport) -> str:
+    """Return it as the week's own figures are rounded."""
+    breakdown = report.breakdown
+    if breakdown.priced:
+        amount = money(micros, report.currency, money_decimals(breakdown.cost_micros))
+    else:
+        amount = f"{gpu_hours(milliseconds, hours_decimals(breakdown.milliseconds))} h"
+    return f"4-week median {amount}"
+
+
+def _owned(report: WeekReport, team: str | None) -> Figure:
+    name = "owned" if team is None else "held"
+    now, before = report.breakdown, report.previous
+    if before is None or before.priced != now.priced:
+        return Figure(_all_of_it(report), name, "")
+    if not now.priced:
+        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds, report))
+    difference = (now.cost_micros or 0) - (before.cost_micros or 0)
+    return Figure(_all_of_it(report), name, _money_moved(difference, report))
+
+
+def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
+    """Return the figure as the table rounds it, and how it moved, as the first sentence of the report says it."""
+    line = next((line for line in table if line.klass == "avoidable" and line.level in ("class", "only")), None)
+    if line is None and is_unheld(report):
+        return Figure("not known", "avoidable", "")
+    if line is None and is_unmeasured(report):
+        return Figure("not measured", "avoidable", "")
+    if line is None:
+        is_priced = report.breakdown.cost_micros is not None
+        value = f"{symbol(report.currency)}0" if is_priced else "0 GPU-hours"
+    else:
+        told = at_least(f"{symbol(report.currency)}{line.money}", line.is_part)
+        value = told if line.money is not None else f"{line.hours} GPU-hours"
+    before = report.previous
+    if before is None or before.priced != report.breakdown.priced or not alike_measured(before, report.breakdown):
+        return Figure(value, "avoidable", "")
+    before = before.of("avoidable")
+    if not report.breakdown.priced:
+        moved = _time_moved(report.avoidable.milliseconds - before.milliseconds, report)
+    else:
+        moved = _money_moved((report.avoidable.cost_micros or 0) - (before.cost_micros or 0), report)
+    return Figure(value, "avoidable", moved)
+
+
+def _money_moved(difference: int, report: WeekReport) -> str:
+    words = money(abs(difference), report.currency, money_decimals(report.breakdown.cost_micros))
+    if words == money(0, report.currency, money_decimals(report.breakdown.cost_micros)):
+        return f"as the {kind_of(report.period)} before"
+    return f"{'down' if difference < 0 else 'up'} {words}"
+
+
+def _time_moved(difference: int, report: WeekReport) -> str:
+    words = gpu_hours(abs(difference), 0)
+    return (
+        f"as the {kind_of(report.period)} before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+    )
+
+
+def _saved(report: WeekReport) -> Figure:
+    """Return what changes that were made are known to save; what could not be told is not added."""
+    told = [one for one in report.checked if one.outcome.standing == "verified"]
+    name = "saved, verified"
+    if not told:
+        waits = len(report.checked)
+        return Figure("none yet", name, f"{counted(waits, 'change')} not provable yet" if waits else "no change made")
+    runs = sum(one.outcome.before + one.outcome.after for one in told)
+    how = f"{counted(len(told), 'change')}, {counted(runs, 'run')}"
+    amounts = [one.micros.likely for one in told if one.micros is not None]
+    if len(amounts) == len(told):
+        return Figure(f"{money(sum(amounts), report.currency, 0)} a week", name, how)
+    time = sum(one.milliseconds.likely for one in told if one.milliseconds is not None)
+    return Figure(f"{gpu_hours(time)} h a week", name, how)
+
+
+def _answer(report: WeekReport, *, is_clear: bool) -> str:
+    if not is_clear:
+        return first_sentence(report)
+    held = report.measured.held
+    share = decimal((held - report.measured.silent) * 1000 // held, 1)
+    among = f"in {share} % of held GPU-hours that were measured"
+    return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
+
+
+def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
+    found: list[WentLine] = []
+    named: str | None = None
+    for line in table:
+        if line.level == "total":
+            found.append(WentLine("total", "", _amount(line), line.percent, 1.0, is_total=True))
+        elif line.klass in SPREAD and line.level != "class":
+            found.append(
+                WentLine(
+                    "" if line.klass == named else str(line.klass), line.label, _amount(line), line.percent, line.share
+                )
+            )
+            named = line.klass
+        elif line.klass not in SPREAD and line.level in ("class", "only"):
+            parts = [row.label for row in table if row.klass == line.klass and row.level in ("row", "only")]
+            found.append(WentLine(str(line.klass), "; ".join(parts), _amount(line), line.percent, line.share))
+    return tuple(found)
+
+
+def _amount(line: Line) -> str:
+    return line.paid if line.paid is not None else line.hours
+
+
+def _classes(table: tuple[Line, ...]) -> tuple[ClassShare, ...]:
+    """Return the picture's classes, as the report rounds them."""
+    shown = [line for line in table if line.level in ("class", "only")]
+    return tuple(ClassShare(str(line.klass), line.share, line.percent) for line in shown)

@@ -1,0 +1,17 @@
+"""Energy and carbon of a week in a sentence: beside the prices, and part of none of them."""
+
+from collections.abc import Sequence
+
+from analyzer.finops.non_gpu_costs.energy import EnergySum, together
+from analyzer.finops.non_gpu_costs.text import energy_words, rows_told
+
+NOT_ADDED = "It is part of the prices above already."
+
+
+def energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...]:
+    """Return what the fleet's GPUs drew, with the hall and carbon where rows say them; nothing where none was told."""
+    if not sums:
+        return ()
+    whole = together(sums)
+    basis = f" ({rows_told(whole)})" if whole.rows else ""
+    return (f"{energy_words(whole, currency)}{basis}. {NOT_ADDED}",)

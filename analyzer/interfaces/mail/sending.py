@@ -1,0 +1,147 @@
+"""Hand mails to an SMTP server: over TLS that is verified, one connection for all, every wait bounded."""
+
+import smtplib
+import ssl
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+
+from agent.connection import trusting
+from analyzer.interfaces.mail.errors import LaterError, RefusedError, UnreachableError
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.text.words import plain_sentence
+
+TOLD_LETTERS = 200
+GREET_SECONDS = 5
+PERMANENT = 500  # SMTP replies from here on are final (RFC 5321, 4.2.1)
+
+
+class Post:
+    """A connection to the site's SMTP server, made when the first mail is handed over."""
+
+    def __init__(self, settings: MailSettings) -> None:
+        self._settings = settings
+        self._smtp: smtplib.SMTP | None = None
+
+    def deliver(self, address: str, body: bytes) -> None:
+        """Hand over one mail.
+
+        Raises:
+            UnreachableError: the server does not answer, cannot be trusted, or wants no mail of ours.
+            LaterError: not now (4xx), or it hung up before it answered.
+            RefusedError: never (5xx).
+            ConfigError: the password's file cannot be read.
+        """
+        smtp = self._connected()
+        try:
+            smtp.sendmail(self._settings.sender, [address], body)
+        except smtplib.SMTPRecipientsRefused as error:
+            code, said = error.recipients[address]
+            raise _refusal(code, said) from error
+        except smtplib.SMTPSenderRefused as error:
+            raise UnreachableError(f"{self._name} does not take mails from us: {_words(error)}") from error
+        except smtplib.SMTPResponseException as error:
+            raise _refusal(error.smtp_code, error.smtp_error) from error
+        except (smtplib.SMTPException, OSError) as error:
+            self.close()
+            raise LaterError(f"{self._name} hung up: {_words(error)}") from error
+
+    def connect(self) -> None:
+        """Connect, trust and log in, where that was not done yet. Raises as deliver() does of a server."""
+        self._connected()
+
+    def close(self) -> None:
+        """Say good-bye."""
+        smtp, self._smtp = self._smtp, None
+        if smtp is not None:
+            with suppress(smtplib.SMTPException, OSError):
+                smtp.quit()
+            smtp.close()
+
+    def __enter__(self) -> "Post":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _name(self) -> str:
+        return f"the SMTP server {self._settings.host}:{self._settings.port}"
+
+    def _connected(self) -> smtplib.SMTP:
+        if self._smtp is not None:
+            return self._smtp
+        password = self._settings.password()
+        smtp: smtplib.SMTP | None = None
+        try:
+            smtp = self._opened()
+            smtp.ehlo_or_helo_if_needed()
+            if password is not None:
+                smtp.login(self._settings.user, password)
+        except (smtplib.SMTPException, OSError, ValueError) as error:
+            if smtp is not None:
+                smtp.close()
+            raise UnreachableError(f"{self._name} {_why(error)}; nothing was sent") from error
+        self._smtp = smtp
+        return smtp
+
+    def _opened(self) -> smtplib.SMTP:
+        """Return a connection over which a password may go."""
+        own, seconds = self._settings, float(self._settings.timeout_seconds)
+        name = own.sender.rpartition("@")[2]  # what we call ourselves: this host's own name is nobody's business
+        if own.security == "none":
+            return smtplib.SMTP(own.host, own.port, name, seconds)
+        tls = trusting(own.ca)
+        if own.security == "tls":
+            return smtplib.SMTP_SSL(own.host, own.port, name, timeout=seconds, context=tls)
+        smtp = smtplib.SMTP(own.host, own.port, name, seconds)
+        try:
+            smtp.starttls(context=tls)  # without it in the server's answer this raises: never in the clear
+        except BaseException:
+            smtp.close()
+            raise
+        return smtp
+
+
+def greet(settings: MailSettings) -> None:
+    """Call on the server as before a mail, and send none; it is waited for no longer than GREET_SECONDS a command.
+
+    Raises:
+        UnreachableError: it does not answer, cannot be trusted, or does not know us.
+        ConfigError: the password's file cannot be read.
+    """
+    seconds = min(settings.timeout_seconds, GREET_SECONDS)
+    with Post(replace(settings, timeout_seconds=seconds)) as post:
+        post.connect()
+
+
+def _refusal(code: int, said: bytes | str) -> LaterError | RefusedError:
+    words = f"{code} {_clean(said)}"
+    return RefusedError(words) if code >= PERMANENT else LaterError(words)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"shows a certificate that is not to be trusted ({error.verify_message})"
+    if isinstance(error, smtplib.SMTPNotSupportedError):
+        return f"does not offer what the settings ask for ({_words(error)})"
+    if isinstance(error, smtplib.SMTPAuthenticationError):
+        return f"refuses the user or the password ({error.smtp_code})"  # some servers repeat what they were sent
+    if isinstance(error, TimeoutError):
+        return "does not answer in time"
+    if isinstance(error, OSError) and not isinstance(error, smtplib.SMTPException):
+        return f"cannot be reached: {error.strerror or _words(error)}"
+    return f"cannot be used: {_words(error)}"
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"{error.smtp_code} {_clean(error.smtp_error)}"
+    return _clean(str(error)) or type(error).__name__
+
+
+def _clean(said: bytes | str) -> str:
+    text = said.decode("ascii", "replace") if isinstance(said, bytes) else said
+    return plain_sentence(text)[:TOLD_LETTERS]

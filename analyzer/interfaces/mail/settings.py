@@ -1,0 +1,177 @@
+"""The table [mail] of the settings: who sends, through which server, to whom. No password stands in it."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from analyzer.errors import ConfigError
+from analyzer.settings.environment import whole
+from analyzer.settings.own_table import SITE_ADDRESS, OwnTable, secret_text
+from analyzer.settings.toml_entry import Entry
+
+TABLE = "mail"
+ENVIRONMENT = "GPULEDGER_MAIL_"
+SECURITIES = ("starttls", "tls", "none")
+MOST_RECIPIENTS = 500  # one mail each, one after another
+MOST_SECONDS = 120  # six commands of a mail then end before its claim does (collector.registry.mails.CLAIM_US)
+_PATHS = ("password_file", "ca")
+_NUMBERS = ("port", "timeout_seconds")
+# RFC 5321 without quoted local parts, comments and routes: nothing that could end a header or add a recipient.
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+
+
+def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
+    return {"help": help}
+
+
+@dataclass(frozen=True, slots=True)
+class MailSettings:
+    """Every key with its default and its help; the README is tested against it."""
+
+    sender: str = field(default="", metadata=_about("the address that mails come from; without it nothing is mailed"))
+    host: str = field(default="", metadata=_about("the SMTP server"))
+    port: int = field(default=587, metadata=_about("its port: 587 for starttls, 465 for tls"))
+    security: str = field(
+        default="starttls",
+        metadata=_about("starttls or tls, with a certificate that is verified; none for a server on this machine"),
+    )
+    ca: Path | None = field(
+        default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
+    )
+    user: str = field(default="", metadata=_about("who we are to the server; empty: it asks nobody"))
+    password_file: Path | None = field(
+        default=None, metadata=_about("file of the password; it never stands in the settings")
+    )
+    timeout_seconds: int = field(default=30, metadata=_about("how long the server may take to answer each command"))
+    recipients: tuple[str, ...] = field(default=(), metadata=_about("addresses that get the week of the whole fleet"))
+    teams: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=_about(
+            'addresses that get the week of one team, by team, such as { team-nlp = "nlp@example.com" }; it sees its '
+            "own figures alone"
+        ),
+    )
+    stop_address: str = field(
+        default="", metadata=_about("who reads mails that ask to stop; empty: the sender's address")
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("sender", "stop_address"):
+            if getattr(self, name):
+                _address(name, getattr(self, name))
+        for address in self.recipients:
+            _address("recipients", address)
+        for team, address in self.teams.items():
+            _address(f"teams.{team}", address)
+        if len(self.recipients) + len(self.teams) > MOST_RECIPIENTS:
+            raise ConfigError(f"[{TABLE}] has more than {MOST_RECIPIENTS} recipients; mail a list instead")
+        if self.security not in SECURITIES:
+            raise ConfigError(f"[{TABLE}] security is {self.security!r}: not {', '.join(SECURITIES)}")
+        if not 0 < self.port <= 65535 or not 0 < self.timeout_seconds <= MOST_SECONDS:
+            raise ConfigError(f"[{TABLE}] port must be 1 to 65535, and timeout_seconds 1 to {MOST_SECONDS}")
+        if bool(self.user) != (self.password_file is not None):
+            raise ConfigError(f"[{TABLE}] user and password_file go together; one of them is missing")
+        if self.security == "none" and (self.user or not is_this_machine(self.host or "localhost")):
+            raise ConfigError(
+                f"[{TABLE}] security none is for a server on this machine that asks for no password; use starttls"
+            )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has begun to set it up."""
+        return not (self.sender or self.host or self.recipients or self.teams)
+
+    @property
+    def stops_at(self) -> str:
+        """The address to which people write to stop it."""
+        return self.stop_address or self.sender
+
+    def ready(self, site_url: str) -> "MailSettings":
+        """Return them where they suffice to send mails whose links lead to this site.
+
+        Raises:
+            ConfigError: something is missing, or no mailer would follow the links; the sentence names all of it.
+        """
+        missing = [name for name in ("sender", "host") if not getattr(self, name)]
+        if not self.recipients and not self.teams:
+            missing.append("recipients or teams")
+        if missing:
+            raise ConfigError(f"to send mails, [{TABLE}] of the settings needs {', '.join(missing)}: see docs/mail.md")
+        if not _is_followed(site_url):
+            raise ConfigError(
+                "to send mails, [analyzer] site_url must be an address like https://gpuledger.example, "
+                f"not {site_url!r}: the link that stops them leads there"
+            )
+        return self
+
+    def password(self) -> str | None:
+        """Return the password, read from its file each time; None where the server asks for none.
+
+        Raises:
+            ConfigError: the file cannot be read or is empty; what it holds is never told.
+        """
+        if self.password_file is None:
+            return None
+        text = secret_text(TABLE, "password_file", self.password_file).rstrip("\r\n")
+        if not text:
+            raise ConfigError(f"[{TABLE}] password_file {self.password_file} is empty")
+        return text
+
+    @classmethod
+    def read(
+        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
+    ) -> "MailSettings":
+        """Return the settings of a file with those tables, or the defaults without one; variables over both.
+
+        Raises:
+            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
+        """
+        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
+        return cls(**own.read(path, known, environ))
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether a host is this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
+    if name in _NUMBERS:
+        return table.count(name)
+    if name == "recipients":
+        return table.text_list(name)
+    if name == "teams":
+        return table.texts(name)
+    return directory / table.text(name) if name in _PATHS else table.text(name)
+
+
+def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
+    if name in _NUMBERS:
+        return whole(ENVIRONMENT + name.upper(), text)
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if name == "recipients":
+        return parts
+    if name == "teams":
+        pairs = [part.partition("=") for part in parts]
+        if any(not team or not address for team, _, address in pairs):
+            raise ConfigError(f"{ENVIRONMENT}TEAMS is {text!r}: write team=address, with commas between")
+        return {team.strip(): address.strip() for team, _, address in pairs}
+    return Path(text) if name in _PATHS else text
+
+
+def _address(name: str, text: str) -> None:
+    if not _ADDRESS.fullmatch(text) or ".." in text:
+        raise ConfigError(f"[{TABLE}] {name} has {text!r}: no address like gpu-owners@example.com")
+
+
+def _is_followed(url: str) -> bool:
+    """Whether mailers follow links to it: RFC 8058 asks for https."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(parts.hostname or ""))

@@ -1,0 +1,107 @@
+"""The week of one team, from the week of the fleet: its own figures, findings and recommendations, nobody else's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from analyzer.ledger.coverage import Measured, NotJudged
+from analyzer.period import Period
+from analyzer.queries.booked import booked
+from analyzer.queries.readings import Breakdown, Counted, Entry, Unpriced, fold
+from analyzer.reports.by_team import TeamRow, teams
+from analyzer.reports.by_what import Judged, by_what_of_teams
+from analyzer.reports.week import WeekReport
+from collector.store.session import Session
+
+SILENT = "not measured"  # the label under which unobserved time is printed
+NOTHING = Breakdown(())
+
+
+@dataclass(frozen=True, slots=True)
+class TeamFacts:
+    """What the fleet's report does not have of its teams: the week before, and what could not be judged by team."""
+
+    before: tuple[TeamRow, ...]
+    not_judged: dict[str, tuple[NotJudged, ...]]
+    unpriced: dict[str, tuple[Unpriced, ...]]
+    unpriced_before: dict[str, tuple[Unpriced, ...]]
+    corrections: dict[str, tuple[Entry, ...]]
+    by_what: dict[str, tuple[Judged, ...]]
+
+
+def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
+    """Read what the versions for teams need beside the report of the fleet."""
+    rows = session.rows(
+        "SELECT team, rule, missing, count(DISTINCT subject), min(subject) FROM not_evaluated "
+        "JOIN runs ON runs.run_id = not_evaluated.subject WHERE hour >= ? AND hour < ? AND team IS NOT NULL "
+        "GROUP BY ALL ORDER BY 4 DESC, rule, missing",
+        [period.start, period.end],
+    )
+    found: dict[str, list[NotJudged]] = {}
+    for team, *rule in rows:
+        found.setdefault(team, []).append(NotJudged(*rule))
+    return TeamFacts(
+        teams(session, before),
+        {team: tuple(rules) for team, rules in found.items()},
+        _unpriced(session, period),
+        _unpriced(session, before),
+        _corrections(session, period),
+        by_what_of_teams(session, period),
+    )
+
+
+def _unpriced(session: Session, period: Period) -> dict[str, tuple[Unpriced, ...]]:
+    """Return by team the time without a price: money of the rest must not pass for all of it."""
+    rows = session.rows(
+        f"SELECT team, sku, sum(milliseconds) FROM {booked('ledger')} "
+        "WHERE hour >= ? AND hour < ? AND cost_micros IS NULL AND team IS NOT NULL GROUP BY ALL ORDER BY 3 DESC, 2",
+        [period.start, period.end],
+    )
+    found: dict[str, list[Unpriced]] = {}
+    for team, sku, milliseconds in rows:
+        found.setdefault(team, []).append(Unpriced(sku, milliseconds))
+    return {team: tuple(parts) for team, parts in found.items()}
+
+
+def _corrections(session: Session, period: Period) -> dict[str, tuple[Entry, ...]]:
+    """Return by team what was moved in its own time after hours of the period had closed."""
+    rows = session.rows(
+        f"SELECT team, state, cause, sum(milliseconds), sum(cost_micros) FROM {booked('adjustments')} "
+        "WHERE hour >= ? AND hour < ? AND team IS NOT NULL GROUP BY ALL",
+        [period.start, period.end],
+    )
+    found: dict[str, list[Counted]] = {}
+    for team, state, cause, milliseconds, cost in rows:
+        found.setdefault(team, []).append((state, cause, milliseconds, cost))
+    return {team: fold(counts) for team, counts in found.items()}
+
+
+def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
+    """Return the report of one team's time; a team that held nothing has an empty breakdown."""
+    breakdown = _own(report.teams, team, facts.unpriced)
+    return replace(
+        report,
+        breakdown=breakdown,
+        previous=_own(facts.before, team, facts.unpriced_before) if report.previous is not None else None,
+        teams=(),
+        fleet=(),
+        findings=tuple(one for one in report.findings if one.team == team),
+        recommendations=tuple(one for one in report.recommendations if one.team == team),
+        measured=_measured(breakdown),
+        by_what=facts.by_what.get(team, ()),
+        not_judged=facts.not_judged.get(team, ()),
+        corrections=facts.corrections.get(team, ()),
+        record=None,
+        unheld=None,
+        checked=tuple(one for one in report.checked if one.standing.prediction.team == team),
+        charged=tuple(one for one in report.charged if one.held and one.bearer == team),
+    )
+
+
+def _own(rows: Sequence[TeamRow], team: str, unpriced: dict[str, tuple[Unpriced, ...]]) -> Breakdown:
+    own = next((row.breakdown for row in rows if row.held and row.team == team), NOTHING)
+    return replace(own, unpriced=unpriced.get(team, ()))
+
+
+def _measured(own: Breakdown) -> Measured:
+    silent = sum(entry.milliseconds for entry in own.entries if entry.label == SILENT)
+    return Measured(own.milliseconds, silent, ())

@@ -1,0 +1,195 @@
+"""Plans for an assistant: solved, simulated and validated from a task file that it hands over as text.
+
+No file is read, and of the ledger what a task file leaves to it: with the key of whoever asks. What a model proposes is
+believed in nothing: the validator counts it anew, and after three rounds the solver's plan stands.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from analyzer.capacity.planner.errors import ProblemError
+from analyzer.capacity.planner.from_ledger import LookedUp, look_up
+from analyzer.capacity.planner.ledger import Ledger
+from analyzer.capacity.planner.nearest import Nearest, nearest
+from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.simulation.simulate import simulate
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.task_reading import read_tasks
+from analyzer.capacity.planner.validator import Verdict, fingerprint, read_proposal, validate
+from analyzer.errors import LedgerError
+from analyzer.interfaces.mcp.plan_answers import BrokenTold, Simulated, Solved, Validated
+from analyzer.interfaces.mcp.plan_telling import changes_told, looked_up_told, mendings_told, plan_told
+from analyzer.interfaces.mcp.rounds import ROUNDS, Rounds
+from analyzer.interfaces.mcp.untrusted import said_list, sentence
+from analyzer.text.words import plain_sentence
+
+_LOG = logging.getLogger(__name__)
+SOLVE_SECONDS = 5.0
+NEAREST_SECONDS = 2.0
+TASKS_MOST = 500  # of one file; more is for `gpuledger plan`
+NODES_MOST = 1000
+HISTORIES_MOST = 20  # names, sizes and kinds of GPU; each is a question to the ledger
+FILE_LETTERS = 256 * 1024
+BROKEN_TOLD = 20
+LOGGED_LETTERS = 2000
+DRAWS = 1000
+
+
+class Planning:
+    """The planning tools of one server: one question at a time, and the rounds of proposals counted."""
+
+    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+        self._clock = clock
+        self._rounds = Rounds()
+        self._turn = threading.Lock()
+
+    def solve(self, tasks: str, ledger: Ledger) -> Solved:
+        """Return the solver's answer.
+
+        Raises:
+            ProblemError: the task file cannot be read, or contradicts itself.
+            LedgerError: the ledger does not know what the file leaves to it, or does not tell who asks; or another plan
+                takes long.
+        """
+        looked = self._looked_up(tasks, ledger)
+        with self._its_turn():
+            problem = looked.file.problem()
+            answer = solve(problem, SOLVE_SECONDS)
+            return Solved(
+                problem=fingerprint(problem),
+                looked_up=looked_up_told(looked, problem),
+                verdict=answer.verdict,
+                deadline_seconds=problem.deadline_seconds,
+                earliest_seconds=answer.earliest_seconds,
+                plan=plan_told(answer.plan),
+                compared={plan.solver: plan.makespan_seconds for plan in answer.compared},
+                changes=changes_told(answer.changes),
+            )
+
+    def simulate(self, tasks: str, ledger: Ledger, proposal: str) -> Simulated:
+        """Return when a plan ends: of a proposal that holds, or, where that is empty, of the solver's plan.
+
+        Raises:
+            ProblemError: the task file or the proposal cannot be read, or the proposal does not hold.
+            LedgerError: the ledger does not know what the file leaves to it, or does not tell who asks; or another plan
+                takes long.
+        """
+        looked = self._looked_up(tasks, ledger)
+        with self._its_turn():
+            problem = looked.file.problem()
+            plan = _holding(problem, proposal) if proposal else solve(problem, SOLVE_SECONDS).plan
+            outlook = simulate(problem, plan, draws=DRAWS, samples=looked.samples(problem, plan))
+            return Simulated(
+                problem=fingerprint(problem),
+                looked_up=looked_up_told(looked, problem),
+                plan=plan_told(plan),
+                p10_seconds=outlook.p10_seconds,
+                p50_seconds=outlook.p50_seconds,
+                p90_seconds=outlook.p90_seconds,
+                on_time_ratio=outlook.on_time_ratio,
+                draws=outlook.draws,
+                tasks_without_spread=said_list(outlook.tasks_without_spread),
+            )
+
+    def validate(self, tasks: str, ledger: Ledger, proposal: str, shown: str | None) -> Validated:
+        """Return what the validator says, and the plan to follow where it does not hold.
+
+        Raises:
+            ProblemError: the task file or the proposal cannot be read.
+            LedgerError: the ledger does not know what the file leaves to it, or does not tell who asks; or another plan
+                takes long.
+        """
+        looked = self._looked_up(tasks, ledger)
+        with self._its_turn():
+            problem = looked.file.problem()
+            name = fingerprint(problem)
+            found = nearest(problem, read_proposal(proposal), NEAREST_SECONDS)
+            verdict = found.proposed
+            round_ = self._rounds.count(shown, name, is_valid=verdict.is_valid)
+            _log(name, round_, proposal, verdict)
+            instead, source, holds = _instead(problem, found, round_)
+            return Validated(
+                problem=name,
+                looked_up=looked_up_told(looked, problem),
+                is_valid=verdict.is_valid,
+                round=min(round_, ROUNDS),
+                rounds_left=max(0, ROUNDS - round_),
+                broken=[BrokenTold(rule=each.rule, says=sentence(each.text)) for each in verdict.broken[:BROKEN_TOLD]],
+                broken_count=len(verdict.broken),
+                corrected=[sentence(text) for text in verdict.corrected],
+                savings_micros=verdict.savings_micros if verdict.is_valid else None,
+                plan=None if verdict.plan is None else plan_told(verdict.plan),
+                instead=None if instead is None else plan_told(instead),
+                instead_is=source,
+                instead_is_valid=holds,
+                changes=mendings_told(found) if source == "nearest" else [],
+            )
+
+    def _looked_up(self, tasks: str, ledger: Ledger) -> LookedUp:
+        if len(tasks) > FILE_LETTERS:
+            raise ProblemError(f"the task file has {len(tasks):,} letters; send at most {FILE_LETTERS:,}")
+        file = read_tasks(tasks, self._clock())
+        if len(file.tasks) > TASKS_MOST:
+            raise ProblemError(f"the file has {len(file.tasks):,} tasks; more than {TASKS_MOST} are for gpuledger plan")
+        asked = {(task.history, task.gpus) for task in file.tasks if task.history is not None and task.duration is None}
+        questions = len(asked) * max(1, len({node.sku for node in file.nodes or ()}))
+        if questions > HISTORIES_MOST:
+            raise ProblemError(
+                f"the file asks for {questions} histories; more than {HISTORIES_MOST} are for gpuledger plan"
+            )
+        looked = look_up(ledger, file)
+        nodes = len(looked.file.nodes or ())
+        if nodes > NODES_MOST:
+            raise ProblemError(
+                f"there are {nodes:,} nodes; for more than {NODES_MOST:,} take gpuledger plan, or name groups:"
+                " nodes: {inventory: [GROUP]}"
+            )
+        return looked
+
+    def _its_turn(self) -> "_Turn":
+        return _Turn(self._turn)
+
+
+class _Turn:
+    """One question at a time: solvers take all the processor that there is."""
+
+    PATIENCE_SECONDS = 30.0
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=self.PATIENCE_SECONDS):
+            raise LedgerError("another plan is being made; come again in a moment")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _holding(problem: Problem, proposal: str) -> Plan:
+    verdict = validate(problem, read_proposal(proposal))
+    if verdict.plan is None or not verdict.is_valid:
+        raise ProblemError(f"the proposal does not hold: {verdict.broken[0].text}; validate_plan names everything")
+    return verdict.plan
+
+
+def _instead(problem: Problem, found: Nearest, round_: int) -> tuple[Plan | None, str | None, bool | None]:
+    """Return the plan to follow where a proposal does not hold, where that comes from, and whether it holds."""
+    if found.proposed.is_valid:
+        return None, None, None
+    if round_ < ROUNDS and found.verdict.plan is not None:
+        return found.verdict.plan, "nearest", found.verdict.is_valid
+    answer = solve(problem, SOLVE_SECONDS)
+    return answer.plan, "solver", answer.verdict in ("no_deadline", "on_time")
+
+
+def _log(problem: str, round_: int, proposal: str, verdict: Verdict) -> None:
+    """Log what was proposed and what was said of it: in one line, without control characters, and bounded."""
+    reasons = "; ".join(f"{each.rule}: {each.text}" for each in verdict.broken) or "every rule is kept"
+    told = plain_sentence(f"{proposal[:LOGGED_LETTERS]}")[: LOGGED_LETTERS // 2]
+    why = plain_sentence(reasons[:LOGGED_LETTERS])[: LOGGED_LETTERS // 2]
+    word = "valid" if verdict.is_valid else "not valid"
+    _LOG.info("plan proposed for %s, round %d, %s: %s. Proposal: %s", problem, round_, word, why, told)

@@ -1,0 +1,237 @@
+"""From a Prometheus to a ledger: look, ask for the runs, pull, own, place, analyse, and say what came of it."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from analyzer.analysis import analyze
+from analyzer.errors import LedgerError
+from analyzer.interfaces.onboarding import screen
+from analyzer.interfaces.onboarding.prices import Given, kept, priced
+from analyzer.interfaces.onboarding.runs import Runs, mapped
+from analyzer.interfaces.onboarding.signals import Told, capabilities, explains_input
+from analyzer.ledger.believed import believing
+from analyzer.ledger.teams import team_book
+from analyzer.prices.book import price_book
+from analyzer.settings.settings import Settings
+from analyzer.states import BOOKINGS
+from analyzer.text.paper import Paper
+from analyzer.text.words import counted, percent
+from collector.importing.history import bring
+from collector.importing.owned import own
+
+if TYPE_CHECKING:
+    from collector.importing.history import Brought, History
+    from collector.importing.span import Span
+    from collector.prometheus.pull import Found, Progress, Pulled
+    from collector.store.database import Store
+    from collector.store.session import Session
+
+SOURCE = "prometheus"
+HOUR_US = 3_600_000_000
+_AGENT = "The agent on the hosts would explain most of what is unexplained."
+
+
+class Metrics(Protocol):
+    """A server of metrics: what it has, and a way to bring it."""
+
+    def look(self, since: int, until: int) -> "Found":
+        """Return what it has between two times, microseconds UTC."""
+        ...
+
+    def pull(self, store: "Store", since: int, until: int, found: "Found", progress: "Progress") -> "Pulled":
+        """Bring it into the store, day by day."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be brought, and how it is told. `beside` is the directory of the store, for prices; None: nowhere."""
+
+    span: "Span"
+    settings: Settings
+    prices: Sequence[Given] = ()
+    beside: Path | None = None
+    today: date = date.min
+    paper: Paper = field(default_factory=Paper)
+    say: Callable[[str], None] = print
+    progress: Callable[[str], None] = lambda _: None  # a line that the next one overwrites; empty at the end
+    monotonic: Callable[[], float] = time.monotonic
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Say lines, in the characters of the paper."""
+        self.say(self.paper.page(list(lines)).rstrip("\n"))
+
+
+def preview(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
+    """Say what would be brought; the store is only read."""
+    found = _found(asked, metrics)
+    with believing(store) as session:
+        history = runs.history(session, ())
+        skus = _skus(session)
+    if runs.in_labels:
+        asked.tell(screen.line(asked.paper, "allocations", f"{runs.word}: known once they are read"))
+    else:
+        _tell_runs(asked, runs, history)
+    asked.tell(screen.line(asked.paper, "prices", _promised(asked, skus)))
+    days = -(-(asked.span.until - asked.span.since) // (24 * HOUR_US))
+    asked.tell(screen.line(asked.paper, "reading", f"{counted(days, 'day')}: not read, since this is a dry run"))
+    expected = round((asked.span.until - asked.span.since) / 1e6 / (found.scrape_seconds or 30.0) * found.gpus)
+    asked.tell(screen.line(asked.paper, "stored", f"nothing; about {expected:,} samples are expected"))
+
+
+def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
+    """Bring a history into a store and make its ledger, and say on the way what happens.
+
+    Raises:
+        LedgerError: the server has no GPU in that span.
+        ServerError: the server does not answer; what was brought stays, and is not brought again.
+        StoreError: the store refuses it.
+    """
+    found = _found(asked, metrics)
+    if not runs.in_labels:
+        with believing(store) as session:
+            _tell_runs(asked, runs, runs.history(session, ()))
+    pulled, seconds = _pulled(asked, metrics, found, store)
+    own(store, asked.span.since, SOURCE)
+    holders = pulled.holders.to_pylist()
+    with believing(store) as session:
+        history = runs.history(session, holders)
+        skus = _skus(session)
+    if runs.in_labels:
+        _tell_runs(asked, runs, history)
+    settings = asked.settings
+    if asked.beside is not None:
+        settings = kept(asked.beside, settings, asked.prices, skus, asked.span.since, asked.today)
+    prices = priced(price_book(settings), asked.prices, skus, asked.span.since)
+    asked.tell(screen.prices_line(asked.paper, prices))
+    _tell_pulled(asked, pulled, seconds)
+    _tell_placing(asked, bring(store, history, runs.sightings(holders)))
+    of = mapped(history, team_book(asked.settings))
+    told = Told(pulled.columns, of.runs, of.endings, bool(prices.known) and not prices.unknown, found.scrape_seconds)
+    asked.tell(["", *screen.tells(asked.paper, capabilities(told))])
+    _analysed(asked, store, settings)
+    with believing(store) as session:
+        result = _result(session, asked, settings)
+    asked.tell(["", *screen.sentence(asked.paper, result)])
+    if result.unexplained_ms and not explains_input(told):
+        asked.tell([_AGENT])
+
+
+def _found(asked: Asked, metrics: Metrics) -> "Found":
+    found = metrics.look(asked.span.since, asked.span.until)
+    if not found.gpus:
+        raise LedgerError(
+            f"{found.server} has no GPU metrics in these {asked.span.label}: is dcgm-exporter scraped there? "
+            "--since names an earlier time"
+        )
+    every = f", every {found.scrape_seconds:g} s" if found.scrape_seconds else ""
+    text = f"{', '.join(found.exporters)} names, {found.gpus:,} GPUs on {counted(found.hosts, 'host')}{every}"
+    asked.tell(screen.line(asked.paper, "metrics", text))
+    return found
+
+
+def _tell_runs(asked: Asked, runs: Runs, history: "History") -> None:
+    of = mapped(history, team_book(asked.settings))
+    accounts = counted(of.accounts, "account")
+    if not of.runs:
+        teams = "none: every GPU counts as free"
+    elif asked.settings.teams is None:
+        teams = f"{accounts}, no teams file: nobody's team is known"
+    else:
+        teams = f"{accounts} -> teams ({of.unmapped:,} unmapped)"
+    text = f"{runs.word}: {counted(of.runs, runs.jobs)}, {teams}" if of.runs else f"{runs.word}: {teams}"
+    asked.tell(screen.line(asked.paper, "allocations", text))
+    for note in (*runs.notes, *history.notes):
+        asked.tell(screen.line(asked.paper, "", note))
+
+
+def _tell_placing(asked: Asked, brought: "Brought") -> None:
+    total = sum(brought.grounds.values())
+    assumed = brought.grounds.get("assumed", 0)
+    if assumed:
+        text = f"which GPU of its host a run had is assumed for {percent(assumed, total)} of the GPU-hours held"
+        asked.tell(screen.line(asked.paper, "placed", text))
+    for reason, count in brought.unplaced.items():
+        asked.tell(screen.line(asked.paper, "", f"{counted(count, 'run')} {reason}"))
+
+
+def _pulled(asked: Asked, metrics: Metrics, found: "Found", store: "Store") -> tuple["Pulled", float]:
+    began = asked.monotonic()
+
+    def progress(done: int, days: int, _: object) -> None:
+        asked.progress(screen.reading_line(asked.paper, done, days, None))
+
+    pulled = metrics.pull(store, asked.span.since, asked.span.until, found, progress)
+    asked.progress("")
+    return pulled, asked.monotonic() - began
+
+
+def _tell_pulled(asked: Asked, pulled: "Pulled", seconds: float) -> None:
+    days = len(pulled.days)
+    asked.tell([screen.reading_line(asked.paper, days, days, seconds)])
+    asked.tell(screen.stored_line(asked.paper, pulled.expected, pulled.stored))
+    for note in pulled.notes:
+        asked.tell(screen.line(asked.paper, "", note))
+    if implausible := sum(day.implausible for day in pulled.days):
+        asked.tell(screen.line(asked.paper, "", f"{counted(implausible, 'value')} that no GPU can have: left out"))
+
+
+def _analysed(asked: Asked, store: "Store", settings: Settings) -> None:
+    def progress(done: int, days: int) -> None:
+        asked.progress(f"{'ledger'.ljust(screen.COLUMN)}{done} of {counted(days, 'day')}")
+
+    # Nothing of a history is closed by making its ledger: what is still to come of it must not become corrections.
+    analyze(store, settings, now_us=asked.span.since, made_at_us=time.time_ns() // 1000, progress=progress)
+    asked.progress("")
+
+
+def _skus(session: "Session") -> list[str]:
+    rows = session.rows(
+        """
+        SELECT DISTINCT sku FROM (
+            SELECT sku FROM inventory WHERE gpu_uuid IS NOT NULL AND parent_uuid IS NULL
+            UNION SELECT sku FROM ownership)
+        WHERE sku IS NOT NULL ORDER BY sku
+        """
+    )
+    return [sku for (sku,) in rows]
+
+
+def _promised(asked: Asked, skus: Sequence[str]) -> str:
+    if skus:
+        found = priced(price_book(asked.settings), asked.prices, skus, asked.span.since)
+        return f"{len(found.known)} of {counted(len(skus), 'GPU type')} that the store knows already"
+    return f"{counted(len(asked.prices), 'price')} given; the GPU types are known once they are read"
+
+
+def _result(session: "Session", asked: Asked, settings: Settings) -> screen.Result:
+    avoidable = sorted({booking.state for booking in BOOKINGS if booking.klass == "avoidable"})
+    rows = session.rows(
+        """
+        SELECT state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT, count(*) FILTER (cost_micros IS NULL)
+        FROM ledger WHERE hour >= $since AND hour < $until GROUP BY ALL
+        """,
+        {"since": asked.span.since // HOUR_US * HOUR_US, "until": asked.span.until},
+    )
+    classes = {(one.state, one.cause): one.klass for one in BOOKINGS}
+    is_priced = bool(rows) and not any(unpriced for *_, unpriced in rows)
+    wasted = [row for row in rows if row[0] in avoidable and classes[row[0], row[1]] == "avoidable"]
+    unexplained = [row for row in rows if row[0] == "unexplained"]
+
+    def cost(listed: Sequence[tuple[object, ...]]) -> int | None:
+        return sum(int(str(row[3])) for row in listed) if is_priced else None
+
+    return screen.Result(
+        label=asked.span.label,
+        currency=settings.currency,
+        milliseconds=sum(row[2] for row in rows),
+        avoidable_ms=sum(row[2] for row in wasted),
+        unexplained_ms=sum(row[2] for row in unexplained),
+        cost=cost(rows),
+        avoidable=cost(wasted),
+        unexplained=cost(unexplained),
+    )

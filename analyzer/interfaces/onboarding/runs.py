@@ -1,0 +1,121 @@
+"""Where the runs come from, without which all GPUs would be nobody's: Slurm, kube-state-metrics, a file, or labels."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyzer.ledger.teams import RunIdentity, TeamBook
+from analyzer.queries.labels import labels_of
+from collector.importing import allocation_file, kube_history, kube_state, slurm_history
+from collector.importing.exporter_history import of_holders
+from collector.importing.history import History
+from collector.importing.known import Sighting
+from collector.importing.span import Span
+
+if TYPE_CHECKING:
+    import argparse
+
+    from collector.prometheus.client import Client
+    from collector.schedulers.kubernetes.rows import Labels
+    from collector.store.session import Session
+
+Holders = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A source of runs that has been asked. `history` makes its history once the store knows the GPUs.
+
+    `word` is how the screen calls it, `jobs` what it calls runs; `in_labels` says that only the metrics tell of them.
+    """
+
+    word: str
+    jobs: str
+    cluster: str
+    history: "Callable[[Session, Holders], History]"
+    notes: tuple[str, ...] = ()
+    in_labels: bool = False
+
+    def sightings(self, holders: Holders) -> list[Sighting]:
+        """Return what the exporter's labels say of who held which GPU."""
+        return kube_history.sightings(holders, self.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The runs of a history, and how many of them no rule gives to a team."""
+
+    runs: int
+    accounts: int
+    unmapped: int
+    endings: int
+
+
+def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
+    """Ask Slurm's accounting, or read its files.
+
+    Raises:
+        SchedulerError: accounting does not answer.
+        FileRefusedError: a file is none of Slurm's.
+    """
+    from collector.cli.history import slurm_told
+
+    told, cluster, notes = slurm_told(options, asked)
+
+    def history(session: "Session", _: Holders) -> History:
+        return slurm_history.history(session, told, cluster, asked.since, asked.until)
+
+    return Runs("sacct", "GPU job", cluster, history, notes)
+
+
+def of_kube_state(client: "Client", cluster: str, labels: "Labels", asked: Span) -> Runs:
+    """Ask the same Prometheus for what kube-state-metrics said of pods.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    state = kube_state.read(client, asked.since, asked.until)
+
+    def history(session: "Session", _: Holders) -> History:
+        return kube_history.history(session, state, cluster, labels, asked.until)
+
+    return Runs("kube-state-metrics", "run", cluster, history)
+
+
+def of_file(path: Path, cluster: str, asked: Span) -> Runs:
+    """Take the allocations of a file."""
+
+    def history(session: "Session", _: Holders) -> History:
+        return allocation_file.history(session, path, cluster, asked.since, asked.until)
+
+    return Runs(path.name, "run", cluster, history)
+
+
+def of_labels(cluster: str, asked: Span) -> Runs:
+    """Take the pods and jobs that the exporter's own labels name."""
+
+    def history(_: "Session", holders: Holders) -> History:
+        return of_holders(holders, cluster, asked.since, asked.until)
+
+    return Runs("labels of the exporter", "run", cluster, history, in_labels=True)
+
+
+def mapped(history: History, book: TeamBook) -> Mapped:
+    """Return how the runs of a history map to teams."""
+    identities = {run.run_id: run for run in _identities(history)}
+    unmapped = sum(book.team_of(run) is None for run in identities.values())
+    accounts = {run.account for run in identities.values() if run.account}
+    endings = {claim.run_id for claim in history.claims if claim.facts.get("exit_status")}
+    return Mapped(len(identities), len(accounts), unmapped, len(endings))
+
+
+def _identities(history: History) -> Iterable[RunIdentity]:
+    for claim in history.claims:
+        facts = claim.facts
+        said = {name: _text(facts.get(name)) for name in ("account", "user", "queue", "project", "name")}
+        yield RunIdentity(claim.run_id, claim.started_at, **said, labels=labels_of(_text(facts.get("labels"))))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

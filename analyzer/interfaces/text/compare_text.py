@@ -1,0 +1,139 @@
+"""Two sides of a comparison as text: the answer first, then where the time of a run went, each column adding up."""
+
+from math import exp
+
+from analyzer.interfaces.text.moved import largest_move
+from analyzer.recommendations.outcome.effect import Effect, Interval
+from analyzer.recommendations.outcome.work import Unit
+from analyzer.reports.compare import Comparison, Side
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import apportion, nearest
+from analyzer.text.words import MS_PER_HOUR, UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
+
+_PER: dict[Unit, tuple[int, str]] = {
+    "tokens": (1_000_000, "a million tokens"),
+    "samples": (1_000, "a thousand samples"),
+    "steps": (1_000, "a thousand steps"),
+}
+_ONE: dict[Unit, str] = {"tokens": "token", "samples": "sample", "steps": "step", "run": "completed run"}
+
+
+def compare_text(found: Comparison, paper: Paper) -> str:
+    """Return the comparison as text."""
+    return paper.page(
+        [
+            *paper.wrap(f"{plain(found.subject)}: {_sizes(found)}", ""),
+            "",
+            *paper.wrap(f"{_answer(found)} {largest_move(found.before.breakdown, found.after.breakdown)}".strip()),
+            "",
+            *_table(found, paper),
+            "",
+            *_not_told(found, paper),
+        ]
+    )
+
+
+def _sizes(found: Comparison) -> str:
+    one, other = len(found.before.run_ids), len(found.after.run_ids)
+    if one == other == 1:
+        return "two runs side by side"
+    return f"{counted(one, 'run')} before, {counted(other, 'run')} after; as the mean of a run"
+
+
+def _answer(found: Comparison) -> str:
+    if found.unit is None or found.change is None:
+        return "Neither says how much work it did: only time can be compared."
+    share = 1 - exp(found.change)
+    what = "costs" if found.is_priced else "takes GPU time:"
+    word = "less" if share >= 0 else "more"
+    prices = ", both at the prices of before" if found.is_priced else ""
+    unknown = " How much work either did is not known: it may be less work." if found.unit == "run" else ""
+    how_much = f"{abs(100 * share):.1f}"
+    told = f"A {_ONE[found.unit]} {what} {how_much} % {word} than before{prices}.{unknown}"
+    if float(how_much) == 0:
+        same = "costs as much" if found.is_priced else "takes as much GPU time"
+        told = f"A {_ONE[found.unit]} {same} as before{prices}.{unknown}"
+    return f"{told} {_interval(found.effect)}" if found.effect is not None else told
+
+
+def _interval(effect: Effect) -> str:
+    return f"With 95 %: {_ends(effect.by_t.sure)}." + ("" if effect.is_shown else " That may be no change at all.")
+
+
+def _ends(interval: Interval) -> str:
+    """Return "28.0 % to 36.1 % less", or both ways where no change lies in it."""
+    low, high = (100 * share for share in interval.saved())
+    if low >= 0:
+        return f"{low:.1f} % to {high:.1f} % less"
+    return f"{-high:.1f} % to {-low:.1f} % more" if high <= 0 else f"{-low:.1f} % more to {high:.1f} % less"
+
+
+def _table(found: Comparison, paper: Paper) -> list[str]:
+    width = 38 + paper.extra
+    labels = (found.before.label, found.after.label)
+    heads = [paper.cut(label, 12) for label in (*labels, "change")]
+    lines = ["GPU-HOURS".ljust(width) + "".join(f"{head:>14}" for head in heads)]
+    decimals = hours_decimals(max(_a_run(side, side.breakdown.milliseconds) for side in (found.before, found.after)))
+    columns = [_hours(side, decimals) for side in (found.before, found.after)]
+    for label in dict.fromkeys((*columns[0], *columns[1])):
+        then, now = (column.get(label, 0) for column in columns)
+        figures = [decimal(then, decimals), decimal(now, decimals), signed(now - then, decimals)]
+        for place, side in enumerate((found.before, found.after)):
+            if label not in columns[place] and not side.breakdown.measured.milliseconds:  # not known, and not 0
+                figures[place], figures[2] = UNKNOWN, UNKNOWN
+        lines.append(f"  {paper.cut(label, width - 3):<{width - 2}}" + "".join(f"{figure:>14}" for figure in figures))
+    lines += _row("cost", [_cost(found, side) for side in (found.before, found.after)], width)
+    if found.unit in _PER:
+        units = [_units(side) for side in (found.before, found.after)]
+        lines += _row(found.unit, units, width)
+        per = [_per(found, side) for side in (found.before, found.after)]
+        lines += _row(f"{'cost of' if found.is_priced else 'GPU-hours for'} {_PER[found.unit][1]}", per, width)
+    return lines
+
+
+def _row(label: str, both: list[str | None], width: int) -> list[str]:
+    if None in both:
+        return []
+    return [f"  {label:<{width - 2}}" + "".join(f"{figure or '':>14}" for figure in both)]
+
+
+def _a_run(side: Side, amount: int) -> int:
+    return nearest(amount, len(side.run_ids))
+
+
+def _hours(side: Side, decimals: int) -> dict[str, int]:
+    """Return a run's mean GPU-hours by label, in the last decimal shown, summing to the total's."""
+    runs, scale = len(side.run_ids) * MS_PER_HOUR, 10**decimals
+    exact = [entry.milliseconds * scale for entry in side.breakdown.entries]
+    total = nearest(sum(exact), runs)
+    rounded = apportion(total, exact, runs)
+    named = {entry.label: units for entry, units in zip(side.breakdown.entries, rounded, strict=True)}
+    return {**named, "total": total}
+
+
+def _cost(found: Comparison, side: Side) -> str | None:
+    cost = side.breakdown.cost_micros
+    return None if cost is None else money(_a_run(side, cost), found.currency)
+
+
+def _units(side: Side) -> str | None:
+    return None if side.units is None else f"{_a_run(side, side.units):,}"
+
+
+def _per(found: Comparison, side: Side) -> str | None:
+    if side.units is None or found.unit is None:
+        return None
+    breakdown = side.breakdown
+    many = _PER[found.unit][0]
+    if found.is_priced and breakdown.cost_micros is not None:
+        return money(nearest(breakdown.cost_micros * many, side.units), found.currency, 3)
+    return decimal(nearest(breakdown.milliseconds * many * 1000, side.units * MS_PER_HOUR), 3)
+
+
+def _not_told(found: Comparison, paper: Paper) -> list[str]:
+    if found.effect is not None:
+        effect = found.effect
+        words = f"Welch's t, unequal variances; by 2,000 draws {_ends(effect.by_draws.sure)}"
+        return paper.labelled("interval", words)
+    few = min(len(found.before.run_ids), len(found.after.run_ids))
+    return paper.labelled("interval", f"none: it needs five runs on each side, and one has {few}")

@@ -1,0 +1,168 @@
+"""How well a run used what it held, as text: what is known, a line each; what is not stands under NOT JUDGED."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analyzer.findings.rules.sentence import gpu_words
+from analyzer.measures.efficiency.cadence import Advice
+from analyzer.measures.efficiency.checkpoints import Checkpoints
+from analyzer.measures.efficiency.goodput import Goodput
+from analyzer.measures.efficiency.of_run import Efficiency
+from analyzer.measures.efficiency.scaling import Scaling
+from analyzer.measures.efficiency.steps import How, StepTime
+from analyzer.measures.efficiency.stragglers import Straggler, known_cost
+from analyzer.text.paper import Paper
+from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment, money, plain
+
+if TYPE_CHECKING:
+    from analyzer.reports.run import RunReport
+
+COLUMN = 18
+LOSSES_SHOWN = 3
+LOSS_LEAST = 0.001
+_HOW: dict[How, str] = {
+    "progress": "by its own count of {steps} steps",
+    "log": "the median of {steps} in its log",
+    "period": "by the period of its GPUs ({confidence} confidence)",
+}
+_ADVICE: dict[Advice, str] = {
+    "more often": "save more often",
+    "less often": "save less often",
+    "right": "yours is right",
+    "node": "yours is right; the node is the finding",
+}
+
+
+def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
+    """Return the section, empty for runs that make no steps."""
+    lines = [line for label, words in efficiency_rows(report) for line in paper.labelled(label, words, COLUMN)]
+    return ["EFFICIENCY", *lines] if lines else []
+
+
+def efficiency_rows(report: "RunReport") -> list[tuple[str, str]]:
+    """Return what is known, by its name; nothing for runs that make no steps."""
+    known = report.efficiency
+    if known is None:
+        return []
+    rows = [
+        ("step time", step_words(known.step)),
+        ("goodput", _goodput(known.goodput)),
+        ("ETTR", _ettr(known.goodput)),
+        ("MFU", "" if known.mfu.value is None else f"{_percent(known.mfu.value)} of the 16-bit peak of its GPUs"),
+        ("scaling", _scaling(known.scaling)),
+        *_checkpoints(known.checkpoints, report),
+        ("slow GPUs", _stragglers(known.stragglers, report.currency)),
+    ]
+    return [(label, words) for label, words in rows if words]
+
+
+def not_known(known: Efficiency | None) -> list[tuple[str, str]]:
+    """Return what could not be said of a run, and why; a reason that several share is told once."""
+    if known is None:
+        return []
+    figures = [
+        ("step time", known.step.because),
+        ("goodput", known.goodput.goodput.because),
+        ("ETTR", known.goodput.ettr.because),
+        ("MFU", known.mfu.because),
+        ("scaling", known.scaling.because),
+        ("best checkpoint interval", known.checkpoints.best_seconds.because if known.checkpoints else None),
+    ]
+    found: dict[str, list[str]] = {}
+    for what, because in figures:
+        if because is not None:
+            found.setdefault(because, []).append(what)
+    return [(", ".join(names), because) for because, names in found.items()]
+
+
+def step_words(step: StepTime) -> str:
+    """Return "1.8 s, by its own count of 1,000 steps"; empty where it is not known."""
+    if step.seconds is None or step.how is None:
+        return ""
+    how = _HOW[step.how].format(steps=f"{step.steps or 0:,}", confidence=step.confidence)
+    return f"{_seconds(step.seconds)}, {how}"
+
+
+def _goodput(known: Goodput) -> str:
+    if known.goodput.value is None:
+        return ""
+    losses = [loss for loss in known.badput if loss.ratio >= LOSS_LEAST][:LOSSES_SHOWN]
+    lost = ", ".join(f"{loss.kind} {_percent(loss.ratio)}" for loss in losses)
+    unknown = f" ({_percent(known.unknown_ratio)} is unknown)" if known.unknown_ratio >= LOSS_LEAST else ""
+    return f"{_percent(known.goodput.value)}{unknown}{f'; lost to {lost}' if lost else ''}"
+
+
+def _ettr(known: Goodput) -> str:
+    if known.ettr.value is None:
+        return ""
+    words = f"{_percent(known.ettr.value)} of the time since it was submitted was training"
+    if known.time_to_start_seconds.value is not None:
+        words += f"; at work {duration(round(known.time_to_start_seconds.value))} after that"
+    if known.time_to_recover_seconds.value is not None:
+        words += f"; back at work {duration(round(known.time_to_recover_seconds.value))} after an attempt ended"
+    return words
+
+
+def _scaling(known: Scaling) -> str:
+    words = []
+    for size in known.sizes:
+        rate = f"{size.per_second:,.0f}" if size.per_second >= 100 else f"{size.per_second:.3g}"
+        said = f"{counted(size.gpus, 'GPU')} {rate} {known.unit}/s"
+        is_first = size is known.sizes[0]
+        words.append(said if is_first else f"{said} = {size.speed_up:.2f}x ({_percent(size.efficiency)} efficient)")
+    return " · ".join(words)
+
+
+def _checkpoints(known: Checkpoints | None, report: "RunReport") -> list[tuple[str, str]]:
+    if known is None:
+        return []
+    words = f"{known.count} {'said by the run' if known.by == 'named' else 'seen'}"
+    if known.interval_seconds.value is not None:
+        words += f", every {duration(round(known.interval_seconds.value))}"
+    if known.save_seconds.value is not None:
+        hours = gpu_hours(known.saving_ms, hours_decimals(known.saving_ms))
+        cost = f", {money(known.saving_micros, report.currency)}" if known.saving_micros is not None else ""
+        words += f", {_seconds(known.save_seconds.value)} each: {hours} GPU-hours{cost}"
+    return [("checkpoints", words), ("best interval", _best(known, report)), ("last restore", _restore(known, report))]
+
+
+def _best(known: Checkpoints, report: "RunReport") -> str:
+    if known.best_seconds.value is None or known.mtbf_seconds.value is None or known.advice is None:
+        return ""
+    words = f"{duration(round(known.best_seconds.value))}, with a failure every "
+    words += f"{duration(round(known.mtbf_seconds.value))} on so many hosts: {_ADVICE[known.advice]}"
+    if known.advice in ("more often", "less often") and known.stake_ms:
+        cost = f", {money(known.stake_micros, report.currency)}" if known.stake_micros is not None else ""
+        words += f" (would have saved about {gpu_hours(known.stake_ms)} GPU-hours{cost})"
+    if known.worst_node is not None:
+        words += (
+            f"; {plain(known.worst_node)} was down at the end of {known.worst_node_failures} attempts in four weeks"
+        )
+    return words
+
+
+def _restore(known: Checkpoints, report: "RunReport") -> str:
+    if known.restored_at is None:
+        return "never seen: nobody knows yet whether these checkpoints can be read"
+    return f"{moment(known.restored_at, report.timezone)}: an attempt after a checkpoint came to work"
+
+
+def _stragglers(found: Sequence[Straggler], currency: str) -> str:
+    if not found:
+        return ""
+    total = sum(one.milliseconds for one in found)
+    cost = known_cost(one.cost_micros for one in found)
+    words = f"waiting for {counted(len(found), 'GPU')} cost {gpu_hours(total)} GPU-hours"
+    words += f", {money(cost, currency)}" if cost is not None else ""
+    first = found[0]
+    if len(found) > 1 and first.gpu_uuid is not None:
+        words += f"; most for {plain(gpu_words(first.gpu_uuid, first.node))} ({gpu_hours(first.milliseconds)})"
+    return words
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 100 else duration(round(seconds))
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio * 100:.1f} %"

@@ -1,0 +1,74 @@
+"""The plot of a finding as text: what the GPUs did, stacked to 100 %, and below it the signal that decided."""
+
+from collections.abc import Sequence
+
+from analyzer.findings.explain.plot import Plot, Signal
+from analyzer.period import local
+from analyzer.text.paper import LEVELS, Paper
+from analyzer.text.words import day
+
+ROWS, SIGNAL_ROWS = 5, 3
+LEAST = 6  # stretches; of fewer the table says more
+LEFT = 10  # columns of the scale
+FULL = 100.0
+
+
+def plot_lines(plot: Plot | None, paper: Paper, timezone: str, whose: str) -> list[str]:
+    """Return the plot, which is of `whose` GPUs; nothing where too little is known to draw."""
+    if plot is None or len(plot.times) < LEAST:
+        return []
+    across = max(1, (paper.width - 2 - LEFT) // len(plot.times))
+    working, lost = ("#", ".") if paper.ascii else ("█", "░")
+    found = [paper.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {whose}", paper.width - 2)]
+    for row in reversed(range(ROWS)):
+        cells = "".join(
+            _cell(own, gone, row, working, lost) * across for own, gone in zip(plot.working, plot.lost, strict=True)
+        )
+        found.append(f"{_scale(row, ROWS, FULL):>{LEFT - 1}}{_edge(paper)}{cells}")
+    if plot.signal is not None:
+        found += _signal(plot.signal, across, paper)
+    return [*found, _axis(plot.times, across, timezone)]
+
+
+def _edge(paper: Paper) -> str:
+    return "|" if paper.ascii else "│"
+
+
+def _cell(working: float, lost: float, row: int, full: str, light: str) -> str:
+    """Return the character of one cell: of what fills its middle."""
+    middle = (row + 0.5) * FULL / ROWS
+    return full if working >= middle else light if working + lost >= middle else " "
+
+
+def _scale(row: int, rows: int, top: float) -> str:
+    if row == rows - 1:
+        return f"{top:.0f} " if top >= 10 else f"{top:.1f} "
+    return "0 " if row == 0 else ""
+
+
+def _signal(signal: Signal, across: int, paper: Paper) -> list[str]:
+    known = [value for value in signal.values if value is not None]
+    top = FULL if signal.unit.startswith("%") and max(known) > FULL / 3 else max(*known, signal.mark or 0.0, 0.001)
+    mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"
+    found = ["", f"  {signal.name}, {signal.unit}{mark}"]
+    for row in reversed(range(SIGNAL_ROWS)):
+        cells = "".join(_level(value, row, top, paper) * across for value in signal.values)
+        found.append(f"{_scale(row, SIGNAL_ROWS, top):>{LEFT - 1}}{_edge(paper)}{cells}")
+    return found
+
+
+def _level(value: float | None, row: int, top: float, paper: Paper) -> str:
+    if value is None:
+        return " "
+    part = min(1.0, value / top) * SIGNAL_ROWS - row
+    if part <= 0:
+        return " "
+    if paper.ascii:
+        return "#" if part >= 0.5 else "."
+    return LEVELS[min(len(LEVELS) - 1, int(part * len(LEVELS)))]
+
+
+def _axis(times: Sequence[int], across: int, timezone: str) -> str:
+    began, ended = local(times[0], timezone), local(times[-1], timezone)
+    left, right = f"{day(began)} {began:%H:%M}", f"{day(ended)} {ended:%H:%M}"
+    return f"{'':<{LEFT}}{left}{right:>{max(len(right) + 1, across * len(times) - len(left))}}"

@@ -1,0 +1,47 @@
+"""Notices as text: where, what, what to do, who can act and how sure it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyzer.findings.health.notice import Notice
+from analyzer.text.paper import Paper
+from analyzer.text.words import counted, plain, plain_sentence
+
+SHOWN = 5
+PLACE, COLUMN = 15, 18
+TITLE = "WORTH A LOOK (claims no GPU time: what it costs is in the tables)"
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeLine:
+    """One notice in words: `place` is a host, a queue or a run; the sentence says what to do."""
+
+    id: str
+    place: str
+    sentence: str
+    actor: str
+    confidence: str
+
+
+def notice_line(notice: Notice) -> NoticeLine:
+    """Return a notice in words, without control characters."""
+    place = notice.node or notice.subject
+    what = notice.sentence if place == notice.subject else f"{notice.subject}: {notice.sentence}"
+    return NoticeLine(notice.id, plain(place), plain_sentence(what), notice.actor, notice.confidence)
+
+
+def notice_lines(notices: Sequence[Notice], paper: Paper, *, everything: bool) -> list[str]:
+    """Return what is worth a look; what is no more than possible is listed with everything alone."""
+    sure = [notice for notice in notices if notice.confidence != "low"]
+    shown = notices if everything else sure[:SHOWN]
+    if not shown:
+        words = f"{counted(len(notices), 'possible notice')} of low confidence: --all lists them"
+        return paper.wrap(words) if notices else []
+    lines = ["", *paper.wrap(TITLE, "", "  ")]
+    for notice in shown:
+        line = notice_line(notice)
+        text = f"{line.sentence} ({line.actor}; {line.confidence} confidence)"
+        lines += paper.labelled(paper.cut(line.place, PLACE), text, COLUMN)
+    if len(notices) > len(shown):
+        lines.append(f"  {len(notices) - len(shown)} more: --all lists them")
+    return [*lines, ""]

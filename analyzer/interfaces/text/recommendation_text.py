@@ -1,0 +1,221 @@
+"""Recommendations as text: the list, and one with all that speaks for and against it and the lines to paste."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyzer.interfaces.text.pasting import folded
+from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
+from analyzer.ledger.coverage import Sku
+from analyzer.period import Period
+from analyzer.recommendations.artefact import Artefact, Form
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.part import WHOLE, Part
+from analyzer.reports.recommendation_words import (
+    HOLDS,
+    actor_words,
+    alternatives_words,
+    cost_short,
+    cost_words,
+    latency_words,
+    money_places,
+    move_words,
+    place_words,
+    saves_words,
+    split_words,
+    standing_words,
+    stays,
+    tails_words,
+    when_words,
+)
+from analyzer.text.paper import Paper
+from analyzer.text.words import MICROS, counted, gpu_hours, money, plain, plain_sentence
+
+LEAST_MICROS = MICROS  # the list leaves out what likely saves less
+HANG = 10
+WHERE: dict[Form, str] = {
+    "slurm": "PASTE into the batch script, or run on a login node",
+    "kubernetes": "APPLY to the cluster",
+    "rankfile": "PASTE into the batch script",
+    "mig": "RUN as root on the host, drained before",
+    "shell": "RUN on the host",
+    "python": "CHANGE in the run's program",
+    "config": "CHANGE in the settings of the run's software",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The recommendations of a period, those that save most first, with what they are read by.
+
+    `everything` lists also what is held back and what is instead of another; `part` is of which runs alone they are.
+    """
+
+    period: Period
+    advice: tuple[Recommendation, ...]
+    currency: str
+    fleet: tuple[Sku, ...] = ()
+    everything: bool = False
+    part: Part = WHOLE
+
+    @property
+    def standing(self) -> list[Recommendation]:
+        """Those that are recommended now."""
+        return [one for one in self.advice if one.stands]
+
+
+def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -> str:
+    """Return the list, those that save most first, with their sum; what is left out is counted."""
+    kind = "week" if "-W" in listed.period.label else "period"
+    standing = listed.standing
+    if not standing and not (listed.everything and listed.advice):
+        return paper.page([*_none(listed, kind, paper)])
+    title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
+    over = saved_over(standing)
+    unit, room = f"saves {over} (P50)", paper.width - 2
+    is_short = len(title) + len(unit) < room
+    found = [f"{title}{unit:>{room - len(title)}}"] if is_short else [*paper.wrap(title, ""), f"{unit:>{room}}"]
+    found.append("")
+    shown = [one for one in standing if top is not None or not _is_small(one)][:top]
+    amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
+    for one, amount in zip(shown, amounts, strict=True):
+        found += _entry(one, amount, listed.currency, paper)
+    if len(shown) > 1 and together:
+        bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
+        found += ["", *paper.wrap(f"Together {together} {over}: {bill}")]
+    found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, paper)) else []
+    if listed.everything:
+        found += _others(listed, paper)
+    following = (shown or listed.advice)[0].id
+    return paper.page([*found, "", f"next: gpuledger show {following}"])
+
+
+def _none(listed: Listed, kind: str, paper: Paper) -> list[str]:
+    words = f"no recommendation{_whose(listed)}, {kind} {listed.period.label}: gpuledger findings says what was lost"
+    found = paper.wrap(words, "")
+    return found + _left_out(listed, 0, None, paper)
+
+
+def _whose(listed: Listed) -> str:
+    return f" for {listed.part.words}" if listed.part else ""
+
+
+def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> list[str]:
+    """Return two lines of one: what, who, how much; and below the range, what moving costs and how sure it is."""
+    width = 48 + paper.extra
+    title, *rest = _title(one, width - 1)
+    found = [f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{amount:>10}"]
+    found += [f"{'':{HANG}}{line}" for line in rest]
+    saves = one.saves_micros
+    if saves is not None:
+        low, high = (money(each, currency, money_places(saves)) for each in (saves.p20, saves.p80))
+    else:
+        low, high = gpu_hours(one.saves_milliseconds.p20), f"{gpu_hours(one.saves_milliseconds.p80)} GPU-hours"
+    grounds = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
+    whose = f"; {plain(one.team)}" if one.team else ""
+    words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {grounds}"
+    return [*found, *paper.wrap(words, " " * HANG)]
+
+
+def _title(one: Recommendation, width: int) -> list[str]:
+    text = plain(f"{one.subject}: {one.title}")
+    return textwrap.wrap(text, width, max_lines=2, placeholder=" ...", break_on_hyphens=False) or ["-"]
+
+
+def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list[str]:
+    words = []
+    if top is None and small > 0:
+        least = money(LEAST_MICROS, listed.currency, 0)
+        words.append(f"{small:,} more, each under {least} {saved_over(listed.standing)}: --top {len(listed.standing)}")
+    held = sum(one.held_back is not None for one in listed.advice)
+    instead = sum(one.held_back is None and one.instead_of is not None for one in listed.advice)
+    if not listed.everything and held + instead:
+        parts = [f"{held} held back by a guard"] if held else []
+        parts += [f"{instead} instead of a better one"] if instead else []
+        words.append(f"{', '.join(parts)}: --all says why")
+    return [line for word in words for line in paper.wrap(word)]
+
+
+def _others(listed: Listed, paper: Paper) -> list[str]:
+    """Return what is not recommended now, each with its reason."""
+    others = [one for one in listed.advice if not one.stands]
+    found = ["", "NOT NOW"] if others else []
+    for one in others:
+        title, *rest = _title(one, paper.width - HANG - 3)
+        found += [f"  {one.id:<7} {title}", *(f"{'':{HANG}}{line}" for line in rest)]
+        found += paper.wrap(standing_words(one), " " * HANG)
+    return found
+
+
+def _is_small(advice: Recommendation) -> bool:
+    return advice.saves_micros is not None and advice.saves_micros.p50 < LEAST_MICROS
+
+
+def recommendation_text(advice: Recommendation, currency: str, timezone: str, paper: Paper) -> str:
+    """Return one recommendation: from, to, why, what it saves and costs, what was checked, and the lines to paste."""
+    found = paper.wrap(f"{plain(advice.subject)}: {plain(advice.title)}", f"{advice.id}  ", " " * 8)
+    if words := standing_words(advice):
+        found += ["", *paper.wrap(f"NOT NOW. {words[0].upper()}{words[1:]}.")]
+    found.append("")
+    for label, text in told_lines(advice, currency, timezone):
+        found += paper.labelled(label, plain_sentence(text))
+    if advice.move is not None:
+        found += ["", *_moves(advice, paper)]
+    if advice.constraints:
+        found += ["", "  CHECKED", *_checks(advice, paper)]
+    found += _pastes(advice.artefacts, paper.width)
+    explain = f"gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommend"
+    return paper.page([*found, "", f"next: {explain}"])
+
+
+def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
+    """Return what is said of one recommendation, by label; what is not known of it is left out."""
+    lines = [
+        ("from", advice.from_),
+        ("to", advice.to),
+        ("why", advice.why),
+        ("saves", saves_words(advice, currency)),
+        ("", tails_words(advice, currency)),
+        ("of that", split_words(advice, currency)),
+        ("moving costs", cost_words(advice, currency)),
+        ("takes effect", when_words(advice, timezone)),
+        ("sure", advice.confidence + (f": {advice.sure_because}" if advice.sure_because else "")),
+        ("latency", latency_words(advice.latency) if advice.latency is not None else ""),
+        ("who can act", actor_words(advice)),
+        ("who gains", advice.winners),
+        ("who loses", advice.losers),
+        ("stands on", ", ".join((*advice.finding_ids, *advice.notice_ids)) or "what the fleet owns and does not use"),
+        ("instead of it", alternatives_words(advice, currency)),
+    ]
+    return [(label, text) for label, text in lines if text]
+
+
+def _moves(advice: Recommendation, paper: Paper) -> list[str]:
+    """Return from where to where: on one line each where that is long."""
+    if advice.move is None:
+        return []
+    words = move_words(advice.move)
+    if stays(advice.move) or len(words) <= paper.width - 20:
+        return paper.labelled("MOVES", words)
+    here = place_words(advice.move.from_) if advice.move.from_ is not None else "not placed yet"
+    there = place_words(advice.move.to) if advice.move.to is not None else "given back"
+    return [*paper.labelled("MOVES", here), *paper.labelled("", f"-> {there}")]
+
+
+def _checks(advice: Recommendation, paper: Paper) -> list[str]:
+    found = []
+    for check in advice.constraints:
+        words = f"{plain_sentence(check.what)}: {plain_sentence(check.told)}"
+        found += paper.wrap(words, f"    {HOLDS[check.holds]:<5}", " " * 9)
+    return found
+
+
+def _pastes(artefacts: Sequence[Artefact], width: int) -> list[str]:
+    """Return the lines to paste, each text below what it is for."""
+    found: list[str] = []
+    for each in artefacts:
+        head = f"  {WHERE[each.form]}"
+        if head not in found:
+            found += ["", head]
+        found += [f"    {line}" for line in folded(each, width - 4)]
+    return found

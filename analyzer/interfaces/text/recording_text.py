@@ -1,0 +1,165 @@
+"""The report on one command as text: time first, the limit, what to change, and what was not judged."""
+
+from analyzer.interfaces.answers.recording import RecordingReport
+from analyzer.interfaces.text.against_text import against_lines, against_sentence
+from analyzer.interfaces.text.efficiency_text import step_words
+from analyzer.interfaces.text.finding_text import evidence_lines
+from analyzer.interfaces.text.host_text import host_lines, no_gpu_sentence
+from analyzer.interfaces.text.pasting import folded
+from analyzer.interfaces.text.run_prediction import came_out, predicted
+from analyzer.interfaces.text.run_text import large, run_sentence, sparks
+from analyzer.prices.list_prices import range_of
+from analyzer.queries.readings import Breakdown
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.run import RunReport
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import apportion_tree, nearest
+from analyzer.text.table import Line, lines
+from analyzer.text.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
+
+TRY_SHOWN = 3
+SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
+NAME_WIDTH = 28
+
+
+def recording_text(report: RecordingReport, paper: Paper, before: RecordingReport | None = None) -> str:
+    """Return the report, compared with an earlier one where there is one."""
+    sections = [_head(report, paper)]
+    if before is not None:
+        then = came_out(before, report)
+        compared = [*against_lines(before, report), *(paper.wrap(then, "  ", "    ") if then else [])]
+        sections += [paper.wrap(against_sentence(before, report)), compared]
+    elif report.run is not None:
+        sections += _of_run(report.run, report, paper)
+    else:
+        sections += [paper.wrap(no_gpu_sentence(report)), host_lines(report.host, paper)]
+    sections += [_not_judged(report, paper), _foot(report)]
+    return paper.page([line for section in sections if section for line in (*section, "")][:-1])
+
+
+def _head(report: RecordingReport, paper: Paper) -> list[str]:
+    took = duration(nearest(report.microseconds, 1_000_000))
+    size = f"{took} on {counted(report.header.gpus, 'GPU')}" if report.header.gpus else f"{took} on this host"
+    if report.run is not None:
+        size += f" = {gpu_hours(report.run.breakdown.milliseconds, 2)} GPU-hours"
+        cost = report.run.breakdown.cost_micros
+        size += f", {money(cost, report.run.currency)}" if cost is not None else ""
+    if report.ended is None:
+        size += ", as far as it was watched"
+    elif report.ended.exit_code != 0:
+        size += f", exit code {report.ended.exit_code}"
+    name = paper.cut(report.header.command, paper.width - 2)
+    first = [name] if len(name) > NAME_WIDTH else []
+    return [*first, f"{'' if first else name:<{NAME_WIDTH}} {size}", *_said(report.run)]
+
+
+def _said(run: RunReport | None) -> list[str]:
+    told = [] if run is None else [(run.steps, "steps"), (run.tokens, "tokens")]
+    counts = ", ".join(f"{large(count)} {what}" for count, what in told if count)
+    return [f"{'':<{NAME_WIDTH}} {counts} (said by the run)"] if counts else []
+
+
+def _of_run(run: RunReport, report: RecordingReport, paper: Paper) -> list[list[str]]:
+    sections = [
+        paper.wrap(run_sentence(run)),
+        time_table(run.breakdown, report.header.gpus, paper),
+        sparks(run.timeline, paper, run.timezone),
+    ]
+    if run.findings:
+        first = run.findings[0]
+        sections.append([f"WHY{f'confidence {first.confidence}':>{paper.width - 5}}", *evidence_lines(first, paper)])
+    sections.append(_try(run, report, paper))
+    return sections
+
+
+def time_table(breakdown: Breakdown, gpus: int, paper: Paper) -> list[str]:
+    """Return where the time went, as the mean of the GPUs: clock time, share and GPU-hours, each adding up."""
+    table = lines(breakdown, subtotals=False)
+    clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
+    label, bar = 20, max(0, 12 + paper.extra)
+    title = f"WHERE THE TIME WENT (mean of the {gpus} GPUs)" if gpus > 1 else "WHERE THE TIME WENT"
+    largest = max((line.share for line in table if line.level != "total"), default=0.0)
+    found = [f"{title:<{13 + label + bar}}{'time':>9}{'%':>7}{'GPU-hours':>12}"]
+    for line, time in zip(table, clocks, strict=True):
+        drawn = "" if line.level == "total" else paper.bar(line.share, largest, bar)
+        found.append(
+            f"  {_first(line):<11}{line.label if line.level != 'total' else '':<{label}}{drawn:<{bar}}"
+            f"{time:>9}{line.percent:>7}{line.hours:>12}"
+        )
+    return found
+
+
+def _first(line: Line) -> str:
+    if line.level == "total":
+        return "total"
+    return line.klass or "" if line.level == "only" else ""
+
+
+def _clocks(breakdown: Breakdown, gpus: int) -> list[str]:
+    groups: dict[str, list[int]] = {}
+    for entry in breakdown.entries:
+        groups.setdefault(entry.klass, []).append(entry.milliseconds)
+    total = nearest(breakdown.milliseconds, 1000 * gpus)
+    _, members = apportion_tree(total, list(groups.values()), 1000 * gpus)
+    return [clock(seconds) for group in members for seconds in group]
+
+
+def _try(run: RunReport, report: RecordingReport, paper: Paper) -> list[str]:
+    found = []
+    for number, advice in enumerate(run.recommendations[:TRY_SHOWN], 1):
+        found += paper.wrap(plain(advice.title), f"  {number}  ", "     ")
+        found += [f"       {line}" for each in advice.artefacts for line in folded(each, paper.width - 7)]
+        found += paper.wrap(_faster(advice, report), "     ", "     ")
+    return ["TRY", *found] if found else []
+
+
+def _faster(advice: Recommendation, report: RecordingReport) -> str:
+    """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45); costs nothing": the week's saving, scaled to this run."""
+    price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
+    return f"{clock(report.microseconds // 1_000_000)} -> about {predicted(advice, report).words}; {price}"
+
+
+def _not_judged(report: RecordingReport, paper: Paper) -> list[str]:
+    found = []
+    run = report.run
+    if run is None:
+        found += paper.labelled("GPUs", plain(report.header.no_gpu) or "not read before the command ended", 15)
+    elif run.breakdown.cost_micros is None:
+        found += paper.labelled("cost", _price_words(run.facts.sku), 15)
+    for rule in run.not_judged if run is not None else ():
+        found += paper.labelled(rule.rule.replace("_", " ")[:12], plain(rule.missing), 15)
+    if report.refused:
+        lost = f"{counted(len(report.refused), 'batch')} could not be read: {plain(report.refused[0])}"
+        found += paper.labelled("recording", lost, 15)
+    rates = f"host every {report.header.host_seconds:g} s"
+    if report.header.gpus:
+        rates = f"GPUs every {report.header.gpu_seconds:g} s, {rates}"
+    if run is not None and run.efficiency is not None and (step := step_words(run.efficiency.step)):
+        rates += f"; step time {step}"
+    return ["NOT JUDGED", *found, *paper.labelled("sampling", rates, 15)]
+
+
+def _price_words(sku: str | None) -> str:
+    known = range_of(sku) if sku else None
+    listed = (
+        f" (dollars per GPU-hour; list prices of {plain(sku or '')} in the price book: "
+        f"{money(known[0], 'USD')} to {money(known[1], 'USD')})"
+        if known
+        else " (dollars per GPU-hour)"
+    )
+    return f"no price known: add --price P{listed}"
+
+
+def _foot(report: RecordingReport) -> list[str]:
+    found = []
+    if report.ended is not None:
+        seconds = max(1, report.microseconds) / 1_000_000
+        spent = report.ended.watcher_cpu_seconds
+        # Of a command that is over at once the watcher's own start would be the whole figure.
+        core = f"{100 * spent / seconds:.1f} % of one core" if seconds >= SHARE_SECONDS else f"{spent:.1f} CPU seconds"
+        memory = report.ended.watcher_rss_bytes
+        found.append(
+            f"gpuledger used {core}{f' and {bytes_words(memory)}' if memory else ''}.   saved {plain(report.file)}"
+        )
+    command = report.header.command if len(report.header.command) < NAME_WIDTH else "..."
+    return [*found, f"next: gpuledger run --against {plain(report.file)} -- {plain(command)}"]

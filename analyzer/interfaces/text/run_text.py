@@ -1,0 +1,298 @@
+"""The report of one run as text: why it was slow, what it cost, what to change, on one screen."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from analyzer.findings.finding import Finding
+from analyzer.findings.rule_words import rule_words
+from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
+from analyzer.interfaces.text.finding_text import evidence_lines, heading
+from analyzer.interfaces.text.pasting import folded
+from analyzer.interfaces.text.run_prediction import sooner
+from analyzer.interfaces.text.sentences import unpriced_words
+from analyzer.ledger.timeline import Point
+from analyzer.measures.traffic.text import traffic_lines
+from analyzer.period import local
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.finding_view import causes_out
+from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
+from analyzer.reports.run import RunFacts, RunReport
+from analyzer.reports.run_energy import run_energy_words
+from analyzer.states import booking
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import nearest
+from analyzer.text.table import lines, went
+from analyzer.text.words import (
+    MICROS,
+    MS_PER_HOUR,
+    counted,
+    day,
+    duration,
+    gpu_hours,
+    hours_decimals,
+    moment,
+    money,
+    percent,
+    plain,
+    symbol,
+)
+
+FINDINGS_SHOWN = 3
+NODES_SHOWN = 4
+SPARK_POINTS = 56
+SPARK_LEAST = 20  # fewer stretches say less than the table above them
+LEFT = 39  # width of the left column of the head
+
+
+def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) -> str:
+    """Return the report as text for this paper; `whole_traffic` adds the matrix of who sent how much to whom."""
+    shown = worth_showing(report)
+    sections = [
+        _head(report, paper),
+        paper.wrap(run_sentence(report)),
+        went("WHERE IT WENT", lines(report.breakdown, subtotals=False), paper, symbol(report.currency)),
+        sparks(report.timeline, paper, report.timezone),
+    ]
+    for finding in shown:
+        out = causes_out(report.ruled_out.get(finding.id, ()))
+        sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper, out)])
+        sections += [_advice(one, finding, report, paper) for one in _told_at(report, finding, shown)]
+    sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
+    sections.append(efficiency_lines(report, paper))
+    sections.append(_not_judged(report, paper))
+    body = [line for section in sections if section for line in (*section, "")]
+    return paper.page([*body[:-1], *_onwards(report, shown)])
+
+
+def worth_showing(report: RunReport) -> tuple[Finding, ...]:
+    """Return the findings that are a hundredth of the run or more, at most three; the largest in any case."""
+    least = report.breakdown.milliseconds // 100
+    large = [finding for finding in report.findings if finding.milliseconds >= least]
+    return tuple(large[:FINDINGS_SHOWN]) or report.findings[:1]
+
+
+def _head(report: RunReport, paper: Paper) -> list[str]:
+    found = []
+    for left, right in head_pairs(report):
+        if len(left) < LEFT and len(right) <= paper.width - 2 - LEFT:
+            found.append(f"{left:<{LEFT}}{right}")
+        else:
+            found += [paper.cut(left, paper.width - 2), *([paper.cut(right, paper.width - 2)] if right else [])]
+    return found
+
+
+def head_pairs(report: RunReport) -> list[tuple[str, str]]:
+    """Return what stands above a run's report: who, where, when, how much; two columns."""
+    facts = report.facts
+    about = [facts.team or "unmapped", *([facts.stage_words] if facts.stage_words else []), _status(report)]
+    racks = f" ({', '.join(report.racks)})" if report.racks else ""
+    nodes = ", ".join(report.nodes[:NODES_SHOWN])
+    nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""
+    over = " over all attempts" if facts.attempts > 1 else ""
+    return [
+        (f"{plain(facts.run_id)}  {plain(facts.subject)}", " · ".join(map(plain, about))),
+        (f"{facts.gpus} {plain(facts.sku or 'GPUs of unknown model')}{over}: {plain(nodes + racks)}", _times(report)),
+        (_size(report), _cost(report)),
+        *_rest(report),
+    ]
+
+
+def _status(report: RunReport) -> str:
+    if report.running:
+        return "still running"
+    status = (report.facts.exit_status or "").replace("_", " ")
+    return {"completed": "ended, exit 0", "": "ended, exit status unknown"}.get(status, f"ended: {status}")
+
+
+def _times(report: RunReport) -> str:
+    facts = report.facts
+    began = moment(facts.started_at, report.timezone) if facts.started_at is not None else "start unknown"
+    ended = moment(facts.ended_at, report.timezone) if facts.ended_at is not None else "now"
+    return f"{began} - {ended}"
+
+
+def _size(report: RunReport) -> str:
+    facts, total = report.facts, report.breakdown.milliseconds
+    hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
+    if facts.started_at is not None and facts.started_at < report.span.start:  # the ledger does not go back so far
+        return f"{hours} since {moment(report.span.start, report.timezone)}"
+    hours += " so far" if report.running else ""
+    if facts.started_at is None or facts.ended_at is None:
+        return hours
+    return f"{duration((facts.ended_at - facts.started_at) // 1_000_000)} = {hours}"
+
+
+def _cost(report: RunReport) -> str:
+    cost, total = report.breakdown.cost_micros, report.breakdown.milliseconds
+    if not report.breakdown.priced or cost is None:
+        return "; ".join(unpriced_words(report.breakdown, report.currency)) or "no GPU time yet"
+    rate = money(nearest(cost * MS_PER_HOUR, total), report.currency)
+    options = ", ".join(report.purchase_options).replace("_", " ")
+    return f"{money(cost, report.currency)} at {rate}{f' ({options})' if options else ''}"
+
+
+def _rest(report: RunReport) -> list[tuple[str, str]]:
+    found = []
+    if report.steps:
+        found.append((f"{large(report.steps)} steps (said by the run)", ""))
+    if report.tokens:
+        found.append((f"{large(report.tokens)} tokens (said by the run)", _of_tokens(report)))
+    drawn = run_energy_words(report.energy, report.breakdown.milliseconds) if report.energy is not None else ""
+    begun = _begun(report.facts)
+    if begun or drawn:
+        found.append((begun or "energy", drawn))
+    if (at_limit := projection(report)) is not None:
+        found.append(at_limit)
+    return found
+
+
+def _of_tokens(report: RunReport) -> str:
+    """Return "$0.75 per million; before: $0.75, $0.74", where the last runs of its name say their tokens too."""
+    cost = report.breakdown.cost_micros
+    if not cost or not report.tokens:
+        return ""
+    told = f"{money(nearest(cost * MICROS, report.tokens), report.currency)} per million"
+    before = [one.micros_per_million_tokens for one in report.earlier]
+    words = [money(each, report.currency) for each in before if each is not None]
+    return f"{told}; before: {', '.join(words)}" if words else told
+
+
+def _begun(facts: RunFacts) -> str:
+    """Return how long it was queued, and how often it was begun; empty where neither is worth a word."""
+    attempts = f"{facts.attempts} attempts" if facts.attempts > 1 else ""
+    if facts.submitted_at is None or facts.started_at is None or facts.started_at <= facts.submitted_at:
+        return attempts
+    waited = duration((facts.started_at - facts.submitted_at) // 1_000_000)
+    return f"queued {waited}; {attempts}" if attempts else f"queued {waited} before it began"
+
+
+def projection(report: RunReport) -> tuple[str, str] | None:
+    """Return what the run will have cost at its limit if it goes on as on average so far; a limit may have passed.
+
+    None where it has ended, or no limit is known.
+    """
+    limit_at, started_at = report.limit_at, report.facts.started_at
+    if not report.running or limit_at is None or started_at is None:
+        return None
+    if limit_at <= report.span.end:
+        return f"its limit was {moment(limit_at, report.timezone)}, and it still runs", ""
+    known = max(1, report.span.end - max(report.span.start, started_at))
+    whole = known + limit_at - report.span.end
+    total = nearest(report.breakdown.milliseconds * whole, known)
+    cost = report.breakdown.cost_micros
+    paid = f", {money(nearest(cost * whole, known), report.currency)}" if cost and report.breakdown.priced else ""
+    left = f"at its limit, {moment(limit_at, report.timezone)}:"
+    return left, f"about {gpu_hours(total, hours_decimals(total))} GPU-hours{paid}"
+
+
+def large(number: int) -> str:
+    """Return a count for a person: 903, 8.38 million."""
+    for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            return f"{number / size:.2f} {word}"
+    return f"{number:,}"
+
+
+def run_sentence(report: RunReport) -> str:
+    """Return the answer: the largest finding's own sentence, or how the run did."""
+    if report.findings:
+        return report.findings[0].sentence
+    useful, whole = report.breakdown.of("useful"), report.breakdown.measured
+    if not whole.milliseconds:
+        return "Nothing was measured of its GPU time: what it did with it is not known."
+    share = percent(useful.milliseconds, whole.milliseconds)
+    losses = [entry for entry in whole.entries if entry.klass != "useful"]
+    largest = max(losses, key=whole.weight, default=None)
+    silent = report.breakdown.milliseconds - whole.milliseconds
+    of = f"the {percent(whole.milliseconds, report.breakdown.milliseconds)} of its GPU time that was measured"
+    told = f"Nothing was found to change: it worked {share} of {of if silent else 'its GPU time'}"
+    if largest is None:
+        return f"{told}."
+    return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."
+
+
+def sparks(timeline: Sequence[Point], paper: Paper, timezone: str) -> list[str]:
+    """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
+    buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
+    if len(buckets) < SPARK_LEAST:
+        return []
+    totals: dict[str, int] = {}
+    for point in timeline:
+        what = booking(point.state, point.cause)
+        if what.klass == "avoidable":
+            totals[what.label] = totals.get(what.label, 0) + point.milliseconds
+    labels = ["working", *([max(totals, key=lambda label: totals[label])] if totals else [])]
+    indent = min(18, max(map(len, labels))) + 4
+    cells = _merged([points for _, points in buckets], paper.width - 2 - indent)
+    found = [
+        f"  {paper.cut(label, 18):<{indent - 2}}{paper.spark([_share(points, label) for points in cells])}"
+        for label in labels
+    ]
+    return [*found, _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
+
+
+def _merged(buckets: list[list[Point]], most: int) -> list[list[Point]]:
+    """Return at most so many buckets, neighbours put together."""
+    cells = min(len(buckets), most)
+    merged: list[list[Point]] = [[] for _ in range(cells)]
+    for place, points in enumerate(buckets):
+        merged[place * cells // len(buckets)] += points
+    return merged
+
+
+def _share(points: list[Point], label: str) -> float:
+    whole = sum(point.milliseconds for point in points)
+    own = sum(point.milliseconds for point in points if booking(point.state, point.cause).label == label)
+    return own / whole if whole else 0.0
+
+
+def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
+    began, ended = local(first, timezone), local(last, timezone)
+    left = f"{day(began).split()[0]} {began:%H:%M}"
+    right = f"{day(ended).split()[0]} {ended:%H:%M}"
+    return f"{'':<{indent}}{left}{right:>{max(1, cells - len(left))}}"
+
+
+def _told_at(report: RunReport, finding: Finding, shown: tuple[Finding, ...]) -> list[Recommendation]:
+    """Return the changes that are told below a finding: one that ends two losses is told once, at the first."""
+
+    def first(advice: Recommendation) -> Finding | None:
+        return next((each for each in shown if each.id in advice.finding_ids), None)
+
+    return [advice for advice in report.recommendations if first(advice) is finding]
+
+
+def _advice(advice: Recommendation, against: Finding, report: RunReport, paper: Paper) -> list[str]:
+    found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
+    span_us = report.span.end - report.span.start
+    saves = saves_in_run(advice, span_us, report.currency, running=report.running)
+    found += paper.labelled("saves", saves, 18)
+    if (words := sooner(advice, against, report)) is not None:
+        found += paper.labelled("the run", words, 18)
+    found += paper.labelled("moving costs", cost_words(advice, report.currency), 18)
+    found += [f"    {line}" for each in advice.artefacts for line in folded(each, paper.width - 4)]
+    found += paper.labelled("who can act", actor_words(advice), 18)
+    return [*found, *paper.labelled("who loses", plain(advice.losers), 18)]
+
+
+def _not_judged(report: RunReport, paper: Paper) -> list[str]:
+    words = not_judged_words(report)
+    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
+
+
+def not_judged_words(report: RunReport) -> list[str]:
+    """Return each rule and figure that could not be told of the run, and why."""
+    words = [f"{rule_words(rule.rule)}: {plain(rule.missing)}" for rule in report.not_judged]
+    return words + [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
+
+
+def _onwards(report: RunReport, shown: tuple[Finding, ...]) -> list[str]:
+    """Return where to look next: its page, its first finding, and the run of its name before it."""
+    more = len(report.findings) - len(shown)
+    hint = f"       {counted(more, 'smaller finding')}: --json" if more > 0 else ""
+    found = [f"ranks, timeline, evidence: {report.page}"] if report.page else []
+    found.append(f"next: gpuledger explain {shown[0].id}{hint}" if shown else "next: gpuledger findings")
+    if report.earlier:
+        ids = (report.earlier[0].run_id, report.facts.run_id)
+        found.append(f"      gpuledger compare {' '.join(plain(one).rsplit('/', 1)[-1] for one in ids)}")
+    return found

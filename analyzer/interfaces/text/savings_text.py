@@ -1,0 +1,212 @@
+"""What came of what was recommended, as text: predicted against realised, with the interval and how many runs."""
+
+from collections.abc import Callable, Sequence
+
+from analyzer.period import local
+from analyzer.recommendations.lifecycle.realised import Realised, Weekly
+from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.outcome.calibration import INNER_PERMILLE, LEAST, OUTER_PERMILLE, Calibration, Tally
+from analyzer.recommendations.outcome.outcome import Outcome
+from analyzer.reports.savings import SavingsReport, Together
+from analyzer.text.paper import Paper
+from analyzer.text.words import CENTS_UNDER, counted, day, gpu_hours, money, plain, plain_sentence
+
+HEAD = "CHECKED AFTERWARDS"
+_UNITS = {"tokens": "a token", "samples": "a sample", "steps": "a step", "run": "a completed run"}
+
+
+def savings_text(report: SavingsReport, paper: Paper, top: int | None = None) -> str:
+    """Return the book as text: what was applied and came of it, what is still to be seen, how good predictions were."""
+    sections = [
+        paper.wrap(_first_sentence(report), ""),
+        checked_lines(report.applied[:top], report.currency, report.timezone, paper),
+        _accepted(report, paper, top),
+        _rejected(report, paper, top),
+        _together(report, paper) if report.together.changes else [],
+        _calibration(report.calibration, paper) if report.calibration.whole.cases else [],
+        _shares(report, paper) if report.shares else [],
+    ]
+    body = [line for section in sections if section for line in (*section, "")]
+    return paper.page([*body, _next(report)])
+
+
+def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, paper: Paper) -> list[str]:
+    """Return the section on what was applied: what was predicted a week, and what came out; empty without any."""
+    found = [f"{HEAD} (saved a week; in brackets 95 %)"] if applied else []
+    for one in applied:
+        title, *told = checked_words(one, currency, timezone)
+        found += paper.wrap(title, f"  {one.standing.id} ", " " * 10)
+        found += [line for words in told for line in paper.wrap(words, " " * 10)]
+    return found
+
+
+def checked_words(one: Realised, currency: str, timezone: str) -> list[str]:
+    """Return what was done and when, what was predicted and came out, and where no effect can be told what is lost."""
+    prediction = one.standing.prediction
+    done = _date(one.standing.applied_at, timezone)
+    found = [f"{plain(prediction.subject)}: {plain(prediction.title)}, done {done}"]
+    found.append(f"{predicted_words(one, currency)}; {came_words(one, currency)}")
+    if one.outcome.effect is None and (lost := _lost_words(one, currency)):
+        found.append(lost)
+    return found
+
+
+def came_words(one: Realised, currency: str) -> str:
+    """Return what came out: "came out $540 (420 to 660); 11 runs compared, by the cost of a token"."""
+    outcome = one.outcome
+    if outcome.standing == "not_yet":
+        return _needs_words(outcome)
+    if outcome.standing == "not_provable":
+        runs = f"{counted(outcome.before, 'run')} before it, {outcome.after:,} after"
+        return f"not provable: {outcome.why} ({runs})"
+    amount = _weekly_words(one, currency)
+    compared = f"{counted(outcome.before + outcome.after, 'run')} compared"
+    if outcome.effect is not None and outcome.effect.method == "difference":
+        compared += f", with {counted(outcome.others, 'run')} that did not change"
+    compared += f", by the cost of {_UNITS[outcome.unit or 'run']}"
+    if outcome.standing == "no_effect":
+        return f"no effect shown: {amount}; {compared}; {_needs_words(outcome)}"
+    cautions = [] if outcome.is_held_out else ["the runs it was found by are among them, so some of it may be luck"]
+    cautions += [] if outcome.is_checked else ["too few before it to see whether they were changing anyway"]
+    caution = "".join(f"; {each}" for each in cautions)
+    return f"{'came out' if outcome.standing == 'verified' else 'it became dearer:'} {amount}; {compared}{caution}"
+
+
+def _lost_words(one: Realised, currency: str) -> str:
+    """Return what the loss that it stands on came to since: no proof, but what can be seen meanwhile."""
+    prediction, since = one.standing.prediction, one.lost_since
+    if since is None:
+        return ""
+    if since.micros is not None and prediction.lost.micros is not None:
+        then, now = (_money(micros, currency) for micros in (prediction.weekly(prediction.lost.micros), since.micros))
+    elif since.milliseconds is not None and prediction.lost.milliseconds is not None:
+        weekly = (prediction.weekly(prediction.lost.milliseconds), since.milliseconds)
+        then, now = (f"{gpu_hours(milliseconds)} GPU-hours" for milliseconds in weekly)
+    else:
+        return ""
+    return f"what it was found by: {then} a week then, {now} since; less work loses less, too"
+
+
+def _needs_words(outcome: Outcome) -> str:
+    if outcome.needs is None:
+        return "its runs vary too much to ever tell"
+    return f"not provable yet: needs {counted(outcome.needs, 'more run')}"
+
+
+def _weekly_words(one: Realised, currency: str) -> str:
+    if one.micros is not None:
+        decimals = 2 if abs(one.micros.likely) < CENTS_UNDER else 0
+        return _ranged(one.micros, lambda micros: money(micros, currency, decimals))
+    if one.milliseconds is not None:
+        return f"{_ranged(one.milliseconds, gpu_hours)} GPU-hours"
+    effect = one.outcome.effect
+    return f"{100 * effect.saved:.0f} % of its cost" if effect is not None else "nothing that is known"
+
+
+def _ranged(came: Weekly, written: Callable[[int], str]) -> str:
+    return f"{written(came.likely)} ({written(came.low)} to {written(came.high)})"
+
+
+def predicted_words(one: Realised, currency: str) -> str:
+    """Return what was predicted a week: "predicted $610 ($480 to $700: 60 %)"."""
+    prediction = one.standing.prediction
+    if prediction.saves_micros is not None:
+        p20, p50, p80 = (_money(prediction.saves_micros[name], currency) for name in ("p20", "p50", "p80"))
+        return f"predicted {p50} ({p20} to {p80}: 60 %)"
+    p20, p50, p80 = (gpu_hours(prediction.saves_milliseconds[name]) for name in ("p20", "p50", "p80"))
+    return f"predicted {p50} ({p20} to {p80}: 60 %) GPU-hours"
+
+
+def _money(micros: int, currency: str) -> str:
+    return money(micros, currency, 2 if abs(micros) < CENTS_UNDER else 0)
+
+
+def _date(moment_us: int | None, timezone: str) -> str:
+    return day(local(moment_us or 0, timezone)).partition(" ")[2]
+
+
+def _first_sentence(report: SavingsReport) -> str:
+    said = [
+        f"{len(report.applied):,} applied",
+        f"{len(report.accepted):,} accepted and not seen to be applied",
+        f"{len(report.rejected):,} rejected",
+        f"{report.proposed:,} proposed and not decided on",
+    ]
+    return "recommendations: " + ", ".join(said)
+
+
+def _accepted(report: SavingsReport, paper: Paper, top: int | None) -> list[str]:
+    found = ["ACCEPTED, NOT SEEN TO BE APPLIED"] if report.accepted else []
+    for one in report.accepted[:top]:
+        found += _decided(one, report, paper)
+    hint = "once it is made and cannot be seen: gpuledger accept ID --applied-at DATE"
+    return [*found, *paper.wrap(hint)] if found else []
+
+
+def _rejected(report: SavingsReport, paper: Paper, top: int | None) -> list[str]:
+    found = ["REJECTED"] if report.rejected else []
+    for one in report.rejected[:top]:
+        found += _decided(one, report, paper)
+    return found
+
+
+def _decided(one: Standing, report: SavingsReport, paper: Paper) -> list[str]:
+    prediction, word = one.prediction, one.word
+    on = _date(word.recorded_at, report.timezone) if word else ""
+    because = f": {plain_sentence(word.because)}" if word and word.because else ""
+    text = f"{plain(prediction.subject)}: {plain(prediction.title)} ({on}{because})"
+    return paper.wrap(text, f"  {one.id} ", " " * 10)
+
+
+def _together(report: SavingsReport, paper: Paper) -> list[str]:
+    said: Together = report.together
+    if said.predicted_micros is not None and said.realised_micros is not None:
+        predicted, came = (_money(micros, report.currency) for micros in (said.predicted_micros, said.realised_micros))
+    else:
+        predicted, came = (
+            f"{gpu_hours(ms)} GPU-hours" for ms in (said.predicted_milliseconds, said.realised_milliseconds)
+        )
+    words = (
+        f"{counted(said.changes, 'change')} of which an effect can be told: predicted {predicted} a week, came out "
+        f"{came}. It is what the same work would have cost more; GPUs that it frees save money once they are used or "
+        "given back."
+    )
+    return ["TOGETHER", *paper.wrap(words)]
+
+
+def _calibration(found: Calibration, paper: Paper) -> list[str]:
+    lines = ["HOW GOOD THE PREDICTIONS WERE"]
+    lines += paper.labelled("P20 to P80", _tally_words(found.whole.inside, found.whole.cases, INNER_PERMILLE))
+    if found.whole.outer:
+        lines += paper.labelled("P5 to P95", _tally_words(found.whole.inside_outer, found.whole.outer, OUTER_PERMILLE))
+    kinds = "; ".join(f"{kind.replace('_', ' ')} {_short(tally)}" for kind, tally in found.kinds)
+    lines += paper.labelled("by kind", kinds)
+    return lines + paper.labelled("by month", "; ".join(f"{when} {_short(tally)}" for when, tally in found.times))
+
+
+def _tally_words(inside: int, cases: int, promised: int) -> str:
+    said = f"{inside:,} of {cases:,} came out inside; {promised // 10} % are promised"
+    if cases < LEAST:
+        return f"{said}. Of fewer than {LEAST} no rate is told"
+    return f"{said}, {inside * 1000 // cases / 10:.1f} % it was"
+
+
+def _short(tally: Tally) -> str:
+    less = f", {tally.below:,} came out less" if tally.below else ""
+    return f"{tally.inside:,} of {tally.cases:,} inside{less}"
+
+
+def _shares(report: SavingsReport, paper: Paper) -> list[str]:
+    use = "in use for what is assumed" if report.learns else "offered; [placement] learn_shares uses them"
+    found = [f"SHARES OF A LOSS THAT WERE RECOVERED (%; {use})"]
+    for kind, quantiles in report.shares.items():
+        told = ", ".join(f"{name.upper()} {permille / 10:.0f}" for name, permille in quantiles.items())
+        found += paper.labelled(kind.replace("_", " "), told, 22)
+    return found
+
+
+def _next(report: SavingsReport) -> str:
+    if report.applied or report.accepted:
+        first = report.applied[0].standing if report.applied else report.accepted[0]
+        return f"next: gpuledger show {first.id}"
+    return "next: gpuledger recommend       gpuledger accept ID"

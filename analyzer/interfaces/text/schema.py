@@ -1,0 +1,12 @@
+"""The JSON schema of a recommendation, as `recommend --schema` prints it and docs/recommendation.schema.json has it."""
+
+import json
+
+
+def schema_text() -> str:
+    """Return the schema of one recommendation as `show --json` and the API write it, made from the API's model."""
+    from analyzer.interfaces.api.advice import Advice
+
+    schema = Advice.model_json_schema(mode="serialization", by_alias=True)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A recommendation of gpuledger"}
+    return json.dumps(head | {name: part for name, part in schema.items() if name not in head}, indent=2) + "\n"

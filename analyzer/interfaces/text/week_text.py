@@ -1,0 +1,209 @@
+"""The report of a week as text: 80 columns, the answer first, every column adding up."""
+
+from typing import TYPE_CHECKING
+
+from analyzer.finops.charges.edited import edited_words
+from analyzer.finops.reconcile.kept import match_words
+from analyzer.interfaces.text.by_what_text import by_what_words
+from analyzer.interfaces.text.record_text import record_words
+from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import checked_lines
+from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
+from analyzer.ledger.coverage import CLOSED, Silent
+from analyzer.period import local
+from analyzer.prices.repriced import repriced_words
+from analyzer.reports.charged import charge_lines
+from analyzer.reports.group_table import group_lines
+from analyzer.reports.week import WeekReport
+from analyzer.text.paper import Paper
+from analyzer.text.table import lines, went
+from analyzer.text.words import (
+    NO_BREAK,
+    UNKNOWN,
+    counted,
+    day,
+    days,
+    decimal,
+    duration,
+    gpu_hours,
+    hours_decimals,
+    kind_of,
+    money,
+    plain,
+    short_moment,
+    symbol,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WORTH_DOING_SHOWN = 5
+NOT_JUDGED_SHOWN = 4
+CHECKED_SHOWN = 3
+
+
+def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) -> str:
+    """Return the report as text for this paper."""
+    body = [line for section in week_sections(report, paper, top) if section for line in (*section, "")]
+    return paper.page([*body[:-1], _next(report)] if report.breakdown.entries else body[:-1])
+
+
+def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> list[list[str]]:
+    """Return the report's sections, some of them empty; a month's report has them too."""
+    if not report.breakdown.entries:
+        return [_period(report, paper), paper.wrap(first_sentence(report))]
+    return [
+        _head(report, paper),
+        paper.wrap(first_sentence(report)),
+        went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
+        _groups(report, paper),
+        _charged(report, paper),
+        _worth_doing(report, paper, top or WORTH_DOING_SHOWN),
+        checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
+        _corrections(report, paper),
+        _how_sure(report, paper),
+    ]
+
+
+def _period(report: WeekReport, paper: Paper) -> list[str]:
+    period = report.period
+    left = f"{kind_of(period)} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
+    status = status_words(report)
+    head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]
+    if head[0] == left:
+        head.append(" " * 16 + status)
+    return head
+
+
+def _head(report: WeekReport, paper: Paper) -> list[str]:
+    head = _period(report, paper)
+    name = "runs of" if report.part else f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
+    paid = f", {cost_words(report.breakdown, report.currency)}" if report.breakdown.cost_micros is not None else ""
+    head += paper.wrap(f"{gpus_words(report)}{paid}", name.ljust(15) + " ", " " * 16)
+    return head + paper.wrap(prices_words(report), "prices".ljust(16), " " * 16)
+
+
+def gpus_words(report: WeekReport) -> str:
+    """Return which GPUs for how long: "64 H100 = 64 GPUs, 10,752 GPU-hours owned", or whose runs held which."""
+    time = gpu_hours(report.breakdown.milliseconds, hours_decimals(report.breakdown.milliseconds))
+    gpus = fleet_words(report.fleet) if report.fleet else "no GPU"
+    return f"{report.part.words}: {time} GPU-hours held on {gpus}" if report.part else f"{gpus}, {time} GPU-hours owned"
+
+
+def status_words(report: WeekReport) -> str:
+    """Return how settled the period's hours are and since when or until when, and how many where some are missing."""
+    hours = report.hours
+    if hours.status is None:
+        return "not analysed"
+    known = "" if hours.complete else f", {hours.known:,} of {hours.expected:,} hours"
+    return f"{_settled(hours.status, report)}{known}"
+
+
+def _settled(status: str, report: WeekReport) -> str:
+    """Return "closed 17 Nov 06:00"; what is open says when it is due, which is past where nobody has analysed since."""
+    at = short_moment(report.final_at if status == "final" else report.closes_at, report.period.timezone)
+    return f"{status} {at}" if status in CLOSED else f"{status}, closes {at}"
+
+
+def prices_words(report: WeekReport) -> str:
+    """Return what the money rests on: how the GPUs were bought, which price book, what has no price."""
+    options = {sku.purchase_option for sku in report.fleet if sku.purchase_option}
+    bought = ", ".join(sorted(option.replace("_", " ") for option in options))
+    versions = ", ".join(version[:12] for version in report.hours.price_versions)
+    known = f"{bought or 'option unknown'}; book {versions}" if versions else "none known"
+    invoice = [match_words(report.invoice)] if versions else []
+    stale = [*repriced_words(report.repriced), *edited_words(report.edited)]
+    return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
+
+
+def _groups(report: WeekReport, paper: Paper) -> list[str]:
+    table = group_lines(report, report.table)
+    sign = symbol(report.currency).strip()
+    priced = table[0].money is not None
+    head = f"{'GPU-hours':>12}" + (f"{sign:>10}" if priced else "") + f"{'useful':>9}"
+    head += f"{'avoidable ' + (sign if priced else 'h'):>14}"
+    width = 27 + max(-8, paper.extra)
+    found = [f"BY {report.table.by.replace('-', ' ').upper()}".ljust(width) + head]
+    for line in table:
+        text = f"  {paper.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
+        found.append(f"{text}{f'{line.money:>10}' if priced else ''}{line.useful:>9}{line.avoidable:>14}")
+    return found
+
+
+def _charged(report: WeekReport, paper: Paper) -> list[str]:
+    table = charge_lines(report)
+    if not table:
+        return []
+    sign = symbol(report.currency).strip()
+    width = 27 + max(-8, paper.extra)
+    found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>19}"]
+    for line in table:
+        name = paper.cut(line.name, width - 3)
+        found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>19}")
+    return found
+
+
+def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
+    shown = report.recommendations[:top]
+    if not shown:
+        return []
+    count = f"{len(shown)} of {len(report.recommendations)}"
+    over = saved_over(shown).replace("a week", "per week")
+    unit = f"{'saves' if all_priced(shown) else 'GPU-hours saved'} {over}, P50"
+    found = [f"WORTH DOING ({count}; who can act; {unit})"]
+    amounts, together = saving_column(shown, report.currency)
+    width = 49 + paper.extra
+    for recommendation, amount in zip(shown, amounts, strict=True):
+        title = paper.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
+        found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
+    bill = bill_words(shown, report.fleet, report.currency, report.period.timezone)
+    return found + (paper.wrap(f"Together {together}: {bill}") if together else [])
+
+
+def _corrections(report: WeekReport, paper: Paper) -> list[str]:
+    if not report.corrections:
+        return []
+    found = ["CORRECTED SINCE IT CLOSED (not in the figures above)"]
+    return [*found, *(line for words in correction_words(report) for line in paper.labelled("", words, 4))]
+
+
+def correction_words(report: WeekReport) -> list[str]:
+    """Return what was moved after the period had closed, a state each."""
+    found = []
+    for entry in report.corrections:
+        cost = f", {money(entry.cost_micros, report.currency)}" if entry.cost_micros is not None else ""
+        found.append(f"{entry.label}: {gpu_hours(entry.milliseconds)} GPU-hours{cost}")
+    return found
+
+
+def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
+    held, silent = report.measured.held, report.measured.silent
+    share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
+    words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no run is known to have held a GPU"]
+    words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
+    found = ["HOW SURE WE ARE", *paper.labelled("measured", "; ".join(words))]
+    if judged_by := by_what_words(report.by_what):
+        found += paper.labelled("by what", judged_by)
+    judged = [judged_words(rule) for rule in report.not_judged]
+    if judged:
+        more = len(judged) - NOT_JUDGED_SHOWN
+        rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
+        words = [*judged[:NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
+        found += paper.labelled("not judged", "; ".join(words))
+    if report.record is not None:
+        found += paper.labelled("our record", record_words(report.record))
+    return found
+
+
+def silent_words(node: Silent, timezone: str) -> str:
+    """Return how long a node was silent, and from which day."""
+    first = day(local(node.first_hour, timezone)).split()[0]
+    return f"{plain(node.node)} silent for {duration(node.milliseconds // 1000)} from {first}"
+
+
+def _next(report: WeekReport) -> str:
+    runs: Iterator[str] = (run_id for finding in report.findings for run_id in finding.run_ids)
+    run_id = next(runs, None)
+    return f"next: gpuledger findings{report.part.options if report.part else ''}" + (
+        f"       gpuledger report run {plain(run_id).split('/')[-1]}" if run_id else ""
+    )

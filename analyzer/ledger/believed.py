@@ -1,0 +1,150 @@
+"""What of hosts' word is believed of runs: nothing of a run that its scheduler has put elsewhere.
+
+The collector puts aside what is not a host's to tell at all (collector/pipeline/decoding/own_word.py). Whether a run
+that a host names is one of its own is known only here, where the scheduler's word lies beside it, and may come later.
+What a host says of a run of which it is not heard is told of a run of its own, by a name of its own. The store keeps it
+as it was.
+
+A pass sees this by views of its own session, over tables that are made once for it. Whoever reads has `believing`
+sessions, before which the same views stand, made once for a store: they cost nothing until they are asked.
+"""
+
+from typing import TYPE_CHECKING
+
+from agent.wire.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from collector.store.database import Store
+    from collector.store.session import Session
+
+JOINING_US = 900_000_000  # the hosts of a run that no scheduler knows tell of it within a quarter of an hour
+_NAMED = tuple(name for name, table in TABLES.items() if table.has("told_by") and name != "run_aliases")
+# Rows beside one another may each be true and come to more than any device can move: that is unknown, and no error. So
+# is a reading that no device tells: the door takes none, but a store may be older than its rules.
+_AMOUNTS = (
+    f"CREATE OR REPLACE TEMP MACRO amount(x) AS CASE WHEN x BETWEEN {-(2**53)} AND {2**53} THEN x::BIGINT END",
+    f"CREATE OR REPLACE TEMP MACRO whole(x) AS CASE WHEN x BETWEEN 0 AND {2**53} THEN round(x)::HUGEINT END",
+)
+_OF_HOSTS = "('process', 'declared', 'cgroup')"
+# Whose word is believed of which run, where hosts send under keys of their own. A scheduler's word stands; a host is
+# heard of a run that its scheduler has put there, and of one that no scheduler knows where it was there from the run's
+# beginning. `place` is where the tables of the contract are, `own` where these are.
+_BELIEF = {
+    "scheduled": f"""
+SELECT DISTINCT run_id, node FROM {{place}}.allocations
+WHERE told_by IS NULL AND node IS NOT NULL AND coalesce(scheduler, split_part(run_id, '/', 1)) NOT IN {_OF_HOSTS}""",
+    # When each host first said that it holds GPUs for a run, by the collectors' clocks.
+    "claims": """
+SELECT run_id, told_by AS node, min(batch >> 8) AS at_us FROM {place}.allocations WHERE told_by IS NOT NULL GROUP BY ALL
+""",
+    "hosts_heard": "SELECT node FROM {books}.gpus_sighted UNION SELECT node FROM {own}claims",
+    # Where a scheduler calls hosts by other names than they call themselves, nothing follows from the names.
+    "vouched": "SELECT DISTINCT run_id FROM {own}scheduled WHERE node IN (FROM {own}hosts_heard)",
+    # Another name of a run is believed of a scheduler, else of hosts that all use it alike, none of which is a stranger
+    # to the run.
+    "names_believed": """
+WITH of_hosts AS (
+    SELECT DISTINCT alias_run_id, run_id, told_by AS node FROM {place}.run_aliases WHERE told_by IS NOT NULL
+), disputed AS (
+    SELECT h.alias_run_id, h.run_id FROM of_hosts h JOIN {own}claims c ON c.run_id = h.alias_run_id
+    WHERE (h.alias_run_id, h.run_id, c.node) NOT IN (FROM of_hosts)
+)
+SELECT DISTINCT alias_run_id, run_id, NULL::VARCHAR AS node FROM {place}.run_aliases WHERE told_by IS NULL
+UNION
+SELECT * FROM of_hosts
+WHERE alias_run_id NOT IN (SELECT run_id FROM {own}scheduled) AND (alias_run_id, run_id) NOT IN (FROM disputed)
+    AND alias_run_id NOT IN (SELECT alias_run_id FROM {place}.run_aliases WHERE told_by IS NULL)
+    AND (run_id NOT IN (FROM {own}vouched) OR (run_id, node) IN (FROM {own}scheduled))""",
+    # By the names that hosts use: of which runs each is heard.
+    "heard": f"""
+WITH meant AS (
+    SELECT c.run_id, c.node, c.at_us, coalesce(n.run_id, c.run_id) AS run FROM {{own}}claims c
+    LEFT JOIN {{own}}names_believed n ON n.alias_run_id = c.run_id AND (n.node IS NULL OR n.node = c.node)
+), begun AS (
+    SELECT *, min(at_us) OVER (PARTITION BY run) AS first_us, split_part(run, '/', 2) AS place FROM meant
+)
+SELECT run_id, node FROM begun
+WHERE CASE WHEN run IN (FROM {{own}}vouched) THEN (run, node) IN (FROM {{own}}scheduled)
+           WHEN split_part(run, '/', 1) IN ('process', 'declared') AND place IN (FROM {{own}}hosts_heard)
+           THEN place = node
+           ELSE at_us - first_us <= {JOINING_US} END
+UNION
+SELECT run_id, node FROM {{own}}scheduled
+UNION
+SELECT n.alias_run_id, s.node FROM {{own}}names_believed n JOIN {{own}}scheduled s USING (run_id)""",
+}
+_NAMES = """
+SELECT * FROM {place}.run_aliases
+WHERE told_by IS NULL
+    OR (alias_run_id, run_id, told_by) IN (SELECT (alias_run_id, run_id, node) FROM {own}names_believed)
+"""
+_RUNS = """
+SELECT * REPLACE (
+    CASE WHEN told_by IS NULL OR (run_id, told_by) IN (SELECT (run_id, node) FROM {own}heard) THEN run_id
+         ELSE 'declared/' || told_by || '/' || replace(run_id, '/', '.') END AS run_id)
+FROM {place}.{table}
+"""
+_BEFORE, _BELIEVED = "believed.main", "believed.belief"
+
+
+def believing(store: "Store") -> "Session":
+    """Return a new session to read the store, whose tables of runs show only what is believed.
+
+    A command opens its store for itself: where there is nobody to doubt it makes no views, which takes longer than most
+    of its statements.
+    """
+    if not store.writes:
+        session = store.session()
+        (path,) = session.row("SELECT current_setting('search_path')")
+        if not _is_doubted(session, _places(path)[0]):
+            return session
+        session.close()
+    return store.session_behind("believed", _standing_views)
+
+
+def show_believed(session: "Session") -> None:
+    """Let the session of a pass see only what is believed in the tables of runs, as it is now.
+
+    Where no host sends under a key of its own there is nobody to doubt.
+    """
+    for macro in _AMOUNTS:
+        session.execute(macro)
+    (path,) = session.row("SELECT current_setting('search_path')")
+    place, books = _places(path)
+    if _is_doubted(session, place):
+        for name, sql in _BELIEF.items():
+            session.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql.format(place=place, books=books, own='')}")
+        for table, sql in _views(place, own=""):
+            session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {sql}")
+
+
+def _is_doubted(session: "Session", place: str) -> bool:
+    (doubted,) = session.row(
+        f"SELECT EXISTS (FROM {place}.allocations WHERE told_by IS NOT NULL) "
+        f"OR EXISTS (FROM {place}.run_aliases WHERE told_by IS NOT NULL)"
+    )
+    return bool(doubted)
+
+
+def _standing_views(path: str) -> "Iterator[str]":
+    place, books = _places(path)
+    own = f"{_BELIEVED}."
+    yield f"CREATE SCHEMA {_BELIEVED}"
+    for name, sql in _BELIEF.items():
+        yield f"CREATE VIEW {own}{name} AS {sql.format(place=place, books=books, own=own)}"
+    for table, sql in _views(place, own):
+        yield f"CREATE VIEW {_BEFORE}.{table} AS {sql}"
+
+
+def _views(place: str, own: str) -> "Iterator[tuple[str, str]]":
+    yield "run_aliases", _NAMES.format(place=place, own=own)
+    for table in _NAMED:
+        yield table, _RUNS.format(table=table, place=place, own=own)
+
+
+def _places(path: str) -> tuple[str, str]:
+    """Return where the tables of the contract are, and those of the ledger: Store.session()."""
+    places = path.split(",")
+    return places[0], places[-1]

@@ -1,0 +1,252 @@
+"""Book what is due, in chunks: count in SQL, judge in Python, book and price in SQL.
+
+The unit is a GPU's hour: what an hour says depends on what lies up to half an hour beyond it, and on what its runs did
+before, never on how a pass was cut or on when its input arrived.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.ledger import fabric
+from analyzer.ledger.causes.serving.services import Service
+from analyzer.ledger.causes.stages.book import count_hours
+from analyzer.ledger.chunks import cut
+from analyzer.ledger.judging import judge_chunk
+from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete
+from analyzer.ledger.publishing import Published, publish_chunk, rates_of
+from analyzer.ledger.starting import find_starts
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunFacts
+from analyzer.prices.book import PriceBook
+from analyzer.queries.statements import run as run_sql
+from analyzer.settings.settings import Settings
+from analyzer.states import LOSABLE
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+DAY_MS = 86_400_000
+MARGIN_MS = MARGIN_US // 1000
+ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
+
+Progress = Callable[[int, int], None]  # chunks done, chunks in all
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What one pass did. `hours` counts an hour once for every part in which it was booked, `gpu_hours` each GPU's."""
+
+    hours: int = 0
+    gpu_hours: int = 0
+    rows: int = 0
+    adjustments: int = 0
+
+    def __add__(self, more: Published) -> "Analysis":
+        return Analysis(
+            self.hours + more.hours,
+            self.gpu_hours + more.gpu_hours,
+            self.rows + more.rows,
+            self.adjustments + more.adjustments,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """By what a pass judges and prices, and how finely it keeps the runs' timelines."""
+
+    settings: Settings
+    limits: Thresholds
+    book: PriceBook
+    bucket_ms: int
+    now_us: int
+    versions: Versions  # what is written beside every hour
+
+
+def book_all(
+    session: "Session",
+    facts: Mapping[str, RunFacts],
+    services: Sequence[Service],
+    rules: Rules,
+    progress: Progress | None,
+) -> Analysis:
+    """Book what is due, and then what that makes due: exchanges across racks, once more is known of the fabric."""
+    done = Analysis()
+    for _ in range(ROUNDS):
+        chunks = cut(session)
+        if not chunks:
+            return done
+        with session.transaction():
+            _find_lost_work(session, rules.limits)
+        for number, chunk in enumerate(chunks, 1):
+            done += _book_chunk(session, chunk, facts, services, rules)
+            if progress is not None:
+                progress(number, len(chunks))
+        with session.transaction():
+            hours = fabric.outdated(session, chunks[0].from_ms * 1000)
+        _make_due(session, hours)
+    return done
+
+
+def _make_due(session: "Session", hours_us: list[int]) -> None:
+    """Fill `due` with the GPUs of runs across racks in these hours."""
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE due AS
+        SELECT DISTINCT h.gid, t.hour // 1000 AS hour_ms
+        FROM (SELECT unnest(?::BIGINT[]) AS hour) t
+        JOIN holds h ON h.from_ms < t.hour // 1000 + 3600000 AND h.until_ms > t.hour // 1000
+        JOIN run_summary s ON s.rid = h.rid AND s.racks > 1
+        """,
+        [hours_us],
+    )
+    session.execute("DELETE FROM whole")
+    complete(session)
+
+
+def _find_lost_work(session: "Session", limits: Thresholds) -> None:
+    """Find the last checkpoint of every failed attempt that is touched; it may lie days before the failure."""
+    run_sql(session, "ledger/failed.sql")
+    first_ms, last_ms = session.row("SELECT coalesce(min(from_ms), 0), coalesce(max(until_ms), 0) FROM failed")
+    for day_ms in range(first_ms // DAY_MS * DAY_MS, last_ms, DAY_MS):
+        span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
+        run_sql(session, "ledger/failed_samples.sql", **span)
+        _find_checkpoints(session, span["from_us"], span["until_us"], limits)
+        run_sql(session, "ledger/watched.sql", **span, checkpoint_bytes_per_gpu=limits.checkpoint_bytes_per_gpu)
+    run_sql(session, "ledger/lost_from.sql")
+
+
+def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: Thresholds) -> None:
+    run_sql(
+        session,
+        "ledger/checkpoints.sql",
+        from_us=from_us,
+        until_us=until_us,
+        checkpoint_bytes_per_gpu=limits.checkpoint_bytes_per_gpu,
+        checkpoint_dip_permille=limits.checkpoint_dip_permille,
+    )
+
+
+def _book_chunk(
+    session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], services: Sequence[Service], rules: Rules
+) -> Published:
+    """Book one chunk: what is counted goes into temporary tables, what is said of it into one transaction.
+
+    The large tables are made outside of it, since DuckDB reads what is not committed yet with one thread alone. What
+    little is kept before then (first work, checkpoints, activity) is the same in the pass that would make it good.
+    """
+    limits = rules.limits
+    span = {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
+    run_sql(session, "ledger/chunk.sql", from_ms=chunk.from_ms, until_ms=chunk.until_ms, part=chunk.part, **span)
+    cut_pieces(session, chunk.from_ms, chunk.until_ms, limits)
+    run_sql(session, "ledger/node_minutes.sql", active_permille=limits.active_permille)
+    with session.transaction():
+        _keep_habits(session, span, limits)
+    count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
+    with session.transaction():
+        judge_chunk(session, chunk, facts, limits, services)
+        count_hours(session, chunk, rules.settings.timezone, limits)
+        run_sql(session, "ledger/unwatched.sql", **span)
+        run_sql(
+            session,
+            "ledger/booking.sql",
+            bucket_ms=rules.bucket_ms,
+            gap_ms=limits.gap_ms,
+            losable=sorted(LOSABLE),
+            **span,
+        )
+        rates_of(session, rules.book)
+        run_sql(session, "ledger/cost.sql")
+        return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
+
+
+def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds) -> None:
+    """Find checkpoints and the runs' yardsticks, and keep what both are made of."""
+    _find_checkpoints(session, span["from_us"], span["until_us"], limits)
+    run_sql(
+        session,
+        "ledger/yardstick.sql",
+        **span,
+        active_permille=limits.active_permille,
+        yardstick_permille=limits.yardstick_permille,
+    )
+
+
+def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+    """Fill `slices` and `pieces`: owned time cut by what is known beforehand, samples cut by that."""
+    around = {"from_us": (from_ms - MARGIN_MS) * 1000, "until_us": (until_ms + MARGIN_MS) * 1000}
+    run_sql(
+        session,
+        "ledger/samples.sql",
+        **around,
+        quiet_permille=limits.quiet_permille,
+        quiet_ms=limits.quiet_ms,
+    )
+    with session.transaction():
+        run_sql(
+            session,
+            "ledger/first_work.sql",
+            **around,
+            active_permille=limits.active_permille,
+            begun_permille=limits.begun_permille,
+            warm_up_ms=limits.warm_up_ms,
+        )
+        run_sql(
+            session,
+            "ledger/stuck.sql",
+            from_us=from_ms * 1000,
+            until_us=until_ms * 1000,
+            quiet_permille=limits.quiet_permille,
+            quiet_ms=limits.quiet_ms,
+            stuck_kb_per_ms=limits.stuck_kb_per_ms,
+        )
+    _find_dips(session, limits)
+    find_starts(session, from_ms, until_ms, limits)
+    run_sql(
+        session,
+        "ledger/slices.sql",
+        from_ms=from_ms,
+        until_ms=until_ms,
+        starting_ms=limits.starting_ms,
+        held_mb=limits.held_mb,
+        abandoned_ms=limits.abandoned_ms,
+    )
+    run_sql(session, "ledger/pieces.sql", **around, first_ms=from_ms, last_ms=until_ms)
+    session.execute("DROP TABLE ordered")
+    _tell_sharers_apart(session, from_ms, until_ms, limits)
+
+
+def _tell_sharers_apart(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+    """Let rest in `pieces` what rested beside another run on the same GPU; most fleets share none."""
+    (is_shared,) = session.row("SELECT EXISTS (SELECT 1 FROM slices WHERE is_shared AND rid IS NOT NULL)")
+    if is_shared:
+        span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
+        run_sql(session, "ledger/sharers.sql", **span, quiet_permille=limits.quiet_permille)
+
+
+def _find_dips(session: "Session", limits: Thresholds) -> None:
+    """Find the stand-stills that only samples finer than a second can show; most fleets have none such."""
+    (is_fine,) = session.row(
+        """
+        SELECT EXISTS (
+            SELECT 1 FROM narrow WHERE zero IS NULL AND utilization IS NOT NULL AND until_ms - from_ms < 1000)
+        """
+    )
+    run_sql(session, "ledger/dips.sql" if is_fine else "ledger/no_dips.sql", dip_samples=limits.dip_samples)
+
+
+def count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
+    """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
+    span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
+    run_sql(session, "ledger/serving/windows.sql", kv_full_permille=limits.kv_full_permille, **span)
+    run_sql(
+        session,
+        "ledger/windows.sql",
+        **span,
+        full_permille=limits.full_permille,
+        spinning_permille=limits.spinning_permille,
+        deadband_permille=limits.deadband_permille,
+        slowed_permille=limits.slowed_permille,
+        decode_permille=limits.decode_permille,
+        bucket_ms=bucket_ms,
+    )

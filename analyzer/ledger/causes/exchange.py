@@ -1,0 +1,196 @@
+"""Waiting for peers: how much of the exchange is plain, how much a slow rank, how much the way across racks.
+
+The chip is busy in the driver's sense while it spins in a collective, and does little; links carry the bytes
+(reference, algorithms 1.2). What the same bytes would take inside a rack is the fair part, the rest is avoidable.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyzer.ledger.causes.evidence import at_least, most, of_busy, per_gpu_rate
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.windows import RunFacts, RunWindow
+from analyzer.period import WINDOW_MS
+from analyzer.states import Confidence
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeJudgement:
+    """How the time short of the run's own best divides; permilles of it, the rest being plain collectives."""
+
+    is_exchanging: bool
+    straggler_permille: int = 0
+    cross_rack_permille: int = 0
+    confidence: Confidence = "medium"
+    caused_by: str | None = None
+
+
+NO_EXCHANGE = ExchangeJudgement(False)
+
+
+def rate(window: RunWindow, limits: Thresholds) -> int | None:
+    """Return the bytes a second and node at which this window exchanged over the fabric, or None where it did not.
+
+    Time spent exchanging is the share short of the run's best; the bytes are those of the RDMA ports.
+    """
+    exchange_ms = window.ms // window.gpus * window.short // 1000
+    if window.rdma_out is None or window.nodes < 2:
+        return None
+    if window.short < limits.exchange_short_permille or exchange_ms < limits.exchange_ms:
+        return None
+    if ranks_apart(window, limits):  # then some of that time is waiting for a rank, in which nothing moves
+        return None
+    return window.rdma_out * 1000 // (exchange_ms * window.nodes)
+
+
+def detect(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> ExchangeJudgement:
+    """Judge one window. `in_rack_rate` is what this fabric gives inside a rack, in bytes a second and node."""
+    if window.gpus < 2 or window.short < limits.exchange_short_permille or not links_busy(window, limits):
+        return NO_EXCHANGE
+    straggler = _straggler(window, limits)
+    cross = _cross_rack(window, facts, in_rack_rate, 1000 - straggler, limits)
+    is_long = window.slowest_gpu is not None and straggler > 0
+    return ExchangeJudgement(
+        True, straggler, cross, "high" if cross else "medium", window.slowest_gpu if is_long else None
+    )
+
+
+def lesson(window: RunWindow, limits: Thresholds) -> int | None:
+    """Return the rate from which the fabric is learned, or None where this window's time of exchanging is not sure.
+
+    Bytes over too short a time would make the fabric look faster than it is. The time is sure where exchanges stand out
+    for more of it than noise does, over a best that leaves no room for others in every step.
+    """
+    stands_out = window.short >= limits.lesson_short_permille and at_least(window.best, limits.effective_sm_permille)
+    return rate(window, limits) if stands_out else None
+
+
+def ranks_apart(window: RunWindow, limits: Thresholds) -> bool:
+    """True where some ranks stand still for a tenth of the time and more while others do not: they come late."""
+    if window.still_most is None or window.still_median is None:
+        return False
+    return window.still_most - window.still_median >= limits.apart_permille
+
+
+def links_busy(window: RunWindow, limits: Thresholds) -> bool:
+    """True where the run's GPUs send each other more than a trickle."""
+    fabric_kb = None if window.rdma_out is None or window.nodes < 2 else window.rdma_out // 1000
+    return at_least(per_gpu_rate(window, most(window.nvlink_kb, fabric_kb)), limits.exchange_kb_per_ms)
+
+
+def _straggler(window: RunWindow, limits: Thresholds) -> int:
+    """Return the part that one slowed GPU makes its peers wait: they wait as long as it is behind."""
+    behind = window.slowed_most - window.slowed_least
+    if behind < limits.slowed_permille or window.slowest_gpu is None:
+        return 0
+    return min(1000, behind * 1000 // window.short)
+
+
+def _cross_rack(
+    window: RunWindow, facts: RunFacts, in_rack_rate: int | None, left_permille: int, limits: Thresholds
+) -> int:
+    """Return the part that the same bytes would not have taken inside a rack; 0 where racks are not known."""
+    seen = rate(window, limits)
+    if facts.racks is None or facts.racks < 2 or seen is None or in_rack_rate is None or seen >= in_rack_rate:
+        return 0
+    return left_permille * (in_rack_rate - seen) // in_rack_rate
+
+
+def steady_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> int:
+    """Return the share of working time that every step spends in exchanges, where two bounds agree on it.
+
+    What recurs in every step is no dip, so the run's own best holds it already. It is bounded twice: by the time that
+    the bytes seen take at the rate of this fabric, and by what the run's best lacks of a dense model's SM activity.
+    """
+    if window.rdma_out is None or window.nodes < 2 or not in_rack_rate or facts.is_service:
+        return 0
+    if (
+        window.best is None or window.best <= limits.spinning_permille
+    ):  # a best that is no more than spinning says nothing
+        return 0
+    working_ms = window.ms * (1000 - window.still - window.short) // 1000 // window.gpus
+    if working_ms <= 0 or not at_least(of_busy(window, window.tensor), limits.dense_tensor_permille):
+        return 0
+    by_bytes = window.rdma_out * 1000 // (in_rack_rate * window.nodes) * 1000 // working_ms
+    by_chip = (limits.dense_sm_permille - window.best) * 1000 // (limits.dense_sm_permille - limits.spinning_permille)
+    # Where exchanges stand out as dips, the bytes are theirs.
+    steady = 0 if window.short >= limits.exchange_short_permille else max(0, min(by_bytes, by_chip))
+    return steady if steady >= limits.exchange_short_permille else 0
+
+
+def crossing_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | None, limits: Thresholds) -> int:
+    """Return the share of working time that every step spends across racks beyond what its bytes take in one rack.
+
+    As steady_permille, but from what the chip lacks of effective use at the least, less the fair time of those bytes.
+    """
+    if facts.racks is None or facts.racks < 2 or facts.is_service or not in_rack_rate:
+        return 0
+    if window.rdma_out is None or window.nodes < 2 or window.best is None or window.best <= limits.spinning_permille:
+        return 0
+    working_ms = window.ms * (1000 - window.still - window.short) // 1000 // window.gpus
+    room = limits.effective_sm_permille - limits.spinning_permille
+    lacking = (limits.effective_sm_permille - window.best) * 1000 // room
+    tensor = of_busy(window, window.tensor)
+    if working_ms <= 0 or lacking <= 0 or tensor is None:
+        return 0
+    if tensor * 1000 // (1000 - lacking) < limits.dense_tensor_permille:  # of the time in which it computes
+        return 0
+    short_ms = window.ms * window.short // 1000 // window.gpus
+    fair_ms = window.rdma_out * 1000 // (in_rack_rate * window.nodes)
+    if (
+        fair_ms * 1000 < working_ms * limits.exchange_short_permille
+    ):  # hardly any bytes: what the chip lacks has another cause
+        return 0
+    beyond = lacking - max(0, fair_ms - short_ms) * 1000 // working_ms
+    return beyond if beyond >= limits.crossing_permille else 0
+
+
+def spins_in_silence(window: RunWindow, limits: Thresholds) -> bool:
+    """True where several GPUs are busy and their links are known to have carried nothing."""
+    return window.gpus > 1 and window.nvlink_kb == 0 and at_least(window.utilization, limits.hang_utilization_permille)
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What the run's links carry and its boards draw while it works; None where that was not seen."""
+
+    link_kb: int | None = None
+    power: int | None = None
+
+
+def usual(windows: Sequence[RunWindow]) -> Usual:
+    """Return the medians of the windows whose links carry anything.
+
+    Those without are left out: a hang that lasts for most of a day would else be what is usual.
+    """
+    moving = [window for window in windows if window.nvlink_kb]
+    links = sorted(window.nvlink_kb or 0 for window in moving)
+    power = sorted(window.power for window in moving if window.power is not None)
+    return Usual(links[len(links) // 2] if links else None, power[len(power) // 2] if power else None)
+
+
+def is_hung(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
+    """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
+    if window.gpus < 2 or not habit.link_kb or window.nvlink_kb is None:
+        return False
+    if window.ms * 2 < window.gpus * WINDOW_MS:  # minutes of silence are no hang
+        return False
+    return (
+        at_least(window.utilization, limits.hang_utilization_permille)
+        and window.nvlink_kb * 1000 <= habit.link_kb * limits.hang_link_permille
+        and _chip_rests(window, habit, limits)
+    )
+
+
+def _chip_rests(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
+    """By SM activity against the run's own best; by power against what it usually draws where that is not measured."""
+    if window.sm_ms * 2 < window.ms:
+        draws = window.power
+        if draws is None or habit.power is None or draws > limits.hang_power_permille:
+            return False
+        return draws * 1000 <= habit.power * limits.hang_power_of_usual_permille
+    # A phase that decodes or multiplies on one GPU alone needs no link, and is no hang.
+    computes = at_least(window.tensor, limits.underused_tensor_permille)
+    if window.best is None or computes or at_least(window.dram, limits.underused_dram_permille):
+        return False
+    return window.activity * 1000 <= window.best * limits.hang_activity_permille

@@ -1,0 +1,177 @@
+"""What a service may keep in reserve, declared by its owner in dated rows.
+
+    [[service]]
+    name = "ranker-*"                 # shell patterns; every condition given must fit
+    labels = { tier = "online" }      # optional, as are user, queue, project, account and namespace
+    service = "ranker"                # optional: all that fit are replicas of one service; else runs of one name are
+    minimum_replicas = 2              # kept whatever the traffic
+    requests_per_second = 40          # what one replica answers within its SLO; or busy_ratio = 0.6
+    standby_ratio = 0.25              # optional: beyond what the traffic needs
+    slo_seconds = 0.25                # optional: first token, 99th percentile
+    look_back_hours = 24              # optional: the traffic of its busiest ten minutes counts
+    gpus_per_replica = 1              # optional: where the scheduler does not tell the replicas of a run apart
+    from = 2026-01-01                 # UTC midnight, or a time with offset that is a whole UTC hour
+    until = 2026-10-01                # optional, exclusive
+    source = "load test of 2026-01-14"
+
+The first row that fits and is in force counts. A service without a row keeps all of its reserve.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.ledger.teams import CONDITIONS, RunIdentity, fits_all
+from analyzer.settings.settings import Settings
+from analyzer.settings.toml_entry import MICROS, Entry, read_toml
+
+LOOK_BACK_HOURS = 24
+LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
+_KEYS = (
+    *CONDITIONS,
+    "labels",
+    "service",
+    "minimum_replicas",
+    "requests_per_second",
+    "busy_ratio",
+    "standby_ratio",
+    "slo_seconds",
+    "look_back_hours",
+    "gpus_per_replica",
+    "from",
+    "until",
+    "source",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One dated row. Ratios, rates and seconds are in millionths; one of the two targets is None."""
+
+    number: int  # its place in the file
+    patterns: Mapping[str, str] = field(hash=False)
+    labels: Mapping[str, str] = field(hash=False)
+    service: str | None
+    minimum_replicas: int
+    requests_per_second_micros: int | None
+    busy_micros: int | None
+    standby_micros: int
+    slo_micros: int | None
+    look_back_hours: int
+    gpus_per_replica: int | None
+    starts_at: int
+    ends_at: int | None
+    source: str
+
+    def fits(self, run: RunIdentity) -> bool:
+        """Say whether the row is about this run, whenever it is in force."""
+        return fits_all(run, self.patterns, self.labels)
+
+    def is_in_force(self, at_us: int) -> bool:
+        """Say whether the row holds at this microsecond."""
+        return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
+
+    @property
+    def words(self) -> str:
+        """What evidence calls it: its row, since when it holds, and who says so."""
+        since = datetime.fromtimestamp(self.starts_at / 1_000_000, UTC).date()
+        return f"row {self.number}, since {since}: {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBook:
+    """All rows in the file's order, and a digest of them that becomes part of the rules' version."""
+
+    rows: tuple[Policy, ...] = ()
+    version: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "PolicyBook":
+        """Read a services file.
+
+        Raises:
+            ConfigError: the file cannot be read, a key is unknown, or a row lacks condition, target, date or source.
+        """
+        entries = read_toml(path, ("service",)).entries("service", _KEYS)
+        rows = tuple(_row(number, entry) for number, entry in enumerate(entries, 1))
+        lines = json.dumps([asdict(row) for row in rows], sort_keys=True)
+        return cls(rows, hashlib.sha256(lines.encode()).hexdigest()[:8])
+
+    def of(self, run: RunIdentity) -> tuple[Policy, ...]:
+        """Return the rows about this run in the file's order, in force or not."""
+        return tuple(row for row in self.rows if row.fits(run))
+
+    def rules_version(self, rules: str) -> str:
+        """Return the version of rules that also judge by this file: where it changes, the ledger is made anew."""
+        return f"{rules}+services.{self.version}" if self.rows else rules
+
+
+def in_force(rows: tuple[Policy, ...], at_us: int) -> Policy | None:
+    """Return the first of a run's rows that holds at this microsecond, or None."""
+    return next((row for row in rows if row.is_in_force(at_us)), None)
+
+
+def _row(number: int, entry: Entry) -> Policy:
+    patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
+    labels = entry.texts("labels")
+    if not patterns and not labels:
+        raise ConfigError(
+            f"{entry.where}: a service needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value"
+        )
+    if entry.has("requests_per_second") == entry.has("busy_ratio"):
+        raise ConfigError(f"{entry.where}: a service needs either 'requests_per_second' or 'busy_ratio'")
+    starts_at, ends_at = entry.period()
+    return Policy(
+        number,
+        patterns,
+        labels,
+        entry.text_or_none("service"),
+        entry.count("minimum_replicas"),
+        _positive(entry, "requests_per_second"),
+        _share(entry, "busy_ratio"),
+        entry.micros("standby_ratio") if entry.has("standby_ratio") else 0,
+        _positive(entry, "slo_seconds"),
+        _between(entry, "look_back_hours", LONGEST_LOOK_BACK_HOURS) or LOOK_BACK_HOURS,
+        _between(entry, "gpus_per_replica", 1_024),
+        starts_at,
+        ends_at,
+        entry.text("source"),
+    )
+
+
+def _positive(entry: Entry, key: str) -> int | None:
+    if not entry.has(key):
+        return None
+    value = entry.micros(key)
+    if not value:
+        raise ConfigError(f"{entry.where}: {key!r} must be more than 0")
+    return value
+
+
+def _share(entry: Entry, key: str) -> int | None:
+    value = _positive(entry, key)
+    if value is not None and value > MICROS:
+        raise ConfigError(f"{entry.where}: {key!r} is a share of time, at most 1")
+    return value
+
+
+def _between(entry: Entry, key: str, most: int) -> int | None:
+    if not entry.has(key):
+        return None
+    value = entry.count(key)
+    if not 1 <= value <= most:
+        raise ConfigError(f"{entry.where}: {key!r} must be 1 to {most}, not {value}")
+    return value
+
+
+def policy_book(settings: Settings) -> PolicyBook:
+    """Read the services file of a site's settings; without one, no service has a policy.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return PolicyBook() if settings.services is None else PolicyBook.read(settings.services)

@@ -1,0 +1,62 @@
+"""Price closed hours anew whose samples are gone: what they are booked as stands, and what it costs now is known.
+
+Hours that still have their samples are made anew whole (pending.py); of these the cost alone is corrected.
+"""
+
+from typing import TYPE_CHECKING
+
+from analyzer.ledger.chunks import GPU_HOURS, spans
+from analyzer.ledger.publishing import rates_of
+from analyzer.queries.placed import stood
+from analyzer.queries.statements import run as run_sql
+
+if TYPE_CHECKING:
+    from analyzer.ledger.pending import Versions
+    from analyzer.prices.book import PriceBook
+    from collector.store.session import Session
+
+_DUE = """
+CREATE OR REPLACE TEMP TABLE reprice_due AS
+SELECT hour FROM ledger_hours
+WHERE status IN ('closed', 'final') AND price_version IS DISTINCT FROM $prices AND hour < $judgeable
+"""
+_COLUMNS = (
+    "hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, "
+    "confidence, shared, milliseconds, cost_micros"
+)
+_BOOKED = f"""
+CREATE OR REPLACE TEMP TABLE booked_now AS
+SELECT * EXCLUDE (milliseconds, cost_micros),
+    sum(milliseconds)::BIGINT AS milliseconds, sum(cost_micros)::BIGINT AS cost_micros
+FROM (
+    SELECT {_COLUMNS} FROM ledger WHERE hour BETWEEN $first AND $last
+    UNION ALL SELECT {_COLUMNS} FROM adjustments WHERE hour BETWEEN $first AND $last
+) WHERE hour IN (SELECT hour FROM reprice_due) GROUP BY ALL HAVING sum(milliseconds) <> 0
+"""
+_KINDS = f"""
+SELECT DISTINCT b.sku, b.purchase_option, h.node_group, h.region, b.hour
+FROM booked_now b {stood("b.node", "b.hour")} ORDER BY ALL
+"""
+
+
+def reprice(session: "Session", book: "PriceBook", versions: "Versions", judgeable_us: int, now_us: int) -> int:
+    """Write what closed hours before `judgeable_us` would cost by this book as adjustments; return how many.
+
+    Without a price file nothing is: nobody says then that another price holds.
+    """
+    if not book.version or not judgeable_us:
+        return 0
+    session.execute(_DUE, {"prices": versions.prices, "judgeable": judgeable_us})
+    hours = [hour for (hour,) in session.rows("SELECT hour FROM reprice_due ORDER BY hour")]
+    made = 0
+    for first, last in spans(session, hours, GPU_HOURS):
+        span: dict[str, object] = {"first": first, "last": last}
+        with session.transaction():
+            session.execute(_BOOKED, span)
+            rates_of(session, book, _KINDS)
+            run_sql(session, "ledger/repriced.sql", **span, rules=versions.rules, prices=versions.prices, now_us=now_us)
+            (changed,) = session.row(
+                "SELECT count(*) FROM repriced WHERE coalesce(now_micros, 0) <> coalesce(cost_micros, 0)"
+            )
+            made += int(changed)
+    return made

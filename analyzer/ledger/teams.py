@@ -1,0 +1,137 @@
+"""Map runs to teams and cost centres by dated rules. What no rule fits stays unmapped: a row that people see.
+
+    [[rule]]
+    team = "team-nlp"
+    cost_centre = "4711"              # optional
+    account = "nlp-*"                 # shell patterns; every condition given must fit
+    labels = { stage = "train*" }     # optional, as are user, queue, project, name and namespace
+    from = 2026-01-01                 # UTC midnight, or a time with offset that is a whole UTC hour
+    until = 2026-10-01                # optional, exclusive
+
+The first rule that fits wins. `namespace` is the account of a Kubernetes run, and fits no other.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.settings.settings import Settings
+from analyzer.settings.toml_entry import Entry, read_toml
+
+CONDITIONS = ("account", "namespace", "user", "queue", "project", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What a run says of whose it is. None where its scheduler did not report it; None fits no pattern."""
+
+    run_id: str
+    at_us: int  # when it was asked for or taken: which rules were in force
+    account: str | None = None
+    user: str | None = None
+    queue: str | None = None
+    project: str | None = None
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str | None:
+        """The account of a Kubernetes run."""
+        return self.account if self.run_id.startswith("kubernetes/") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A team's name and where its cost is booked."""
+
+    name: str
+    cost_centre: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Which runs a dated rule is about: those of its time that fit every pattern."""
+
+    patterns: Mapping[str, str]
+    labels: Mapping[str, str]
+    starts_at: int
+    ends_at: int | None
+
+    @classmethod
+    def of(cls, entry: Entry) -> "Terms":
+        """Read the conditions and dates of a rule.
+
+        Raises:
+            ConfigError: a date is missing or cannot be.
+        """
+        patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
+        return cls(patterns, entry.texts("labels"), *entry.period())
+
+    def fits(self, run: RunIdentity) -> bool:
+        """Say whether the rule was in force and every one of its patterns fits."""
+        if run.at_us < self.starts_at or (self.ends_at is not None and run.at_us >= self.ends_at):
+            return False
+        return fits_all(run, self.patterns, self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: a run that fits its terms is the team's."""
+
+    team: Team
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class TeamBook:
+    """All rules in the file's order, and a digest of them that the ledger records."""
+
+    rules: tuple[Rule, ...] = ()
+    version: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "TeamBook":
+        """Read a teams file.
+
+        Raises:
+            ConfigError: the file cannot be read, a key is unknown, or a rule has no team, date or condition.
+        """
+        known = ("team", "cost_centre", "labels", "from", "until", *CONDITIONS)
+        rules = tuple(_rule(entry) for entry in read_toml(path, ("rule",)).entries("rule", known))
+        lines = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
+        return cls(rules, hashlib.sha256(lines.encode()).hexdigest()[:12])
+
+    def team_of(self, run: RunIdentity) -> Team | None:
+        """Return the team of the first rule that fits, or None: unmapped."""
+        return next((rule.team for rule in self.rules if rule.terms.fits(run)), None)
+
+
+def _rule(entry: Entry) -> Rule:
+    terms, team = Terms.of(entry), Team(entry.text("team"), entry.text_or_none("cost_centre"))
+    if not terms.patterns and not terms.labels:
+        raise ConfigError(f"{entry.where}: a rule needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")
+    return Rule(team, terms)
+
+
+def fits_all(run: RunIdentity, patterns: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Say whether every pattern fits what the run says of itself, and every label's what it is labelled."""
+    own = all(fits(getattr(run, key), pattern) for key, pattern in patterns.items())
+    return own and all(fits(run.labels.get(key), pattern) for key, pattern in labels.items())
+
+
+def fits(value: str | None, pattern: str) -> bool:
+    """Say whether what a run says fits a shell pattern; None fits none."""
+    return value is not None and fnmatchcase(value, pattern)
+
+
+def team_book(settings: Settings) -> TeamBook:
+    """Read the teams file of a site's settings; without one, nobody is mapped.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return TeamBook() if settings.teams is None else TeamBook.read(settings.teams)

@@ -1,0 +1,149 @@
+"""The numbers by which is judged, each with its source. Their digest is the rules' version on every ledger row.
+
+No number that decides what is booked stands elsewhere in Python (tests/analyzer/test_rules.py looks for them). Those of
+the notices do (analyzer/findings/health/limits.py): notices book nothing, and are made anew whenever they are read.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from analyzer.ledger.causes.stages.words import PATTERNS
+from analyzer.ledger.rules import RULE_OF
+from analyzer.period import WINDOW_MS
+
+RULES = "2026-11-22b"  # raised by hand when the SQL or a detector changes its judgement
+
+# What no pass may vary, since what is stored was made by it, or hours meet at it.
+LOOK_AHEAD_MS = 1_800_000  # the longest that a later sample can change what an hour says: as abandoned_ms
+CONTEXT_MS = 21_600_000  # how far back an hour looks: what a run has done for hours is a habit, not an episode
+FABRIC_BACK_MS = 604_800_000  # how far back exchanges inside a rack are the yardstick of those across racks
+FABRIC_DIGITS = 2  # of that rate: one more window then seldom changes what an hour was judged by
+FIXED: Mapping[str, int] = {
+    "window_ms": WINDOW_MS,
+    "look_ahead_ms": LOOK_AHEAD_MS,
+    "context_ms": CONTEXT_MS,
+    "fabric_back_ms": FABRIC_BACK_MS,
+    "fabric_digits": FABRIC_DIGITS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Shares are permille, times milliseconds. Sources: reference works named beside each number."""
+
+    # What is work at all. Idle is left at 5 % and entered at 1 % (hysteresis; KempnerPulse, gpud).
+    active_permille: int = 50
+    # First work: the first sign of life, or the first busy sample within three minutes of it, which compiling precedes.
+    begun_permille: int = 300
+    warm_up_ms: int = 180_000
+    quiet_permille: int = 10
+    # A pause of ten minutes is a state of its own; thirty are an abandoned GPU (TF Profiler has no such rule;
+    # job_defense_shield warns after 60 min, cancels after 120: ours only books).
+    quiet_ms: int = 600_000
+    abandoned_ms: int = 1_800_000
+    held_mb: int = 500  # a CUDA context alone is 300 to 500 MB
+    starting_ms: int = 900_000  # DESIGN: 15 min at most, then never used
+    # What starting consists of. A pod's cgroup exists before its image does: it holds the pause container alone, which
+    # takes under a megabyte. A Python interpreter that has loaded nothing takes ten.
+    process_bytes: int = 8_000_000
+    # What a job unpacks itself before it has a GPU context is an image (enroot, apptainer): CUDA's own runtime images
+    # unpack to over a gigabyte.
+    image_bytes: int = 1_000_000_000
+    starting_margin_ms: int = 3_600_000  # how far beyond the chunk the signs of a start are looked for
+    gap_ms: int = 600_000  # longer silence is an agent that is down
+    # The run's own best: its P90, not P95, which the noise of short intervals lifts above what the run ever averages.
+    yardstick_permille: int = 900
+    deadband_permille: int = 960  # within 4 % of its best a run is at its best
+    spinning_permille: int = 180  # SM activity of a collective that only waits: 24 NCCL blocks on 132 SMs (H100)
+    decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50 %)
+    full_permille: int = 950  # a utilization average above this holds no stall worth naming
+    slowed_permille: int = 30  # 3 % of the clock
+    # Input: under 5 % of the step is not input-bound (TF Profiler).
+    low_permille: int = 50
+    much_permille: int = 200  # and from 20 % highly so
+    worker_full_permille: int = 900  # a loader worker that fills its core (algorithms.md 1.2)
+    cpu_throttled_permille: int = 50
+    pressure_cpu_permille: int = 200
+    pressure_io_permille: int = 100
+    disk_busy_permille: int = 800
+    # A stage for processors within the run: all its cores full while its GPUs, in use a third of the time, stand still.
+    packed_still_permille: int = 650
+    waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
+    resting_permille: int = 900  # stiller and busier halves of a run that differ by less say nothing of its loader
+    # Copies from pageable memory take a stall to 3 GB/s and more (25 GB/s pinned, Gen4), of input that is worth it.
+    copy_kb_per_ms: int = 3_000
+    copied_kb_per_ms: int = 500
+    stuck_kb_per_ms: int = 100  # what an idle GPU's PCIe cannot carry minute after minute: a broken sensor
+    worker_seen_permille: int = 200  # a loader worker that does something: a fifth of a core
+    # Input that comes over the network, to readers that do not wait in the kernel (FUSE, S3, other hosts).
+    network_in_kb_per_ms: int = 20  # 20 MB/s for each GPU: more than logs and heartbeats
+    network_of_local: int = 4  # times what is read from disks and mounts
+    persistence_windows: int = 3  # half an hour
+    dip_samples: int = 3
+    dips_needed: int = 3
+    # Exchange between peers: bytes over the links for each GPU and second that make a shortfall an exchange.
+    exchange_kb_per_ms: int = 50
+    exchange_short_permille: int = 20  # a shortfall under a fiftieth is no exchange, but the noise of samples
+    exchange_ms: int = 1_000  # in a window; of less no rate is taken
+    dense_sm_permille: int = 900  # SM activity of a dense model while it computes (DCGM: 0.8 and more; 0.9 is usual)
+    effective_sm_permille: int = 800  # DCGM: what effective use takes at the least; a careful bound from below
+    crossing_permille: int = 50  # of the time, for lying across racks: less is not worth naming (TF Profiler's 5 %)
+    # Of which windows a fabric is learned: its exchanges stand out for more than noise, and its ranks begin together
+    # (stragglers slow 42.5 % of jobs by a tenth and more, OSDI'25).
+    lesson_short_permille: int = 50
+    apart_permille: int = 100
+    dense_tensor_permille: int = 200  # and of its tensor cores, at the least
+    hang_utilization_permille: int = 950
+    hang_activity_permille: int = 350  # of its own best
+    hang_power_permille: int = 450  # where no SM activity is measured: waiting peers draw 0.2 to 0.4 of the limit (1.2)
+    hang_power_of_usual_permille: int = 700
+    # One rank behind the others: robust z of 3.5 (algorithms 8), where ranks differ by a fiftieth anyway.
+    odd_rank_milli: int = 3_500
+    rank_spread_permille: int = 20
+    lag_permille: int = 20
+    spinning_power_permille: int = 350  # of the limit, of a GPU that waits for its peers (1.2: 0.2 to 0.4)
+    hang_link_permille: int = 50  # of the run's usual traffic
+    # Busy but little of the chip (KempnerPulse: SM under 25 %; DCGM's guidance: under 50 % is likely ineffective).
+    underused_busy_permille: int = 500
+    underused_sm_permille: int = 300
+    ineffective_sm_permille: int = 500  # DCGM's bound, where the GPUs exchange nothing that could take the time
+    underused_tensor_permille: int = 100
+    underused_dram_permille: int = 300
+    underused_power_permille: int = 450  # where no SM activity is measured
+    # Launch-bound (algorithms 1.2: U 80-100, SM .1-.4 without bimodality, low PCIe, P .2-.4, exactly one host thread at
+    # about 100 %, loaders idle).
+    launching_utilization_permille: int = 800
+    launching_power_permille: int = 400
+    launching_activity_permille: int = 400
+    launching_pcie_kb_per_ms: int = 1_000  # KempnerPulse takes 1 GB/s of PCIe for a sign of copies
+    one_core_least_milli: int = 900  # a thread that fills a core, as of a loader worker
+    one_core_most_milli: int = 1_500  # and what else its process does
+    # What work is called that needs no remedy: bound by HBM where that is half busy and the tensor cores hardly.
+    bandwidth_dram_permille: int = 500
+    bandwidth_tensor_permille: int = 100
+    # Services.
+    kv_full_permille: int = 950  # a cache this full preempts and queues
+    late_permille: int = 500  # ours: later than promised in most intervals with answers; one slow one makes none late
+    covered_permille: int = 800  # a window or a look-back with gaps of more than a fifth gives no verdict (1.4)
+    # Agents ask every ten seconds, and tell nothing of what happened while they missed a page for 25 (services.md).
+    read_gap_ms: int = 60_000
+    # Checkpoints: a dip with a burst to storage of at least a megabyte a second for each GPU.
+    checkpoint_bytes_per_gpu: int = 60_000_000
+    checkpoint_dip_permille: int = 900
+
+    @property
+    def version(self) -> str:
+        """The rules' version: their date and a digest of all that decides: numbers, revisions, words for stages."""
+        revisions = {name: rule.revision for name, rule in RULE_OF.items()}
+        text = json.dumps([self._numbers(), revisions, PATTERNS], sort_keys=True)
+        return f"{RULES}+{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    def rule_versions(self) -> dict[str, str]:
+        """Return the version of each rule of findings, by its name."""
+        numbers = self._numbers()
+        return {name: rule.version(numbers) for name, rule in RULE_OF.items()}
+
+    def _numbers(self) -> dict[str, int]:
+        return asdict(self) | dict(FIXED)

@@ -1,0 +1,1 @@
+"""What is measured of runs beside their states: efficiency and traffic."""

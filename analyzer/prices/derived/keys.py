@@ -1,0 +1,161 @@
+"""Keys that the derived prices share: an amount for a GPU or for its node, and what every row says of itself."""
+
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import ClassVar
+
+from analyzer.errors import ConfigError
+from analyzer.prices.derived.parts import Part
+from analyzer.prices.money import dollars
+from analyzer.settings.toml_entry import Entry
+
+ROW_KEYS = ("sku", "node_group", "provider", "region", "from", "until", "source", "as_of")
+GPUS_PER_NODE = "gpus_per_node"
+GPUS_MOST = 1024
+PRICE_MOST_MICROS = 10**12  # a million an hour: what is more was meant per node, per year, or not at all
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Millionths of the currency, said of one GPU or of a node of `gpus`."""
+
+    micros: int
+    gpus: int
+
+    @property
+    def per_gpu(self) -> Fraction:
+        """One GPU's part of it, in millionths."""
+        return Fraction(self.micros, self.gpus)
+
+    @property
+    def told(self) -> str:
+        """As it was said: "200,000.00 a node of 8"."""
+        return dollars(self.micros) + (f" a node of {self.gpus}" if self.gpus > 1 else " a GPU")
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Of what a row is the price, over which period, and who says so. The period is in microseconds of whole hours."""
+
+    sku: str
+    node_group: str | None
+    provider: str | None
+    region: str | None
+    starts_at: int
+    ends_at: int | None
+    source: str
+    as_of: date
+
+
+class Row:
+    """What all derived rows have: what they are the price of, over which period, and who says so."""
+
+    __slots__ = ()
+    of: Of
+    purchase_option: ClassVar[str]
+    stale_days: ClassVar[int] = 90  # as of prices that were written; books and tariffs are made by the year
+
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """Of what it is the price."""
+        return (self.of.sku, self.purchase_option, self.of.node_group)
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        """The provider and the region that it names."""
+        return (self.of.provider, self.of.region)
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        return f"{self.of.sku} ({self.purchase_option})"
+
+    @property
+    def starts_at(self) -> int:
+        """From when it holds, in microseconds."""
+        return self.of.starts_at
+
+    @property
+    def ends_at(self) -> int | None:
+        """Up to when, exclusive; None for good."""
+        return self.of.ends_at
+
+    @property
+    def source(self) -> str:
+        """Who says so."""
+        return self.of.source
+
+    @property
+    def as_of(self) -> date:
+        """When somebody last looked."""
+        return self.of.as_of
+
+    def covers(self, at_us: int) -> bool:
+        """Say whether it speaks of this microsecond."""
+        return self.of.starts_at <= at_us and (self.of.ends_at is None or at_us < self.of.ends_at)
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what a GPU-hour's price consists of; nothing where it has no parts."""
+        raise NotImplementedError
+
+    def micros_at(self, at_us: int) -> int | None:
+        """Return what a GPU-hour costs at this microsecond; None where it does not say."""
+        return sum(part.micros_at(at_us) for part in self.parts()) if self.covers(at_us) else None
+
+    def faults(self, today: date) -> list[tuple[str, str]]:
+        """Return what is to be asked of it besides its age, as (kind, sentence with the way out)."""
+        raise NotImplementedError
+
+
+def read_of(entry: Entry) -> Of:
+    """Return what the row says of itself."""
+    starts_at, ends_at = entry.period()
+    return Of(
+        entry.text("sku"),
+        entry.text_or_none("node_group"),
+        entry.text_or_none("provider"),
+        entry.text_or_none("region"),
+        starts_at,
+        ends_at,
+        entry.text("source"),
+        entry.day("as_of"),
+    )
+
+
+def per_node_or_gpu(stem: str, unit: str = "") -> tuple[str, str]:
+    """Return the two names of an amount: usd_staff with _month is usd_staff_per_gpu_month, usd_staff_per_node_month."""
+    return f"{stem}_per_gpu{unit}", f"{stem}_per_node{unit}"
+
+
+def amount_or_none(entry: Entry, stem: str, unit: str = "") -> Amount | None:
+    """Return an amount that is said of a GPU or of a node, or None where it is left out.
+
+    Raises:
+        ConfigError: both are given, or a node's without its GPUs.
+    """
+    gpu, node = per_node_or_gpu(stem, unit)
+    if entry.has(gpu) and entry.has(node):
+        raise ConfigError(f"{entry.where}: give one of {gpu!r} and {node!r}, not both")
+    if entry.has(gpu):
+        return Amount(entry.micros(gpu), 1)
+    return Amount(entry.micros(node), gpus_per_node(entry, node)) if entry.has(node) else None
+
+
+def amount(entry: Entry, stem: str, unit: str = "") -> Amount:
+    """Return an amount that must be there, of a GPU or of a node."""
+    found = amount_or_none(entry, stem, unit)
+    if found is None:
+        gpu, node = per_node_or_gpu(stem, unit)
+        raise ConfigError(f"{entry.where}: {gpu!r} is missing (or {node!r})")
+    return found
+
+
+def gpus_per_node(entry: Entry, key: str) -> int:
+    """Return how many GPUs share what is said of a node."""
+    if not entry.has(GPUS_PER_NODE):
+        raise ConfigError(f"{entry.where}: {key!r} needs {GPUS_PER_NODE!r}, such as 8")
+    gpus = entry.count(GPUS_PER_NODE)
+    if not 1 <= gpus <= GPUS_MOST:
+        raise ConfigError(f"{entry.where}: {GPUS_PER_NODE!r} must be 1 to {GPUS_MOST:,}, not {gpus}")
+    return gpus

@@ -1,0 +1,190 @@
+"""GPUs that are owned: capital, power, space and staff make up what a GPU-hour costs.
+
+[[owned]]
+sku = "A100-80GB"
+gpus_per_node = 8
+usd_capital_per_node = 160_000    # or _per_gpu; what was paid for the hosts with their part of racks and network
+usd_resale_per_node = 16_000      # optional: what it will fetch at the end
+depreciation_years = 5            # straight line, by the hour
+in_service = 2024-03-01           # optional: since when it is written off; `from` where it is left out
+watts_per_node = 4_800            # or _per_gpu; what the hosts draw at the mean, cooling left out
+usd_per_kwh = 0.11
+pue = 1.30                        # cooling and losses of the hall, applied once, here; 1 where the tariff has them
+usd_space_per_node_month = 190    # or _per_gpu_month
+usd_staff_per_node_month = 240
+from = 2026-01-01                 # since when these figures hold
+source = "books of 2026"
+as_of = 2026-11-01
+
+A month is a twelfth of 8,760 hours. What is left out is not in the price, and `gpuledger prices check` says so; a part
+that another one includes is 0. After its years the capital is written off, and the price falls by it.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from typing import ClassVar
+
+from analyzer.errors import ConfigError
+from analyzer.prices.derived.keys import (
+    GPUS_PER_NODE,
+    ROW_KEYS,
+    Amount,
+    Of,
+    Row,
+    amount,
+    amount_or_none,
+    per_node_or_gpu,
+    read_of,
+)
+from analyzer.prices.derived.parts import Part, spread
+from analyzer.prices.money import dollars
+from analyzer.settings.toml_entry import Entry
+
+HOURS_PER_MONTH = 730  # a twelfth of 8,760
+YEARS_MOST = 30
+PUE_MOST = 3  # surveys of halls find 1.1 to 2; what is more is a percentage, or watts
+_MONTHLY = ("space", "staff")
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """What a GPU draws with its part of the host, in micro-watts, the tariff, and what cooling adds, in millionths."""
+
+    watts: Amount
+    micros_per_kwh: int
+    pue_millionths: int
+
+    @property
+    def micros_per_hour(self) -> Fraction:
+        """What an hour of it costs, in millionths."""
+        kilowatts = self.watts.per_gpu / 1_000_000 / 1000
+        return kilowatts * Fraction(self.pue_millionths, 1_000_000) * self.micros_per_kwh
+
+
+@dataclass(frozen=True, slots=True)
+class Owned(Row):
+    """What was paid, since when and over how many years, and what runs on; None was not told."""
+
+    of: Of
+    capital: Amount
+    resale: Amount | None
+    years: int
+    in_service: int
+    written_off: int
+    power: Power | None
+    space: Amount | None  # a month
+    staff: Amount | None
+
+    purchase_option: ClassVar[str] = "owned"
+    stale_days: ClassVar[int] = 400
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what a GPU-hour consists of; a part that was not told is left out."""
+        found = [self._depreciation()]
+        start, end = self.of.starts_at, self.of.ends_at
+        if self.power is not None:
+            found.append(Part("power", self.power.micros_per_hour, start, end, _power_words(self.power)))
+        for name, monthly in (("space", self.space), ("staff", self.staff)):
+            if monthly is not None:
+                how = f"{monthly.told} a month of {HOURS_PER_MONTH} hours"
+                found.append(Part(name, monthly.per_gpu / HOURS_PER_MONTH, start, end, how))
+        return tuple(found)
+
+    def faults(self, today: date) -> list[tuple[str, str]]:
+        """Return what is to be asked of it besides its age, each with the way out."""
+        parts = (("power", self.power), ("space", self.space), ("staff", self.staff))
+        lacking = [name for name, part in parts if part is None]
+        found = []
+        if lacking:
+            names = " and ".join(", ".join(lacking).rsplit(", ", 1))
+            found.append(("missing", f"{names} not in the price; give the figures, or 0 where another includes them"))
+        written_off = datetime.fromtimestamp(self.written_off // 1_000_000, UTC).date()
+        if written_off <= today and (self.of.ends_at is None or self.written_off < self.of.ends_at):
+            found.append(
+                (
+                    "over",
+                    f"written off since {written_off}: from then on it costs what runs on; end it with 'until' if the"
+                    " GPUs are gone, or lengthen depreciation_years if they are still being paid for",
+                )
+            )
+        return found
+
+    def _depreciation(self) -> Part:
+        worth = self.capital.per_gpu - (self.resale.per_gpu if self.resale else 0)
+        less = f" less {self.resale.told} resale" if self.resale and self.resale.micros else ""
+        how = f"{self.capital.told}{less} over {self.years} {'year' if self.years == 1 else 'years'}"
+        return spread("depreciation", worth, self.in_service, self.written_off, how)
+
+
+def _power_words(power: Power) -> str:
+    watts = dollars(power.watts.micros).removesuffix(".00")
+    whose = f" a node of {power.watts.gpus}" if power.watts.gpus > 1 else " a GPU"
+    return f"{watts} W{whose} x PUE {dollars(power.pue_millionths)} x {dollars(power.micros_per_kwh)} a kWh"
+
+
+def owned_keys(money: str) -> tuple[str, ...]:
+    """Return the keys of [[owned]]; `money` is the currency as keys begin: usd."""
+    whole = [key for name in ("capital", "resale") for key in per_node_or_gpu(f"{money}_{name}")]
+    monthly = [key for name in _MONTHLY for key in per_node_or_gpu(f"{money}_{name}", "_month")]
+    power = (*per_node_or_gpu("watts"), f"{money}_per_kwh", "pue")
+    return (*ROW_KEYS, GPUS_PER_NODE, *whole, *monthly, *power, "depreciation_years", "in_service")
+
+
+def read_owned(entry: Entry, money: str) -> Owned:
+    """Return one [[owned]].
+
+    Raises:
+        ConfigError: a figure is missing, wrong or contradicts another.
+    """
+    of = read_of(entry)
+    in_service = entry.hour("in_service") if entry.has("in_service") else of.starts_at
+    if in_service > of.starts_at:
+        raise ConfigError(f"{entry.where}: 'in_service' must not be later than 'from'")
+    years = entry.count("depreciation_years")
+    if not 1 <= years <= YEARS_MOST:
+        raise ConfigError(f"{entry.where}: 'depreciation_years' must be 1 to {YEARS_MOST}, not {years}")
+    capital, resale = amount(entry, f"{money}_capital"), amount_or_none(entry, f"{money}_resale")
+    if resale is not None and resale.per_gpu > capital.per_gpu:
+        raise ConfigError(f"{entry.where}: the resale value is more than the capital; is one of them a node's?")
+    monthly = {name: amount_or_none(entry, f"{money}_{name}", "_month") for name in _MONTHLY}
+    return Owned(
+        of,
+        capital,
+        resale,
+        years,
+        in_service,
+        _years_later(entry, in_service, years),
+        _power(entry, money),
+        monthly["space"],
+        monthly["staff"],
+    )
+
+
+def _power(entry: Entry, money: str) -> Power | None:
+    watts, tariff = amount_or_none(entry, "watts"), f"{money}_per_kwh"
+    if watts is None:
+        if extra := [key for key in (tariff, "pue") if entry.has(key)]:
+            raise ConfigError(f"{entry.where}: {extra[0]!r} needs 'watts_per_gpu' or 'watts_per_node'")
+        return None
+    if missing := [key for key in (tariff, "pue") if not entry.has(key)]:
+        raise ConfigError(f"{entry.where}: watts need {missing[0]!r}; pue = 1 where the tariff has the cooling")
+    return Power(watts, entry.micros(tariff), read_pue(entry))
+
+
+def read_pue(entry: Entry) -> int:
+    """Return what the hall adds to what the machines draw, in millionths: 1,300,000 for 1.30."""
+    millionths = entry.micros("pue")
+    if not 1_000_000 <= millionths <= PUE_MOST * 1_000_000:
+        raise ConfigError(f"{entry.where}: 'pue' must be 1 to {PUE_MOST}, such as 1.30, not {dollars(millionths)}")
+    return millionths
+
+
+def _years_later(entry: Entry, at_us: int, years: int) -> int:
+    moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
+    leap = (moment.month, moment.day) == (2, 29)
+    try:
+        later = moment.replace(year=moment.year + years, day=28 if leap else moment.day)
+    except ValueError as error:
+        raise ConfigError(f"{entry.where}: 'depreciation_years' ends after the year 9999") from error
+    return int(later.timestamp()) * 1_000_000

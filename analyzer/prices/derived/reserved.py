@@ -1,0 +1,72 @@
+"""Reserved GPUs with a payment in advance: it is amortised evenly over the hours of the term.
+
+[[reserved]]
+sku = "H100-80GB"
+usd_upfront_per_node = 105_120    # or usd_upfront_per_gpu
+gpus_per_node = 8
+usd_per_gpu_hour = 1.10           # what each hour costs beside it; 0 where all was paid in advance
+from = 2026-01-01
+until = 2027-01-01                # the term; it must be there
+source = "contract 4711"
+as_of = 2026-11-01
+
+Hours in which such a GPU stands free cost the same; the ledger shows them as unallocated.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from typing import ClassVar
+
+from analyzer.errors import ConfigError
+from analyzer.prices.derived.keys import GPUS_PER_NODE, ROW_KEYS, Amount, Of, Row, amount, per_node_or_gpu, read_of
+from analyzer.prices.derived.parts import Part, spread
+from analyzer.prices.money import dollars
+from analyzer.settings.toml_entry import HOUR_US, Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved(Row):
+    """A reservation: what was paid in advance, and what an hour costs beside it in millionths."""
+
+    of: Of
+    upfront: Amount
+    micros_per_gpu_hour: int
+    term_ends_at: int  # as of.ends_at, which a term must have
+
+    purchase_option: ClassVar[str] = "reserved"
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what a GPU-hour consists of."""
+        start, hours = self.of.starts_at, (self.term_ends_at - self.of.starts_at) // HOUR_US
+        how = f"{self.upfront.told} over the {hours:,} hours of the term"
+        upfront = spread("upfront", self.upfront.per_gpu, start, self.term_ends_at, how)
+        by_hour = Fraction(self.micros_per_gpu_hour)
+        return (
+            upfront,
+            Part("by the hour", by_hour, start, self.term_ends_at, f"{dollars(self.micros_per_gpu_hour)} a GPU-hour"),
+        )
+
+    def faults(self, today: date) -> list[tuple[str, str]]:
+        """Return what is to be asked of it besides its age: what comes after the term, once it is over or nearly so."""
+        end = datetime.fromtimestamp(self.term_ends_at // 1_000_000, UTC).date()
+        if end > today:
+            return []
+        return [("over", f"its term ended {end}; write what such GPUs cost now, or take them out of the fleet")]
+
+
+def reserved_keys(money: str) -> tuple[str, ...]:
+    """Return the keys of [[reserved]]; `money` is the currency as keys begin: usd."""
+    return (*ROW_KEYS, *per_node_or_gpu(f"{money}_upfront"), f"{money}_per_gpu_hour", GPUS_PER_NODE)
+
+
+def read_reserved(entry: Entry, money: str) -> Reserved:
+    """Return one [[reserved]].
+
+    Raises:
+        ConfigError: a figure is missing or wrong; without `until` there is no term to amortise over.
+    """
+    of = read_of(entry)
+    if of.ends_at is None:
+        raise ConfigError(f"{entry.where}: 'until' is missing: what is paid in advance is spread over the term")
+    return Reserved(of, amount(entry, f"{money}_upfront"), entry.micros(f"{money}_per_gpu_hour"), of.ends_at)

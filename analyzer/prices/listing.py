@@ -1,0 +1,194 @@
+"""The price book as people and machines read it."""
+
+from datetime import UTC, datetime
+
+from analyzer.prices.book import PriceBook
+from analyzer.prices.charge_rows import Charge
+from analyzer.prices.derived.spot import Spot
+from analyzer.prices.list_prices import list_prices, on_demand
+from analyzer.prices.money import dollars
+from analyzer.prices.non_gpu_rows import Tariff
+from analyzer.prices.options import ANY
+from analyzer.prices.site import Derived, PriceRow
+from analyzer.prices.told import place_of
+from analyzer.settings.toml_entry import HOUR_US
+from analyzer.text.paper import Paper
+from analyzer.text.words import counted
+
+PAPER = Paper(82, ascii=True)  # lines of at most 80 columns
+HEAD, DATED, SAID = 21, 45, 6  # where the head, the periods, and the line below a price begin
+
+
+def book_lines(book: PriceBook, where: str, sku: str | None, now_us: int) -> list[str]:
+    """Return the site's own prices: what the ledger books with, and how those that are made of figures come about."""
+    rows = [row for row in book.rows if _wanted(row.sku, sku)]
+    found = ["prices of this site".ljust(HEAD) + where]
+    found += ["version".ljust(HEAD) + book.version] if book.version else []
+    found += PAPER.wrap(_regions_told(book), "regions".ljust(HEAD), " " * HEAD) if book.regions else []
+    for row in sorted(rows, key=lambda row: (row.sku or "", row.starts_at)):
+        found += _priced_lines(row.sku, row.purchase_option, row, row.micros_per_gpu_hour)
+    for made in sorted(book.derived, key=lambda row: (row.of.sku, row.starts_at)):
+        found += _derived_lines(made, now_us) if _wanted(made.of.sku, sku) else []
+    return found
+
+
+def beside_lines(book: PriceBook) -> list[str]:
+    """Return what teams are charged and what costs besides GPUs; empty where the file has none."""
+    found: list[str] = []
+    if book.charges:
+        found.append("what teams are charged for a GPU-hour   beside the ledger")
+    for one in book.charges:
+        found += _dated_lines(f"  {one.told:<31} {dollars(one.micros_per_gpu_hour):>9}  ", one)
+    if book.beside.rows:
+        found += [*([""] if found else []), "costs besides GPUs   gpuledger prices costs counts them"]
+    for row in book.beside.rows:
+        found += _dated_lines(f"  {row.told:<40}   ", row)
+    return [*found, ""] if found else []
+
+
+def _regions_told(book: PriceBook) -> str:
+    return ", ".join(f"{region} ({provider})" for region, provider in book.regions.providers)
+
+
+def _priced_lines(sku: str | None, option: str | None, row: PriceRow | Derived, micros: int | None) -> list[str]:
+    """Return a price with its period, and below it where it holds, who says so, and when somebody last looked."""
+    price = "unknown" if micros is None else dollars(micros)
+    return _dated_lines(f"  {sku or 'any GPU':<18} {option or ANY:<12} {price:>9}  ", row, place_of(row))
+
+
+def _dated_lines(head: str, row: PriceRow | Derived | Charge | Tariff, place: str = "") -> list[str]:
+    until = _day(row.ends_at) if row.ends_at is not None else "further notice"
+    checked = f"checked {row.as_of}" if row.as_of else "undated"
+    said = f"{place}; {row.source}, {checked}" if place else f"{row.source}, {checked}"
+    first = PAPER.wrap(f"{_day(row.starts_at)} until {until}", head, " " * DATED)
+    return [*first, *PAPER.wrap(said, " " * SAID)]
+
+
+def _derived_lines(row: Derived, now_us: int) -> list[str]:
+    """Return the price of the present hour, or of the nearest that the row speaks of, and its parts; they sum to it."""
+    at_us = _spoken_at(row, now_us)
+    found = _priced_lines(row.of.sku, row.purchase_option, row, row.micros_at(at_us))
+    for part in row.parts():
+        amount = part.micros_at(at_us)
+        if amount or part.ends_at is None or at_us < part.ends_at:
+            found += PAPER.wrap(part.how, f"      {part.name:<16} {dollars(amount):>20}  ", " " * DATED)
+    return [*found, *_series_lines(row, at_us)]
+
+
+def _series_lines(row: Derived, at_us: int) -> list[str]:
+    if not isinstance(row, Spot):
+        return []
+    if not row.hours:
+        return ["      the series is empty: every hour costs unknown"]
+    low, high = dollars(min(row.micros)), dollars(max(row.micros))
+    span = f"{_day(row.hours[0])} to {_day(row.hours[-1])}"
+    return PAPER.wrap(
+        f"{len(row.hours):,} hours from {span}, {low} to {high}; the price above is of {_day(at_us)}", " " * 6
+    )
+
+
+def _spoken_at(row: Derived, now_us: int) -> int:
+    if isinstance(row, Spot) and row.hours:
+        return max((hour for hour in row.hours if hour <= now_us), default=row.hours[0])
+    last = now_us if row.ends_at is None else min(now_us, row.ends_at - HOUR_US)
+    return max(row.starts_at, last)
+
+
+def hint_lines(sku: str | None) -> list[str]:
+    """Return one line a SKU: the range of what is asked on demand, without estimates, spot and doubtful rows."""
+    lines = PAPER.wrap("list prices on demand, USD per GPU-hour, for comparison only: nothing is booked by them", "")
+    for name in sorted({row.sku for row in list_prices() if _wanted(row.sku, sku)}):
+        prices = on_demand(name, list_prices())
+        if prices:
+            span = f"{dollars(prices[0])} to {dollars(prices[-1])}" if prices[0] < prices[-1] else dollars(prices[0])
+            lines.append(f"  {name:<18} {span}   ({counted(len(prices), 'row')})")
+    return lines
+
+
+def list_lines(sku: str | None) -> list[str]:
+    """Return every list price with source and date, and what is wrong with it."""
+    lines = ["every list price   name one as [[list_price]] in the price file to pay it"]
+    for row in list_prices():
+        if _wanted(row.sku, sku):
+            doubt = f"; {row.objection}" if row.objection else ""
+            told = (
+                f"{row.provider} {row.region} {row.instance_type} {row.purchase_option}, as of {row.as_of}{doubt};"
+                f" {row.source}@{row.source_version[:12]}"
+            )
+            lines += PAPER.wrap(told, f"  {row.sku} {dollars(row.micros_per_gpu_hour)}  ", " " * SAID)
+    return lines
+
+
+def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, object]:
+    """Return the site's prices and the list ranges; amounts are integer millionths."""
+    rows = [row for row in book.rows if _wanted(row.sku, sku)]
+    known = sorted({row.sku for row in list_prices() if _wanted(row.sku, sku)})
+    ranges = {name: prices for name in known if (prices := on_demand(name, list_prices()))}
+    return {
+        "version": 1,
+        "currency": book.currency,
+        "book_version": book.version or None,
+        "regions": dict(book.regions.providers),
+        "prices": [_row_json(row) for row in rows],
+        "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.of.sku, sku)],
+        "charges": [_charge_json(one) for one in book.charges],
+        "list_prices_on_demand": {
+            name: {"low_micros": prices[0], "high_micros": prices[-1], "rows": len(prices)}
+            for name, prices in ranges.items()
+        },
+    }
+
+
+def _row_json(row: PriceRow) -> dict[str, object]:
+    return {
+        "sku": row.sku,
+        "purchase_option": row.purchase_option,
+        "node_group": row.node_group,
+        "provider": row.provider,
+        "region": row.region,
+        "micros_per_gpu_hour": row.micros_per_gpu_hour,
+        **_dated_json(row),
+    }
+
+
+def _derived_json(row: Derived, now_us: int) -> dict[str, object]:
+    at_us = _spoken_at(row, now_us)
+    return {
+        "sku": row.of.sku,
+        "purchase_option": row.purchase_option,
+        "node_group": row.of.node_group,
+        "provider": row.of.provider,
+        "region": row.of.region,
+        "at_us": at_us,
+        "micros_per_gpu_hour": row.micros_at(at_us),
+        "parts": [{"name": one.name, "micros": one.micros_at(at_us), "how": one.how} for one in row.parts()],
+        **_dated_json(row),
+    }
+
+
+def _charge_json(one: Charge) -> dict[str, object]:
+    return {
+        "team": one.team,
+        "sku": one.sku,
+        "purchase_option": one.purchase_option,
+        "micros_per_gpu_hour": one.micros_per_gpu_hour,
+        **_dated_json(one),
+    }
+
+
+def _dated_json(row: PriceRow | Derived | Charge) -> dict[str, object]:
+    return {
+        "from_us": row.starts_at,
+        "until_us": row.ends_at,
+        "source": row.source,
+        "as_of": row.as_of.isoformat() if row.as_of else None,
+    }
+
+
+def _wanted(name: str | None, prefix: str | None) -> bool:
+    return prefix is None or name is None or name.casefold().startswith(prefix.casefold())
+
+
+def _day(at_us: int) -> str:
+    moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
+    return f"{moment:%Y-%m-%d}" if moment.hour == 0 else f"{moment:%Y-%m-%dT%H:00Z}"

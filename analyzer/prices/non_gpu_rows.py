@@ -1,0 +1,185 @@
+"""Read what a price file says of other costs than GPUs. Each row is dated and has its source, as prices have.
+
+[[energy]]
+node_group = "h100"               # optional: of these nodes, before the general row
+usd_per_kwh = 0.11                # optional: without it energy and carbon have no price
+pue = 1.30                        # what the hall adds to what machines draw, applied once
+carbon = "DEU"                    # a country, or a cloud's region such as "gcp europe-west4" (carbon.py)
+from = 2026-01-01                 # (or grams_per_kwh = 381, by this row's own source)
+source = "power contract 12"
+as_of = 2026-11-01
+
+[[storage]]
+name = "scratch"
+gib = 512_000                     # what is paid for, full or empty
+usd_per_gib_month = 0.02          # a month is a twelfth of 8,760 hours
+from = 2026-01-01
+source = "storage contract"
+as_of = 2026-11-01
+
+[[checkpoints]]
+usd_per_gib_written = 0.005       # what writing costs beside keeping, such as requests of an object store
+from, until, source, as_of
+
+[[host]]                          # only where CPU and memory are not in the GPUs' price
+node_group = "h100"               # optional
+usd_per_core_hour = 0.01
+usd_per_gib_hour = 0.001
+from, until, source, as_of
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import TypeVar
+
+from analyzer.errors import ConfigError
+from analyzer.prices.carbon import Intensity, intensity, near
+from analyzer.prices.derived.owned import read_pue
+from analyzer.prices.overlaps import refuse_overlaps
+from analyzer.settings.toml_entry import Entry
+
+BESIDE_KEYS = ("energy", "storage", "checkpoints", "host")
+_ALWAYS = ("from", "until", "source", "as_of")
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """One dated row. `name` is the node group (None: all others) or, of storage, its name."""
+
+    kind: str
+    name: str | None
+    starts_at: int
+    ends_at: int | None
+    source: str
+    as_of: date
+
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """What it is about."""
+        return (self.kind, self.name)
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        return f"{self.kind} {self.name}" if self.name else self.kind
+
+    def covers(self, at_us: int) -> bool:
+        """Say whether it holds at this microsecond."""
+        return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Energy(Tariff):
+    """What a kilowatt-hour costs, in millionths, what the hall adds, and its carbon; None was not told."""
+
+    micros_per_kwh: int | None
+    pue_millionths: int
+    carbon: Intensity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Storage(Tariff):
+    """So many GiB (in millionths) are paid for by the month."""
+
+    gib_millionths: int
+    micros_per_gib_month: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints(Tariff):
+    """What a GiB costs that checkpoints write."""
+
+    micros_per_gib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host(Tariff):
+    """What a core and a GiB of memory cost an hour, where they are priced apart from the GPUs."""
+
+    micros_per_core_hour: int
+    micros_per_gib_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Everything of a price file that is not the price of a GPU."""
+
+    energy: tuple[Energy, ...] = ()
+    storage: tuple[Storage, ...] = ()
+    checkpoints: tuple[Checkpoints, ...] = ()
+    hosts: tuple[Host, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Tariff, ...]:
+        """All rows, in the order in which they are told."""
+        return (*self.energy, *self.storage, *self.checkpoints, *self.hosts)
+
+
+_Row = TypeVar("_Row", bound=Tariff)
+
+
+def row_of(rows: Sequence[_Row], name: str | None, at_us: int) -> _Row | None:
+    """Return the row that holds for this node group (or of this name), its own before the general one."""
+    fitting = [row for row in rows if row.covers(at_us) and row.name in (None, name)]
+    return max(fitting, key=lambda row: row.name is not None, default=None)
+
+
+def read_beside(file: Entry, money: str) -> Beside:
+    """Return the rows; `money` is the currency as keys begin: usd.
+
+    Raises:
+        ConfigError: a row is incomplete or wrong, or two of one thing hold at once.
+    """
+    per_kwh, month, written = f"{money}_per_kwh", f"{money}_per_gib_month", f"{money}_per_gib_written"
+    core, memory = f"{money}_per_core_hour", f"{money}_per_gib_hour"
+    energy_keys = ("node_group", per_kwh, "pue", "carbon", "grams_per_kwh", *_ALWAYS)
+    found = Beside(
+        tuple(_energy(entry, per_kwh) for entry in file.entries("energy", energy_keys)),
+        tuple(_storage(entry, month) for entry in file.entries("storage", ("name", "gib", month, *_ALWAYS))),
+        tuple(
+            Checkpoints(*_tariff(entry, "checkpoints", None), entry.micros(written))
+            for entry in file.entries("checkpoints", (written, *_ALWAYS))
+        ),
+        tuple(
+            Host(*_tariff(entry, "host", "node_group"), entry.micros(core), entry.micros(memory))
+            for entry in file.entries("host", ("node_group", core, memory, *_ALWAYS))
+        ),
+    )
+    refuse_overlaps(file.where, found.rows, "rows")
+    return found
+
+
+def _tariff(entry: Entry, kind: str, key: str | None) -> tuple[str, str | None, int, int | None, str, date]:
+    starts_at, ends_at = entry.period()
+    name = entry.text_or_none(key) if key else None
+    return (kind, name, starts_at, ends_at, entry.text("source"), entry.day("as_of"))
+
+
+def _storage(entry: Entry, month: str) -> Storage:
+    entry.text("name")
+    return Storage(*_tariff(entry, "storage", "name"), entry.micros("gib"), entry.micros(month))
+
+
+def _energy(entry: Entry, per_kwh: str) -> Energy:
+    return Energy(
+        *_tariff(entry, "energy", "node_group"), entry.micros_or_none(per_kwh), read_pue(entry), _carbon(entry)
+    )
+
+
+def _carbon(entry: Entry) -> Intensity | None:
+    if entry.has("carbon") and entry.has("grams_per_kwh"):
+        raise ConfigError(f"{entry.where}: give one of 'carbon' and 'grams_per_kwh', not both")
+    if entry.has("grams_per_kwh"):
+        return Intensity(Fraction(entry.micros("grams_per_kwh"), 1000), entry.text("source"))
+    name = entry.text_or_none("carbon")
+    if name is None:
+        return None
+    found = intensity(name)
+    if found is None:
+        hint = f"did you mean {like!r}?" if (like := near(name)) else "write grams_per_kwh with your own source"
+        raise ConfigError(
+            f"{entry.where}: 'carbon' {name!r} is no country's code or cloud region that is known; {hint}"
+        )
+    return found

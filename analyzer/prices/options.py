@@ -1,0 +1,23 @@
+"""The ways of paying for a GPU, as the fleet's ownership and the price file name them."""
+
+from analyzer.errors import ConfigError
+from analyzer.settings.toml_entry import Entry
+
+PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
+ANY = "any"
+
+
+def option_of(entry: Entry) -> str | None:
+    """Return a row's purchase option, None for any.
+
+    Raises:
+        ConfigError: it is missing, or none of them.
+    """
+    option = entry.text("purchase_option")
+    if option == ANY:
+        return None
+    if option not in PURCHASE_OPTIONS:
+        raise ConfigError(
+            f"{entry.where}: 'purchase_option' must be one of {', '.join((*PURCHASE_OPTIONS, ANY))}, not {option!r}"
+        )
+    return option

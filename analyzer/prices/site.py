@@ -1,0 +1,227 @@
+"""Read the site's own price file, prices.toml: what this site pays, from when, and who says so.
+
+currency = "USD"                  # the ledger's one currency; the default
+
+[[price]]
+sku = "H100-80GB"
+purchase_option = "reserved"      # as in the fleet's ownership; "any" for all, unknown included
+usd_per_gpu_hour = 2.60           # the key names the currency
+from = 2026-01-01                 # UTC midnight, or a time with offset that is a whole UTC hour
+until = 2027-04-01                # optional, exclusive
+source = "contract 4711"
+as_of = 2026-11-01                # when somebody last looked
+node_group = "rack-1"             # optional: only there, before the general price
+provider = "aws"                  # optional, as is region: where the file has [regions], of GPUs there alone
+
+[[list_price]]                    # pay a row of the list prices, named in full
+provider = "aws"
+region = "us-east-1"
+instance_type = "p5.48xlarge"
+purchase_option = "on_demand"
+from = 2026-07-20
+
+Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived/); what teams are charged is [[charge]]
+(charging/); what costs besides GPUs is [[energy]], [[storage]], [[checkpoints]] and [[host]] (beside/).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.prices.charge_rows import Charge, charge_keys, read_charge
+from analyzer.prices.derived.keys import PRICE_MOST_MICROS
+from analyzer.prices.derived.owned import Owned, owned_keys, read_owned
+from analyzer.prices.derived.parts import Part
+from analyzer.prices.derived.reserved import Reserved, read_reserved, reserved_keys
+from analyzer.prices.derived.spot import SPOT_KEYS, Spot, read_spot
+from analyzer.prices.list_prices import ListPrice, list_prices
+from analyzer.prices.money import dollars
+from analyzer.prices.non_gpu_rows import BESIDE_KEYS, Beside, read_beside
+from analyzer.prices.options import ANY, option_of
+from analyzer.prices.overlaps import refuse_overlaps
+from analyzer.prices.regions import Regions, read_regions
+from analyzer.settings.toml_entry import Entry, read_toml, toml_of
+
+_KEYS = ("currency", "regions", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
+_PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group", "provider", "region")
+_LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
+
+Derived = Reserved | Owned | Spot
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """One price of this site over one period. None in `sku`, `purchase_option` or `node_group` means any.
+
+    `starts_at` and `ends_at` are whole UTC hours in microseconds; `as_of` is None where the source has no date.
+    """
+
+    sku: str | None
+    purchase_option: str | None
+    node_group: str | None
+    micros_per_gpu_hour: int
+    starts_at: int
+    ends_at: int | None
+    source: str
+    as_of: date | None
+    provider: str | None = None
+    region: str | None = None
+
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """Of what it is the price."""
+        return (self.sku, self.purchase_option, self.node_group)
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        """The provider and the region that it names."""
+        return (self.provider, self.region)
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        return f"{self.sku} ({self.purchase_option or ANY})"
+
+    def covers(self, at_us: int) -> bool:
+        """Say whether the price is in effect at this microsecond."""
+        return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
+
+    def micros_at(self, at_us: int) -> int | None:
+        """Return what a GPU-hour costs at this microsecond; None where the price is not in effect."""
+        return self.micros_per_gpu_hour if self.covers(at_us) else None
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return none: it was written as it is."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SitePrices:
+    """What a price file says: prices as written, prices made of other figures, and what is no GPU's price."""
+
+    currency: str = "USD"
+    rows: tuple[PriceRow, ...] = ()
+    derived: tuple[Derived, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    beside: Beside = field(default_factory=Beside)
+    regions: Regions = field(default_factory=Regions)
+
+
+def read_price_file(path: Path, lists: Sequence[ListPrice] | None = None) -> SitePrices:
+    """Return what a price file says.
+
+    Raises:
+        ConfigError: the file cannot be read, or a row is incomplete, overlaps another or names no list price.
+    """
+    return _priced(read_toml(path, _KEYS), lists, path.parent)
+
+
+def priced(
+    where: str, content: bytes, lists: Sequence[ListPrice] | None = None, folder: Path | None = None
+) -> SitePrices:
+    """Return the same of a price file's content; `where` names it in messages, `folder` is where series lie.
+
+    Raises:
+        ConfigError: it is no TOML, or a row is incomplete, overlaps another or names no list price.
+    """
+    return _priced(toml_of(where, content, _KEYS), lists, folder)
+
+
+def _priced(file: Entry, lists: Sequence[ListPrice] | None, folder: Path | None) -> SitePrices:
+    currency = _currency(file)
+    money = currency.lower()
+    amount = f"{money}_per_gpu_hour"
+    rows = [_price(entry, amount) for entry in file.entries("price", (*_PRICE_KEYS, amount))]
+    listed = file.entries("list_price", _LIST_KEYS)
+    if listed and currency != "USD":
+        raise ConfigError(
+            f"{file.where}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead"
+        )
+    known = list_prices() if lists is None else lists
+    rows += [_listed(entry, known, is_placed=file.has("regions")) for entry in listed]
+    derived = _derived(file, money, folder)
+    regions = read_regions(file, [*rows, *derived])
+    _refuse_overlaps(file.where, [*rows, *derived], regions)
+    charges = [read_charge(entry, amount) for entry in file.entries("charge", charge_keys(amount))]
+    refuse_overlaps(file.where, charges)
+    return SitePrices(currency, tuple(rows), derived, tuple(charges), read_beside(file, money), regions)
+
+
+def _refuse_overlaps(where: str, rows: Sequence[PriceRow | Derived], regions: Regions) -> None:
+    """Refuse two prices of one thing at one time; where provider and region choose, they are part of the thing."""
+    way_out = "end one with 'until'"
+    if not regions and any(row.place != (None, None) for row in rows):
+        way_out += ", or write [regions], so that provider and region choose (docs/prices.md)"
+    refuse_overlaps(where, rows, subject=lambda row: (row.subject, regions.wanted(row)), way_out=way_out)
+
+
+def _derived(file: Entry, money: str, folder: Path | None) -> tuple[Derived, ...]:
+    found: list[Derived] = [read_reserved(entry, money) for entry in file.entries("reserved", reserved_keys(money))]
+    found += [read_owned(entry, money) for entry in file.entries("owned", owned_keys(money))]
+    found += [read_spot(entry, money, folder) for entry in file.entries("spot", SPOT_KEYS)]
+    for row in found:
+        if sum(part.micros for part in row.parts()) > PRICE_MOST_MICROS:
+            raise ConfigError(
+                f"{file.where}: {row.of.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
+                " GPU-hour; is a figure of a node said of a GPU?"
+            )
+    return tuple(found)
+
+
+def _currency(file: Entry) -> str:
+    currency = file.text_or_none("currency") or "USD"
+    if not (len(currency) == 3 and currency.isascii() and currency.isupper() and currency.isalpha()):
+        raise ConfigError(f"{file.where}: 'currency' must be an ISO 4217 code such as USD, not {currency!r}")
+    return currency
+
+
+def _price(entry: Entry, amount: str) -> PriceRow:
+    starts_at, ends_at = entry.period()
+    return PriceRow(
+        sku=entry.text("sku"),
+        purchase_option=option_of(entry),
+        node_group=entry.text_or_none("node_group"),
+        micros_per_gpu_hour=entry.micros(amount),
+        starts_at=starts_at,
+        ends_at=ends_at,
+        source=entry.text("source"),
+        as_of=entry.day("as_of"),
+        provider=entry.text_or_none("provider"),
+        region=entry.text_or_none("region"),
+    )
+
+
+def _listed(entry: Entry, lists: Sequence[ListPrice], *, is_placed: bool) -> PriceRow:
+    wanted = tuple(entry.text(key) for key in ("provider", "region", "instance_type", "purchase_option"))
+    found = [row for row in lists if (row.provider, row.region, row.instance_type, row.purchase_option) == wanted]
+    if len(found) != 1:
+        raise ConfigError(
+            f"{entry.where}: {len(found)} list prices for {' '.join(wanted)}; gpuledger prices --all lists them"
+        )
+    row = found[0]
+    if row.objection is not None:
+        raise ConfigError(
+            f"{entry.where}: this row {row.objection} ({row.note or row.source}); write a [[price]] instead"
+        )
+    starts_at, ends_at = entry.period()
+    return PriceRow(
+        sku=row.sku,
+        purchase_option=row.purchase_option,
+        node_group=entry.text_or_none("node_group"),
+        micros_per_gpu_hour=row.micros_per_gpu_hour,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        source=f"list price of {' '.join(wanted[:3])}: {row.source}@{row.source_version}",
+        as_of=_date_or_none(row.as_of),
+        provider=row.provider if is_placed else None,
+        region=row.standing if is_placed else None,
+    )
+
+
+def _date_or_none(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None  # "undated (…)": the source has no date, and we invent none

@@ -1,0 +1,1 @@
+"""The SQL files of all rooms, what they share, and readings of the ledger that every room asks."""

@@ -1,0 +1,182 @@
+"""What became of each recommendation, in money and GPU time a week, from the store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from analyzer.ledger.coverage import newest_hour_end
+from analyzer.period import local
+from analyzer.queries.statements import statements
+from analyzer.recommendations.lifecycle.kept import book
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction
+from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.outcome.calibration import Case
+from analyzer.recommendations.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
+from analyzer.recommendations.outcome.reading import Around, works_like, works_of_name
+from analyzer.recommendations.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of, unlike
+from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+DAY_US = 86_400_000_000
+BACK_US = 56 * DAY_US  # eight weeks of runs before a change
+ON_US = 56 * DAY_US  # and after it: later ones had other changes
+OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no run of theirs recurs")
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly:
+    """What was saved a week, of as much work as in the week that was predicted; `low` and `high` are 95 %."""
+
+    likely: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Realised:
+    """One recommendation that was applied, and what came of it; amounts are None where no effect could be told.
+
+    `lost_since` is what the findings that it stands on lose a week since then, None within a day of the change. It is
+    no proof by itself: less work loses less.
+    """
+
+    standing: Standing
+    outcome: Outcome
+    milliseconds: Weekly | None
+    micros: Weekly | None
+    lost_since: Amount | None = None
+
+
+def realised(session: "Session", one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
+    """Return what came of one recommendation that was applied; `changed` are all names that something was done to.
+
+    `until_us` is up to when runs are looked at, by default as far as the ledger is known.
+    """
+    if one.applied_at is None:
+        raise AssertionError("BUG: only what was applied has an outcome")
+    end = until_us or newest_hour_end(session) or one.applied_at
+    around = Around(one.applied_at - BACK_US, one.applied_at, min(end, one.applied_at + ON_US))
+    found = outcome(_evidence(session, one, changed, around)) if one.prediction.run_ids else OF_HOSTS
+    held = one.prediction.held
+    return Realised(
+        one,
+        found,
+        _weekly(one, found, held.milliseconds),
+        _weekly(one, found, held.micros),
+        _lost_since(session, one.prediction, around),
+    )
+
+
+def _lost_since(session: "Session", prediction: Prediction, around: Around) -> Amount | None:
+    """Return what is lost a week from the first whole hour after a change on; None where that is less than a day."""
+    known_us = around.end - around.cut
+    if known_us < SPEAKS_FOR_A_WEEK_US or not prediction.finding_ids:
+        return None
+    (select,) = statements("recommendations/outcome/lost.sql")
+    asked = {"findings": list(prediction.finding_ids), "from": around.cut, "until": around.end}
+    milliseconds, micros, known = session.row(select, asked)
+    if not known:
+        return None
+    money = None if prediction.lost.micros is None else micros * WEEK_US // known_us
+    return Amount(milliseconds * WEEK_US // known_us, money)
+
+
+def case_of(found: Realised) -> Case | None:
+    """Return it as a case of calibration, in money where it is known; None where no effect could be told.
+
+    All that could be told count, those too where no effect was shown: else only the lucky ones would.
+    """
+    prediction, when = found.standing.prediction, _month(found.standing.prediction.span.end)
+    if found.micros is not None and prediction.saves_micros is not None:
+        lost = prediction.lost.micros
+        saves, came = prediction.saves_micros, found.micros.likely
+    elif found.milliseconds is not None:
+        lost = prediction.lost.milliseconds
+        saves, came = prediction.saves_milliseconds, found.milliseconds.likely
+    else:
+        return None
+    return Case(prediction.kind, when, saves, came, None if lost is None else prediction.weekly(lost))
+
+
+def all_realised(
+    session: "Session", standings: Sequence[Standing], until_us: int | None = None
+) -> tuple[Realised, ...]:
+    """Return what came of all that were applied, the last first."""
+    changed = sorted({one.prediction.name for one in book(session) if one.stage == "applied"})
+    done = sorted((one for one in standings if one.applied_at is not None), key=lambda one: -(one.applied_at or 0))
+    return tuple(realised(session, one, changed, until_us) for one in done)
+
+
+def _evidence(session: "Session", one: Standing, changed: Sequence[str], around: Around) -> Evidence:
+    prediction = one.prediction
+    works = works_of_name(session, prediction.name, prediction.team, around)
+    both = _sides(works)
+    used = [work for side in both for work in side]
+    unit, rates = unit_of(used), rates_of([work for work in used if not work.is_after] or used)
+    if unit is None or (why := unlike(used, unit)):
+        costs = [[0.0] * len(side) for side in both]
+        return Evidence(unit, costs[0], (), costs[1], unlike=why if unit is not None else "")
+    before, after = (log_costs(side, unit, rates) for side in both)
+    span = prediction.span
+    picked = {work.run_id for work in both[0] if work.run_id in prediction.run_ids and work.started_at < span.end}
+    held_out = [cost for run, cost in before.items() if run not in picked]
+    others: tuple[Cluster, ...] = ()
+    placebo: tuple[Cluster, ...] = ()
+    own = None
+    if after and before and min(len(before), len(after)) < 2 * HALF_LEAST and prediction.run_ids:
+        others = _clusters(session, one, changed, around)
+        middle = (around.start + around.moment) // 2
+        early = Around(around.start, _middle(works) or middle, around.moment)
+        placebo = _clusters(session, one, changed, early)
+        own = _cluster(works_of_name(session, prediction.name, prediction.team, early))
+    expected = prediction.share_of_held
+    return Evidence(unit, list(before.values()), held_out, list(after.values()), others, placebo, own, expected)
+
+
+def _middle(works: Sequence[Work]) -> int | None:
+    starts = sorted(work.started_at for work in works if not work.is_after)
+    return starts[len(starts) // 2] if len(starts) > 1 else None
+
+
+def _sides(works: Sequence[Work]) -> tuple[list[Work], list[Work]]:
+    """Return the runs before and after; one that went on through the change counts only where a side has no other."""
+    before, after = ([work for work in works if work.is_after is side and not work.is_cut] for side in (False, True))
+    cut = [work for work in works if work.is_cut]
+    return (
+        before or [work for work in cut if not work.is_after],
+        after or [work for work in cut if work.is_after],
+    )
+
+
+def _clusters(session: "Session", one: Standing, changed: Sequence[str], around: Around) -> tuple[Cluster, ...]:
+    prediction = one.prediction
+    found = works_like(session, prediction.name, prediction.run_ids[0], changed, around)
+    known = (_cluster(works) for _, works in sorted(found.items()))
+    return tuple(cluster for cluster in known if cluster is not None)
+
+
+def _cluster(works: Sequence[Work]) -> Cluster | None:
+    """Return the means of one name's runs on both sides; None where a side has none."""
+    both = _sides(works)
+    used = [work for side in both for work in side]
+    unit: Unit | None = unit_of(used)
+    if unit is None or unlike(used, unit):
+        return None
+    rates: Rates = rates_of([work for work in used if not work.is_after] or used)
+    before, after = (list(log_costs(side, unit, rates).values()) for side in both)
+    return Cluster(fmean(before), fmean(after)) if before and after else None
+
+
+def _weekly(one: Standing, found: Outcome, held: int | None) -> Weekly | None:
+    if found.effect is None or held is None:
+        return None
+    week = one.prediction.weekly(held)
+    low, high = found.effect.by_t.sure.saved()
+    return Weekly(round(week * found.effect.saved), round(week * low), round(week * high))
+
+
+def _month(moment_us: int) -> str:
+    return f"{local(moment_us - 1, 'UTC'):%Y-%m}"

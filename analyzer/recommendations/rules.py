@@ -1,0 +1,88 @@
+"""Which proposal answers which loss: one row for each finding and each notice, and what is looked for of itself."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.findings.finding import Finding
+from analyzer.findings.health.notice import Notice
+from analyzer.recommendations.grounds import Grounds
+from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.site import Site
+from analyzer.recommendations.types import (
+    checkpointing,
+    data_locality,
+    fragments,
+    hardware,
+    idle,
+    idle_nodes,
+    input_path,
+    links,
+    power,
+    precision,
+    right_size,
+    serving,
+    sharing,
+    spot,
+)
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRule:
+    """What is proposed for a finding of this state and cause."""
+
+    state: str
+    cause: str
+    propose: Callable[[Finding, Site], Proposal | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRule:
+    """What is proposed for a notice of this rule; the proposal says by itself what it saves."""
+
+    rule: str
+    propose: Callable[[Notice, Site], Proposal | None]
+
+
+# What no finding and no notice says, looked for in the store between start and end, microseconds UTC.
+FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Grounds, Proposal]]]
+
+FINDINGS = (
+    FindingRule("communicating", "cross_rack", links.order_ranks),
+    FindingRule("communicating", "straggler", hardware.replace_slow_gpu),
+    FindingRule("communicating", "hang", idle.end_hung),
+    FindingRule("throttled", "thermal", hardware.cool),
+    FindingRule("throttled", "hardware", hardware.see_to),
+    FindingRule("throttled", "power", power.limit_power),
+    FindingRule("starved", "preprocessing", input_path.more_workers),
+    FindingRule("starved", "loader_software", input_path.more_workers),
+    FindingRule("starved", "storage", data_locality.other_disk),
+    FindingRule("starved", "network_storage", data_locality.stage_on_nvme),
+    FindingRule("starved", "host_to_device", input_path.pin_memory),
+    FindingRule("held_idle", "abandoned", idle.release),
+    FindingRule("held_idle", "never_used", idle.ask_for_fewer),
+    FindingRule("held_idle", "held_memory", sharing.share_slices),
+    FindingRule("headroom", "beyond_policy", serving.fewer_replicas),
+    FindingRule("underused", "small_kernels", sharing.pack),
+    FindingRule("underused", "unbatched", serving.batch),
+    FindingRule("lost_work", "failed", checkpointing.checkpoint),
+    FindingRule("lost_work", "preempted", checkpointing.checkpoint),
+    FindingRule("lost_work", "node_failed", checkpointing.checkpoint),
+)
+
+NOTICES = (
+    *(NoticeRule(rule, hardware.drain_sick) for rule in hardware.REMEDIES),
+    NoticeRule("fleet/fragmentation/pieces", fragments.consolidate),
+    NoticeRule("fleet/cpu_only", idle.without_gpus),
+    NoticeRule("fleet/mixed", serving.hosts_of_their_own),
+    NoticeRule("run/mixed_precision", precision.mixed_precision),
+    NoticeRule("run/too_large", right_size.capped_rerun),
+    NoticeRule("checkpoint_cadence", checkpointing.less_often),
+    NoticeRule("serving/host_threads", serving.more_cores),
+    NoticeRule("serving/kv_cache_full", serving.kv_cache),
+)
+
+FLEET: tuple[FleetLook, ...] = (idle_nodes.look, spot.look)

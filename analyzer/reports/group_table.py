@@ -1,0 +1,107 @@
+"""The table of teams, models or the like, rounded from the top down; text and page print these same lines."""
+
+from dataclasses import dataclass
+
+from analyzer.queries.readings import Breakdown
+from analyzer.reports.groups import GroupRow, Groups
+from analyzer.reports.week import WeekReport
+from analyzer.text.rounding import nearest
+from analyzer.text.table import column_like, rounded
+from analyzer.text.words import (
+    MICROS,
+    MS_PER_HOUR,
+    UNKNOWN,
+    at_least,
+    decimal,
+    hours_decimals,
+    money_decimals,
+    percent,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """One printed line. `money` is None where the column is left out; `avoidable` is then GPU-hours."""
+
+    name: str
+    hours: str
+    money: str | None
+    useful: str
+    avoidable: str
+    level: str = "row"
+
+
+def team_lines(report: WeekReport) -> tuple[GroupLine, ...]:
+    """Return a line a team and the total."""
+    return group_lines(report, report.by_team)
+
+
+def group_lines(report: WeekReport, groups: Groups) -> tuple[GroupLine, ...]:
+    """Return a line a group and the total; the columns add up, and to the figures of the report's main table."""
+    rows, whole = groups.rows, report.breakdown
+    hours = _column([row.breakdown.milliseconds for row in rows], MS_PER_HOUR, hours_decimals(whole.milliseconds))
+    parts = [row.breakdown.of("avoidable") for row in rows]
+    if whole.cost_micros is None:
+        costs: list[str | None] = [None] * (len(rows) + 1)
+        lost = _column([part.milliseconds for part in parts], MS_PER_HOUR, hours_decimals(whole.milliseconds))
+    else:
+        decimals = money_decimals(whole.cost_micros)
+        costs = [*_column([row.breakdown.cost_micros or 0 for row in rows], MICROS, decimals)]
+        lost = _avoidable_money([part.cost_micros or 0 for part in parts], report, decimals)
+    told = [_told(row, parts[place], report) for place, row in enumerate(rows)]
+    found = [
+        GroupLine(
+            groups.words(row),
+            hours[place],
+            _paid(costs[place], row.breakdown),
+            _useful(row, report),
+            _lost(lost[place], parts[place], report) if told[place] else UNKNOWN,
+        )
+        for place, row in enumerate(rows)
+    ]
+    # Of groups of which it is not known it is not known together either.
+    total = _lost(lost[-1], whole.of("avoidable"), report) if any(told) or not rows else UNKNOWN
+    return (*found, GroupLine("total", hours[-1], _paid(costs[-1], whole), "", total, "total"))
+
+
+def _paid(told: str | None, breakdown: Breakdown) -> str | None:
+    """Return what is printed of a cost: None where the column is left out, marked where it is of a part of the time."""
+    if told is None:
+        return None
+    return at_least(told, breakdown.is_part) if breakdown.cost_micros is not None else UNKNOWN
+
+
+def _lost(told: str, avoidable: Breakdown, report: WeekReport) -> str:
+    """Return what is printed of the avoidable part, GPU-hours where nothing has a price."""
+    return at_least(told, report.breakdown.cost_micros is not None and avoidable.is_part)
+
+
+def _told(row: GroupRow, avoidable: Breakdown, report: WeekReport) -> bool:
+    """Whether its avoidable part is a figure: not where nobody held or measured it, nor where it has no price."""
+    if report.breakdown.cost_micros is not None and avoidable.milliseconds and avoidable.cost_micros is None:
+        return False
+    if row.breakdown.milliseconds and not row.breakdown.measured.milliseconds:
+        return False
+    return row.held or bool(avoidable.milliseconds)
+
+
+def _useful(row: GroupRow, report: WeekReport) -> str:
+    """Return the useful share of what was measured; a dash where nothing was."""
+    if not row.held:
+        return UNKNOWN
+    useful, whole = row.breakdown.of("useful"), row.breakdown.measured
+    if report.breakdown.priced:
+        return percent(useful.cost_micros or 0, whole.cost_micros or 0)
+    return percent(useful.milliseconds, whole.milliseconds)
+
+
+def _column(exact: list[int], denominator: int, decimals: int) -> list[str]:
+    total = nearest(sum(exact) * 10**decimals, denominator)
+    return [*column_like(total, exact, denominator, decimals), decimal(total, decimals)]
+
+
+def _avoidable_money(exact: list[int], report: WeekReport, decimals: int) -> list[str]:
+    columns = rounded(report.breakdown)
+    shown = {group[0].klass: place for place, group in enumerate(columns.groups)}.get("avoidable")
+    total = columns.money.classes[shown] if columns.money is not None and shown is not None else 0
+    return [*column_like(total, exact, MICROS, decimals), decimal(total, decimals)]

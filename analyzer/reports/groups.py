@@ -1,0 +1,123 @@
+"""A period's GPU time by team, model or another word on its runs: how much was useful, how much avoidable."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from analyzer.errors import ConfigError
+from analyzer.period import Period
+from analyzer.queries.dimensions import COLUMNS, ledger_source
+from analyzer.queries.readings import Breakdown, Counted, Entry, fold, known_sum
+
+if TYPE_CHECKING:
+    from analyzer.states import Class
+    from collector.store.session import Session
+
+By = Literal["team", "user", "project", "model", "stage", "queue", "node-group", "run"]
+SHOWN = 20  # in full; what is beyond is one line, so that the columns still sum
+
+# What people call runs of which it is not known.
+_UNKNOWN: dict[By, str] = {
+    "team": "unmapped",
+    "user": "no user named",
+    "project": "no project",
+    "model": "no model named",
+    "stage": "no stage",
+    "queue": "no queue",
+    "node-group": "no node group",
+    "run": "no run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group. `name` None with `held` is GPU time of which it is not known; without `held`, that nobody held."""
+
+    name: str | None
+    held: bool
+    breakdown: Breakdown
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All groups of a period, dearest first, then what has no name, then what nobody held.
+
+    `called` has the names of runs by their ids.
+    """
+
+    by: By
+    rows: tuple[GroupRow, ...]
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def words(self, row: GroupRow) -> str:
+        """Return what people call a row."""
+        if not row.held:
+            return "nobody (not allocated)"
+        if row.name is None:
+            return _UNKNOWN[self.by]
+        if self.by != "run":
+            return row.name
+        return " ".join([*([self.called[row.name]] if row.name in self.called else []), row.name.rsplit("/", 1)[-1]])
+
+    def shortened(self, most: int = SHOWN) -> "Groups":
+        """Return the dearest groups, and in one line the others that have a name."""
+        named = [row for row in self.rows if row.held and row.name is not None]
+        beyond = named[most - 1 :] if len(named) > most else []
+        if not beyond:
+            return self
+        rest = [row for row in self.rows if not row.held or row.name is None]
+        other = GroupRow(f"{len(beyond)} others", True, Breakdown(_merged(beyond)))
+        return Groups(self.by, (*named[: most - 1], other, *rest), self.called)
+
+
+def checked_by(word: str | None) -> By | None:
+    """Return what rows are grouped by.
+
+    Raises:
+        ConfigError: nothing is grouped by this.
+    """
+    if word is None:
+        return None
+    for by in get_args(By):
+        if word.replace("_", "-") == by:
+            found: By = by
+            return found
+    raise ConfigError(f"by is one of {', '.join(get_args(By))}, not {word!r}")
+
+
+def groups(session: "Session", period: Period, by: By) -> Groups:
+    """Return the groups of a period. A node group is of hosts, so that what nobody held is in it too."""
+    dimension = by.replace("-", "_")
+    source = ledger_source(("l.hour >= $start", "l.hour < $end"), (dimension,), ("r",))
+    held = "true" if by == "node-group" else "l.run_id IS NOT NULL"
+    rows = session.rows(
+        f"SELECT {COLUMNS[dimension][0]}, {held}, l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), "
+        f"min(l.name) {source} GROUP BY 1, 2, 3, 4, l.cost_micros IS NULL",
+        {"start": period.start, "end": period.end},
+    )
+    counted: dict[tuple[str | None, bool], list[Counted]] = {}
+    for name, is_held, state, cause, milliseconds, cost, _ in rows:
+        counted.setdefault((name, is_held), []).append((state, cause, milliseconds, cost))
+    found = [GroupRow(name, is_held, Breakdown(fold(counts))) for (name, is_held), counts in counted.items()]
+    called = {name: row[-1] for name, *row in rows if by == "run" and name is not None and row[-1]}
+    return Groups(by, tuple(sorted(found, key=_place)), dict(sorted(called.items())))
+
+
+def _place(row: GroupRow) -> tuple[bool, bool, int, int, str]:
+    cost = row.breakdown.cost_micros or 0
+    return not row.held, row.name is None, -cost, -row.breakdown.milliseconds, row.name or ""
+
+
+def _merged(rows: Iterable[GroupRow]) -> tuple[Entry, ...]:
+    """Return the entries of several groups as those of one; shown are their sums alone."""
+    sums: dict[tuple[Class, str], Entry] = {}
+    for entry in (entry for row in rows for entry in row.breakdown.entries):
+        before = sums.get((entry.klass, entry.label), Entry(entry.klass, entry.label, 0, None))
+        sums[entry.klass, entry.label] = Entry(
+            entry.klass,
+            entry.label,
+            before.milliseconds + entry.milliseconds,
+            known_sum((before.cost_micros, entry.cost_micros)),
+            before.unpriced_milliseconds + entry.unpriced_milliseconds,
+        )
+    return tuple(sums.values())

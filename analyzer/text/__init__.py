@@ -1,0 +1,1 @@
+"""Text that people read: amounts, tables, paper, templates."""

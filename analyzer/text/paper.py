@@ -1,0 +1,96 @@
+"""The paper that text reports are written on: its width, its character set, its colours."""
+
+import os
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyzer.text.words import NO_BREAK, plain
+
+NARROWEST, WIDEST = 64, 160
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+LEVELS = "▁▂▃▄▅▆▇█"
+ASCII_LEVELS = "_.:-=+*#"
+_SHARE = re.compile(r"(?<=\d) (?=%)")  # where a line must not end: between a figure and its sign
+_ASCII = str.maketrans({"·": "|", "…": "~", "→": ">", "≤": "<", "≥": ">", "×": "x", "–": "-", "—": "-", "€": "E"})
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A page of fixed width in characters. `ascii` is for pipes: the same columns, `#` for bars."""
+
+    width: int = 80
+    ascii: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", min(WIDEST, max(NARROWEST, self.width)))
+
+    @property
+    def extra(self) -> int:
+        """Characters beyond the 80 that the reports are drawn for; negative on narrow paper."""
+        return self.width - 80
+
+    def bar(self, share: float, largest: float, cells: int) -> str:
+        """Return a bar for a share, `cells` long for the largest, padded to `cells`."""
+        eighths = round(8 * cells * share / largest) if largest > 0 else 0
+        if self.ascii:
+            return ("#" * round(eighths / 8)).ljust(cells)
+        return ("█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()).ljust(cells)
+
+    def spark(self, shares: Sequence[float]) -> str:
+        """Return one character for each share from 0 to 1."""
+        levels = ASCII_LEVELS if self.ascii else LEVELS
+        return "".join(levels[min(len(levels) - 1, int(share * len(levels)))] for share in shares)
+
+    def cut(self, text: str, width: int) -> str:
+        """Return a name or title that fits, cut with a visible mark, without control characters."""
+        clean = plain(text)
+        if len(clean) <= width:
+            return clean
+        return clean[: max(0, width - 1)] + ("~" if self.ascii else "…")
+
+    def wrap(self, text: str, indent: str = "  ", hanging: str | None = None) -> list[str]:
+        """Return a paragraph as lines; `hanging` indents all but the first."""
+        subsequent = indent if hanging is None else hanging
+        return textwrap.wrap(
+            _SHARE.sub(NO_BREAK, text),
+            self.width - 2,
+            initial_indent=indent,
+            subsequent_indent=subsequent,
+            break_on_hyphens=False,
+        )
+
+    def labelled(self, label: str, text: str, column: int = 16) -> list[str]:
+        """Return "  label         text", wrapped under the text."""
+        return self.wrap(text, f"  {label}".ljust(column), " " * column)
+
+    def page(self, lines: Sequence[str]) -> str:
+        """Return the lines as one text; on ASCII paper with no other character."""
+        text = ("\n".join(line.rstrip() for line in lines) + "\n").replace(NO_BREAK, " ")
+        return text.translate(_ASCII).encode("ascii", "replace").decode() if self.ascii else text
+
+
+_CLASS_COLOURS = {"useful": "32", "avoidable": "31", "overhead": "33", "spare": "34", "unknown": "35"}
+_BAR = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+")
+_SHADES = {"▓": "33", "░": "36"}  # of charts over time: what decides the end, and what does not
+_SHADE = re.compile("|".join(f"{shade}+" for shade in _SHADES))
+_HEADING = re.compile(r"^[A-Z]{2,}(?: [A-Z]{2,})*(?=$| {2,}| \()")
+
+
+def has_colour() -> bool:
+    """Return whether the terminal may be written to in colour and with its other codes: who uses it says so."""
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str) -> str:
+    """Return a report with ANSI colours: headings bold, bars in the colour of their class. Words say all of it too."""
+    colour = "0"
+    painted = []
+    for line in text.split("\n"):
+        word = line[2:13].strip() if line.startswith("  ") else ""
+        colour = _CLASS_COLOURS.get(word, colour if line.startswith("   ") else "0")
+        line = _BAR.sub(lambda bar: f"\x1b[{colour}m{bar[0]}\x1b[0m" if colour != "0" else bar[0], line)  # noqa: B023, PLW2901
+        line = _SHADE.sub(lambda run: f"\x1b[{_SHADES[run[0][0]]}m{run[0]}\x1b[0m", line)  # noqa: PLW2901
+        painted.append(_HEADING.sub(lambda heading: f"\x1b[1m{heading[0]}\x1b[0m", line))
+    return "\n".join(painted)

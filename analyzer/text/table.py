@@ -1,0 +1,200 @@
+"""A breakdown as the lines of a table, rounded from the top down; text, page and e-mail print these same lines."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from analyzer.queries.readings import Breakdown, Entry
+from analyzer.states import CLASSES, Class
+from analyzer.text.paper import Paper
+from analyzer.text.rounding import apportion, apportion_tree, nearest
+from analyzer.text.words import (
+    MICROS,
+    MS_PER_HOUR,
+    UNKNOWN,
+    at_least,
+    decimal,
+    hours_decimals,
+    money_decimals,
+    signed,
+)
+
+Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One printed line. Money and change are None where the column is left out.
+
+    `is_part` says that some of its time has no price; `paid` is the amount with the mark of that.
+    """
+
+    level: Level
+    klass: Class | None
+    label: str
+    hours: str
+    money: str | None
+    percent: str
+    change: str | None
+    share: float  # of all weight, for the bar
+    is_part: bool = False
+
+    @property
+    def paid(self) -> str | None:
+        """The amount as it is printed in a column."""
+        return None if self.money is None else at_least(self.money, self.is_part)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, rounded: the total, each class, each member of each class."""
+
+    total: int
+    classes: list[int]
+    members: list[list[int]]
+    decimals: int
+
+    @classmethod
+    def of(cls, tree: list[list[int]], denominator: int, decimals: int) -> "Column":
+        """Round a tree of exact numerators to 10**-decimals."""
+        scaled = [[amount * 10**decimals for amount in group] for group in tree]
+        total = nearest(sum(map(sum, scaled)), denominator)
+        return cls(total, *apportion_tree(total, scaled, denominator), decimals)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A whole breakdown, rounded."""
+
+    groups: list[list[Entry]]
+    hours: Column
+    money: Column | None
+    percent: Column
+    change: Column | None
+
+
+def rounded(breakdown: Breakdown, previous: Breakdown | None = None) -> Rounded:
+    """Return every column of a breakdown, each adding up; change only where both periods can be compared."""
+    before = previous if previous is not None and _comparable(breakdown, previous) else None
+    groups = _groups(breakdown, before)
+    times = [[entry.milliseconds for entry in group] for group in groups]
+    hours = Column.of(times, MS_PER_HOUR, hours_decimals(breakdown.milliseconds))
+    money = None
+    if (cost := breakdown.cost_micros) is not None:
+        paid = [[entry.cost_micros or 0 for entry in group] for group in groups]
+        money = Column.of(paid, MICROS, money_decimals(cost))
+    weights = [[100 * breakdown.weight(entry) for entry in group] for group in groups]
+    percent = Column.of(weights, max(1, breakdown.total_weight), 1)
+    change = _change(groups, breakdown, before) if before else None
+    return Rounded(groups, hours, money, percent, change)
+
+
+def _comparable(now: Breakdown, before: Breakdown) -> bool:
+    return before.priced == now.priced and before.total_weight > 0 and now.total_weight > 0
+
+
+def _groups(now: Breakdown, before: Breakdown | None) -> list[list[Entry]]:
+    known = {(entry.klass, entry.label) for entry in now.entries}
+    gone = [
+        Entry(e.klass, e.label, 0, None) for e in (before.entries if before else ()) if (e.klass, e.label) not in known
+    ]
+    ordered = sorted([*now.entries, *gone], key=lambda entry: CLASSES.index(entry.klass))
+    return [list(members) for _, members in groupby(ordered, key=lambda entry: entry.klass)]
+
+
+def _change(groups: list[list[Entry]], now: Breakdown, before: Breakdown) -> Column:
+    then = {(entry.klass, entry.label): before.weight(entry) for entry in before.entries}
+
+    def points(entry: Entry) -> int:
+        weight_then = then.get((entry.klass, entry.label), 0)
+        return 100 * (now.weight(entry) * before.total_weight - weight_then * now.total_weight)
+
+    return Column.of(
+        [[points(entry) for entry in group] for group in groups], now.total_weight * before.total_weight, 1
+    )
+
+
+def lines(breakdown: Breakdown, previous: Breakdown | None = None, *, subtotals: bool = True) -> tuple[Line, ...]:
+    """Return the lines of "where it went": classes with their rows, then the total."""
+    columns = rounded(breakdown, previous)
+    whole = max(1, breakdown.total_weight)
+    found: list[Line] = []
+    for place, group in enumerate(columns.groups):
+        only = len(group) == 1
+        if subtotals and not only:
+            share = sum(map(breakdown.weight, group)) / whole
+            found.append(_line(columns, "class", group[0].klass, "", place, None, share))
+        for member, entry in enumerate(group):
+            level: Level = "only" if only or (member == 0 and not subtotals) else "row"
+            share = breakdown.weight(entry) / whole
+            found.append(_line(columns, level, entry.klass, entry.label, place, member, share))
+    return (*found, _total(columns, is_part=breakdown.is_part))
+
+
+def _line(
+    columns: Rounded, level: Level, klass: Class, label: str, place: int, member: int | None, share: float
+) -> Line:
+    def value(column: Column) -> int:
+        return column.classes[place] if member is None else column.members[place][member]
+
+    return Line(
+        level,
+        klass,
+        label,
+        decimal(value(columns.hours), columns.hours.decimals),
+        _paid(columns.money, value, known=_has_price(columns.groups[place], member)) if columns.money else None,
+        decimal(value(columns.percent), 1),
+        signed(value(columns.change), 1) if columns.change else None,
+        share,
+        _is_part(columns.groups[place], member),
+    )
+
+
+def _has_price(group: list[Entry], member: int | None) -> bool:
+    """Whether any of it has a price, or it is nothing: what has none is unknown, and not 0."""
+    entries = group if member is None else [group[member]]
+    return any(entry.cost_micros is not None or not entry.milliseconds for entry in entries)
+
+
+def _paid(column: Column, value: Callable[[Column], int], *, known: bool) -> str:
+    return decimal(value(column), column.decimals) if known else UNKNOWN
+
+
+def _is_part(group: list[Entry], member: int | None) -> bool:
+    """Whether a class or a row of it has time without a price beside time with one."""
+    return Breakdown(tuple(group if member is None else [group[member]])).is_part
+
+
+def _total(columns: Rounded, *, is_part: bool) -> Line:
+    money = decimal(columns.money.total, columns.money.decimals) if columns.money else None
+    hours = decimal(columns.hours.total, columns.hours.decimals)
+    return Line("total", None, "total", hours, money, decimal(columns.percent.total, 1), None, 1.0, is_part)
+
+
+def column_like(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:
+    """Return a flat column that adds up to an already rounded total, as text."""
+    return [
+        decimal(units, decimals) for units in apportion(total, [amount * 10**decimals for amount in exact], denominator)
+    ]
+
+
+def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:
+    """Return a breakdown as a table with bars; columns without figures are left out."""
+    with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
+    label = max(20 if paper.extra > -10 else 18, *(len(line.label) + 1 for line in table))
+    hours = 12 if paper.extra > -10 else 10
+    fixed = 15 + label + hours + 10 * with_money + 7 + 6 * with_change
+    bar = max(0, min(10 + max(0, paper.extra), paper.width - fixed))
+    head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
+    largest = max((line.share for line in table if line.level != "total"), default=0.0)
+    found = [title.ljust(13 + label + bar) + head]
+    for line in table:
+        drawn = "" if line.level == "total" else paper.bar(line.share, largest, bar)
+        first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
+        name = "" if line.level == "total" else paper.cut(line.label, label - 1)
+        text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
+        text += f"{line.paid:>10}" if with_money else ""
+        text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
+        found.append(text)
+    return found

@@ -1,0 +1,209 @@
+"""How amounts, times and names are written wherever a person reads; one spelling for terminal, page and e-mail."""
+
+import re
+import unicodedata
+from datetime import datetime
+
+from analyzer.period import Period, local
+from analyzer.text.rounding import nearest
+
+MS_PER_HOUR = 3_600_000
+MICROS = 1_000_000
+CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
+UNKNOWN = "-"
+AT_LEAST = "≥"
+NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
+_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_NAME_MAX = 120  # a run's name comes from its user: bounded before it reaches a page
+
+
+def decimal(units: int, decimals: int) -> str:
+    """Return an integer of 10**-decimals as text: decimal(1128_0, 1) is "1,128.0"."""
+    sign, whole = ("-" if units < 0 else ""), abs(units) // 10**decimals
+    fraction = f".{abs(units) % 10**decimals:0{decimals}d}" if decimals else ""
+    return f"{sign}{whole:,}{fraction}"
+
+
+def signed(units: int, decimals: int) -> str:
+    """Return a difference with its sign; nothing is "0.0", without one."""
+    return decimal(units, decimals) if units <= 0 else f"+{decimal(units, decimals)}"
+
+
+def symbol(currency: str) -> str:
+    """Return the sign that stands before an amount: "$", or "CHF " where there is none."""
+    return _SYMBOLS.get(currency, f"{currency} ")
+
+
+def money(micros: int | None, currency: str, decimals: int = 2) -> str:
+    """Return an amount with its currency; unknown is a dash, never 0."""
+    if micros is None:
+        return UNKNOWN
+    return f"{'-' if micros < 0 else ''}{symbol(currency)}{amount(abs(micros), decimals)}"
+
+
+def amount(micros: int, decimals: int = 2) -> str:
+    """Return an amount without its currency, for a column that names it."""
+    return decimal(nearest(micros * 10**decimals, MICROS), decimals)
+
+
+def at_least(told: str, is_part: bool) -> str:
+    """Return an amount, marked where a part of the GPU time that it is of has no price: the same everywhere."""
+    return f"{AT_LEAST}{told}" if is_part and told != UNKNOWN else told
+
+
+def money_decimals(micros: int | None) -> int:
+    """Return how exactly amounts of this size are shown: whole units from ten thousand up, else cents."""
+    return 0 if micros is not None and abs(micros) >= 10_000 * MICROS else 2
+
+
+def gpu_hours(milliseconds: int, decimals: int = 1) -> str:
+    """Return GPU time in GPU-hours."""
+    return decimal(nearest(milliseconds * 10**decimals, MS_PER_HOUR), decimals)
+
+
+def hours_decimals(milliseconds: int) -> int:
+    """Return how exactly GPU-hours of this size are shown."""
+    if milliseconds >= 10_000 * MS_PER_HOUR:
+        return 0
+    return 1 if milliseconds >= 10 * MS_PER_HOUR else 3
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share as "38.0 %", or a dash where there is no whole."""
+    return f"{decimal(nearest(part * 1000, whole), 1)}{NO_BREAK}%" if whole else UNKNOWN
+
+
+def nothing_avoidable(held: int, silent: int) -> str:
+    """Return that nothing avoidable was found, of what was measured: of `held` time `silent` was not."""
+    if not held:
+        return "No run is known to have held a GPU: there was no use of one to judge"
+    if silent >= held:
+        return "Nothing was measured of what runs held: what of it was avoidable is not known"
+    if not silent:
+        return "Nothing avoidable was found"
+    share = decimal((held - silent) * 1000 // held, 1)  # rounded down: 100 means all
+    return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
+
+
+def nothing_recommended(held: int, silent: int, unjudged: int) -> str:
+    """Return that nothing is recommended, of what was looked at; `unjudged` rules lacked a signal."""
+    if not held:
+        return "Nothing is recommended: no run is known to have held a GPU."
+    if silent >= held:
+        return "Nothing was measured of what runs held: what to change is not known."
+    share = decimal((held - silent) * 1000 // held, 1)
+    part = f", of the {share}{NO_BREAK}% of held GPU-hours that were measured" if silent else ""
+    return f"Nothing is recommended{part}{unjudged_words(unjudged)}."
+
+
+def unjudged_words(rules: int) -> str:
+    """Return that rules lacked a signal and could not judge, to follow a sentence; nothing where none did."""
+    return f"; {counted(rules, 'rule')} lacked a signal and could not judge" if rules else ""
+
+
+def unheld_words(milliseconds: int, worked: int, activity: int) -> str:
+    """Return that what counts as free was at work, and that nobody told who held it."""
+    share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}{NO_BREAK}%"
+    return f"{share} of what counts as unallocated was at work ({busy} busy), and nobody told who held it"
+
+
+def duration(seconds: int) -> str:
+    """Return a span in its two largest units: "70 h 30 min", "45 min 00 s"."""
+    if seconds < 60:
+        return f"{seconds}{NO_BREAK}s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s".replace(" ", NO_BREAK)
+    minutes = nearest(seconds, 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min".replace(" ", NO_BREAK)
+
+
+def clock(seconds: int) -> str:
+    """Return a span as minutes and seconds, "22:03"; with hours from one hour up, "1:22:03"."""
+    sign, rest = ("-" if seconds < 0 else ""), abs(seconds)
+    if rest >= 3600:
+        return f"{sign}{rest // 3600}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{sign}{rest // 60}:{rest % 60:02d}"
+
+
+def day(moment: datetime) -> str:
+    """Return a day as "Mon 9 Nov"; month names do not follow the machine's locale."""
+    return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]}"
+
+
+def moment(instant: int, timezone: str) -> str:
+    """Return a local time as "Tue 10 Nov 08:12"."""
+    at = local(instant, timezone)
+    return f"{day(at)} {at:%H:%M}"
+
+
+def short_moment(instant: int, timezone: str) -> str:
+    """Return a local time without its weekday: "17 Nov 06:00"."""
+    return moment(instant, timezone).split(" ", 1)[1]
+
+
+def until_words(instant: int, timezone: str) -> str:
+    """Return a moment as an end: "the end of Tue 1 Dec" where it is midnight, else "Tue 1 Dec 08:00"."""
+    at = local(instant, timezone)
+    return f"the end of {day(local(instant - 1, timezone))}" if at.hour == at.minute == 0 else moment(instant, timezone)
+
+
+def span_words(start: int, end: int, timezone: str) -> str:
+    """Return "Wed 11 Nov 09:00 - 14:00", or both days where they differ; midnight belongs to the day that it ends."""
+    first, last = local(start, timezone), local(end, timezone)
+    if first.date() == last.date():
+        return f"{moment(start, timezone)} - {last:%H:%M}"
+    if last.hour == last.minute == 0:
+        closing = local(end - 1, timezone)
+        return f"{moment(start, timezone)} - {'' if first.date() == closing.date() else f'{day(closing)} '}24:00"
+    return f"{moment(start, timezone)} - {moment(end, timezone)}"
+
+
+def kind_of(period: Period) -> str:
+    """Return what a period is called: a week, a month, or just a period."""
+    if "-W" in period.label:
+        return "week"
+    return "month" if re.fullmatch(r"\d{4}-\d{2}", period.label) else "period"
+
+
+def days(period: Period) -> str:
+    """Return a period's days: "Mon 9 Nov - Sun 15 Nov", or times where it does not begin and end at midnight."""
+    first, last = local(period.start, period.timezone), local(period.end, period.timezone)
+    if first.hour or last.hour:
+        return f"{moment(period.start, period.timezone)} - {moment(period.end, period.timezone)}"
+    final = local(period.end - 1, period.timezone)
+    return day(first) if first.date() == final.date() else f"{day(first)} - {day(final)}"
+
+
+def plain(name: str) -> str:
+    """Return a name bounded, and without what could rewrite a terminal or break a line.
+
+    That is control, format and private characters, and the two separators of lines and paragraphs.
+    """
+    return "".join("?" if _is_unsafe(c) else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
+
+
+def _is_unsafe(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category[0] == "C" or category in ("Zl", "Zp")
+
+
+def plain_sentence(text: str) -> str:
+    """Return a sentence without control characters, however long."""
+    return " ".join(plain(word) for word in text.split())
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 run" or "3 runs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def bytes_words(amount: int) -> str:
+    """Return an amount of bytes in decimal units: "495 MB"."""
+    value = float(amount)
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if value < 1000 or unit == "EB":
+            return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("BUG: the loop ends with EB")

@@ -1,0 +1,148 @@
+"""`gpuledger import slurm`: what a cluster's accounting remembers, without anything installed on its hosts."""
+
+import argparse
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from collector.config import CollectorConfig, load
+from collector.errors import ConfigError
+from collector.importing.claims import Ground
+from collector.importing.history import Brought, bring
+from collector.importing.slurm_history import Told, history
+from collector.importing.slurm_told import clusters, from_commands, from_files, of_cluster
+from collector.importing.span import Span, span, zone
+from collector.schedulers.slurm.commands import Commands
+from collector.schedulers.slurm.reader import Form, SlurmReader
+from collector.store.database import Store
+from collector.store.opening import NO_LAKE, lake_of
+
+OK = 0
+_GROUNDS: tuple[tuple[Ground, str], ...] = (
+    ("told", "named by Slurm, an agent or an exporter"),
+    ("whole", "whole hosts"),
+    ("seen", "the samples leave no other"),
+    ("assumed", "assumed: the first that were free"),
+)
+
+
+def import_slurm(argv: list[str]) -> int:
+    """Bring who held which GPUs from Slurm's accounting: with telemetry of the same time, that is a ledger."""
+    options = _parser().parse_args(argv)
+    config = load(options.config, os.environ)
+    asked = span(options.since, options.until, time.time_ns() // 1000, zone(options.timezone or "UTC"))
+    told, cluster, notes = slurm_told(options, asked)
+    with opened(config, options.store, dry_run=options.dry_run) as store:
+        with store.session() as session:
+            found = history(session, told, cluster, asked.since, asked.until)
+        brought = bring(store, found, write=not options.dry_run)
+    for line in (*summary(brought, asked), *(f"  {note}" for note in (*notes, *found.notes))):
+        print(line)
+    return OK
+
+
+def add_slurm(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """Add the flags that say where Slurm's word is found; `import prometheus --allocations slurm` has them too."""
+    parser.add_argument("--cluster", help="what the cluster is called here (default: as Slurm calls it)")
+    parser.add_argument("--slurm-cluster", metavar="NAME", help="another cluster of the same accounting database")
+    parser.add_argument(
+        "--file",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="what sacct, squeue or sacctmgr printed elsewhere, instead of asking them; may be given several times",
+    )
+    parser.add_argument("--slurm-format", choices=["text", "json"], default="text", help="how sacct is asked")
+    parser.add_argument("--slurm-commands", type=Path, metavar="DIR", help="directory of Slurm's commands")
+
+
+def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[Told, str, tuple[str, ...]]:
+    """Return what Slurm says, of which cluster, and sentences about what it did not say.
+
+    Raises:
+        SchedulerError: accounting does not answer.
+        FileRefusedError: a file is none of Slurm's.
+        ConfigError: several clusters are told of, and none was chosen.
+    """
+    notes: tuple[str, ...] = ()
+    if options.file:
+        told = from_files(options.file, zone(options.timezone) if options.timezone else None)
+        if options.slurm_cluster or len(clusters(told)) > 1:
+            told = of_cluster(told, _chosen(options.slurm_cluster, clusters(told)))
+    else:
+        config = load(options.config, os.environ)
+        commands = Commands(options.slurm_commands or _directory(config.slurm_commands), 600.0, config.slurm_bytes)
+        reader = SlurmReader(commands, cast("Form", options.slurm_format))
+        told, notes = from_commands(reader, asked.since, asked.until, options.slurm_cluster)
+    names = clusters(told)
+    return told, options.cluster or options.slurm_cluster or (names[0] if names else "cluster"), notes
+
+
+def summary(brought: Brought, asked: Span) -> list[str]:
+    """Return what was brought, as lines."""
+    new = brought.new
+    lines = [
+        f"{brought.history.name}: {_counted(len(brought.runs), 'run')} with GPUs in {asked.label}; "
+        f"new: {_counted(new['allocations'], 'allocation')}, {_counted(new['run_aliases'], 'other name')}, "
+        f"{_counted(new['node_states'], 'state')} of hosts"
+    ]
+    total = sum(brought.grounds.values())
+    for ground, words in _GROUNDS:
+        if milliseconds := brought.grounds.get(ground, 0):
+            lines.append(f"  {milliseconds / 3.6e6:12,.1f} GPU-hours  {100 * milliseconds / total:5.1f} %  {words}")
+    lines += [f"  {_counted(count, 'run')} {reason}" for reason, count in brought.unplaced.items()]
+    if brought.implausible:
+        lines.append(f"  {_counted(brought.implausible, 'row')} that cannot be true: left out")
+    return lines
+
+
+@contextmanager
+def opened(config: CollectorConfig, path: Path | None, *, dry_run: bool) -> Iterator[Store]:
+    """Open the store to be brought to; for a dry run read it only, and where there is none take an empty one in memory.
+
+    Raises:
+        StoreError: it cannot be opened, or its lake not be reached.
+    """
+    place = path or config.store
+    lake = None if config.lake in ("", NO_LAKE) else lake_of(config)  # the one beside the store is found by itself
+    is_absent = dry_run and lake is None and not place.exists()
+    with Store.open(None) if is_absent else Store.open(place, lake=lake, read_only=dry_run) as store:
+        yield store
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuledger import slurm",
+        description=import_slurm.__doc__,
+        epilog="Brought twice, it counts once; what ended meanwhile gets its end. See docs/import-slurm.md.",
+    )
+    parser.add_argument("--since", default="4w", metavar="TIME", help="4w, 30d, 12h, 2026-11-01 (default: 4w)")
+    parser.add_argument("--until", metavar="TIME", help="how things were then (default: now)")
+    add_slurm(parser)
+    parser.add_argument(
+        "--timezone", default="", metavar="ZONE", help="of times without one (default: UTC; files need it)"
+    )
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the store's path")
+    parser.add_argument("--dry-run", action="store_true", help="ask and place, write nothing")
+    return parser
+
+
+def _chosen(wanted: str | None, names: Sequence[str]) -> str:
+    if wanted is None:
+        raise ConfigError(f"the files tell of {', '.join(names)}: choose one with --slurm-cluster")
+    if names and wanted not in names:
+        raise ConfigError(f"the files tell of {', '.join(names)}, and not of {wanted}")
+    return wanted
+
+
+def _directory(name: str) -> Path | None:
+    return Path(name) if name else None
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""The collector as a server: requests, health, metrics."""

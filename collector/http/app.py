@@ -1,0 +1,116 @@
+"""The collector's HTTP application: wiring, no logic. The pages of dashboards/ are added to what this returns."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from agent.wire.contract import MIN_READER, SCHEMA_VERSION
+from agent.wire.tables import TABLES
+from collector.access.enrol import Enrol
+from collector.access.gate import Gate
+from collector.access.opening import access_of
+from collector.backup.routes import add_backups
+from collector.http.entrance import Entrance
+from collector.http.health import add_health, is_alive, of_collector
+from collector.http.ingest import Ingest
+from collector.http.pulse import Pulse
+from collector.http.server_metrics import Counted, add_server_metrics
+from collector.lake.sealing.sealer import Sealer
+from collector.lake.upkeep.keeper import Upkeep
+from collector.problem import answer_with_problems
+from collector.prometheus import write as remote_write
+from collector.schedulers.configured import configured
+
+if TYPE_CHECKING:
+    from collector.config import CollectorConfig
+    from collector.pipeline.writer import Writer
+    from collector.schedulers.poller import Poller
+    from collector.store.database import Store
+
+
+def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> FastAPI:
+    """Return the application. It starts the writer and what asks the schedulers, and lets them finish at the end.
+
+    Who opened the store closes it.
+    """
+
+    access = access_of(config, store.path)
+    sealer = sealer_of(config, store, writer)
+    beside: list[Poller | Pulse | Upkeep] = [
+        *configured(config, store, writer),
+        Pulse(store, writer.mark, writer.metrics),
+        Upkeep(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
+    ]
+    prometheus = remote_write.RemoteWrite(config, store, writer)
+
+    ingest = Ingest(config, writer, access.registry.homes)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        access.start()
+        if writer.tenant is not None:
+            writer.tenant.start()
+        writer.start()
+        if sealer is not None:
+            writer.committed = sealer.committed
+            sealer.start()
+        prometheus.start()
+        for each in beside:
+            each.start()
+        try:
+            yield
+        finally:
+            for each in beside:
+                each.stop()
+            prometheus.stop()
+            await ingest.stop()
+            writer.close()
+            if sealer is not None:
+                sealer.stop()
+            if writer.tenant is not None:
+                writer.tenant.stop()
+            access.stop()
+
+    # The framework's own documentation pages load scripts from another host, so they are off.
+    app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Gate, access=access)
+    counts = add_server_metrics(app, writer.metrics.registry)
+    app.state.entrance = Entrance(app, {"/v1/batches": Counted(Gate(ingest, access), counts)})
+    app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
+    app.router.routes.append(Route("/v1/batches", ingest, methods=["POST"]))
+    app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))
+    app.state.store = store
+    app.state.writer = writer
+    app.state.sealer = sealer
+    app.state.access = access
+
+    _add_what_it_says(app)
+    add_health(app, lambda: is_alive(writer), of_collector(config, store, writer))
+    add_backups(app, config, store)
+    return app
+
+
+def _add_what_it_says(app: FastAPI) -> None:
+    """Add what the collector says of the contract, and its way of refusing."""
+
+    @app.get("/v1/schema")
+    async def schema() -> dict[str, Any]:
+        return contract()
+
+    answer_with_problems(app)
+
+
+def sealer_of(config: "CollectorConfig", store: "Store", writer: "Writer") -> Sealer | None:
+    """Return what seals the writer's batches; None where there is no lake."""
+    if store.lake is None:
+        return None
+    return Sealer(store, writer.mark, writer.metrics, config.seal_seconds, config.seal_rows, writer.tenant)
+
+
+def contract() -> dict[str, Any]:
+    """Return the contract as agents may ask for it: versions, and each table's columns in the order of the wire."""
+    tables = {name: [[column.name, column.type] for column in table.columns] for name, table in TABLES.items()}
+    return {"schema_version": SCHEMA_VERSION, "min_reader": MIN_READER, "tables": tables}

@@ -1,0 +1,1 @@
+"""The lake: sealing into it, rolling up, upkeep, damage."""

@@ -1,0 +1,1 @@
+"""From a body that came to rows that are durable."""

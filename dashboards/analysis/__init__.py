@@ -1,0 +1,1 @@
+"""The analysis beside the server."""

@@ -1,0 +1,114 @@
+"""The analysis beside the server: a thread that brings the ledger up to date, off the path of every request."""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from analyzer.errors import AnalyzerError
+from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from analyzer.ledger.booking import Analysis
+
+LOG = logging.getLogger(__name__)
+ANALYZE_SECONDS = 300.0  # how often, where nobody says
+STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
+
+_REASONS: dict[type[Exception], str] = {TakenError: "taken", RegistryError: "registry"}
+REASONS = ("held", "taken", "registry", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How the newest analysis went. `generation` counts those that changed the ledger; `error` is None on success.
+
+    `held` says which other analyzer books into the lake, None where none does; `unbooked` counts passes by why
+    nothing of them was booked.
+    """
+
+    generation: int = 0
+    passes: int = 0
+    failures: int = 0
+    finished_at: int | None = None  # microseconds UTC
+    seconds: float | None = None
+    error: str | None = None
+    held: str | None = None
+    unbooked: "Mapping[str, int]" = field(default_factory=dict)
+
+
+class AnalysisJob:
+    """Runs `analyze` every so often, one pass at a time."""
+
+    def __init__(self, analyze: "Callable[[int], Analysis]", every_seconds: float) -> None:
+        self._analyze = analyze
+        self._every = every_seconds
+        self.after: Callable[[], None] = lambda: None  # called after each pass that the thread makes
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="analysis", daemon=True)
+        self.last = Pass()
+
+    def start(self) -> None:
+        """Begin; the first pass runs at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the pass that is under way."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(STOPPING_SECONDS)
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether a pass is under way."""
+        return self._lock.locked()
+
+    def once(self) -> Pass:
+        """Run one pass now and return how it went; a failure is told, never raised."""
+        with self._lock:
+            began = time.monotonic()
+            now = time.time_ns() // 1000
+            try:
+                done = self._analyze(now)
+            except HeldElsewhereError as error:
+                self._stood_by(str(error))
+            except (AnalyzerError, CollectorError) as error:
+                self._failed(error)
+            else:
+                self._succeeded(done.rows + done.adjustments > 0)
+            taken = time.monotonic() - began
+            self.last = replace(
+                self.last, passes=self.last.passes + 1, finished_at=time.time_ns() // 1000, seconds=taken
+            )
+            return self.last
+
+    def _stood_by(self, sentence: str) -> None:
+        if self.last.held != sentence:
+            LOG.info("%s", sentence)
+        self.last = replace(self.last, error=None, held=sentence, unbooked=self._counted("held"))
+
+    def _counted(self, reason: str) -> "Mapping[str, int]":
+        return {**self.last.unbooked, reason: self.last.unbooked.get(reason, 0) + 1}
+
+    def _failed(self, error: AnalyzerError | CollectorError) -> None:
+        sentence = str(error)
+        reason = next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "failed")
+        if self.last.error != sentence:  # a change of state is logged once
+            LOG.error("the analysis failed: %s", sentence)
+        failures, unbooked = self.last.failures + 1, self._counted(reason)
+        self.last = replace(self.last, error=sentence, held=None, failures=failures, unbooked=unbooked)
+
+    def _succeeded(self, changed: bool) -> None:
+        if self.last.error is not None:
+            LOG.warning("the analysis works again")
+        self.last = replace(self.last, error=None, held=None, generation=self.last.generation + changed)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self.once()
+            self.after()
+            self._ending.wait(self._every)

@@ -1,0 +1,1 @@
+"""The demo: a fleet that does not exist, through the real pipeline."""

@@ -1,0 +1,162 @@
+"""The demo: a fleet that does not exist, through the real pipeline, to the report and the page."""
+
+import json
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from agent import child
+from analyzer.analysis import analyze
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.ledger.believed import believing
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
+from collector.config import CollectorConfig
+from collector.errors import ConfigError, StoreError
+from collector.store.database import Store
+from dashboards.demo.demo_site import write_settings
+from dashboards.demo.progress import Stage
+from dashboards.server.app import ServerConfig, create_server
+
+STARTING_SECONDS = 20.0
+STOPPING_SECONDS = 40.0  # a page that is being made, and what is on its way, may take half a minute
+ERROR_CHARACTERS = 2000
+AGES = 100_000  # days: the demo's week is always the same, and the upkeep must not take it for old
+
+
+@dataclass(frozen=True, slots=True)
+class DemoConfig:
+    """What the demo is asked for. `store` None takes a temporary directory, which is removed at the end."""
+
+    once: bool = False
+    seed: int = 1
+    port: int = 8470
+    store: Path | None = None
+    small: bool = False
+    width: int = 80
+    ascii: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the demo has to show: the report, the seconds that each stage took, and where the page is."""
+
+    report: str
+    seconds: dict[str, float]
+    gpu_rows: int
+    url: str
+    store: Path
+
+
+@contextmanager
+def demo(config: DemoConfig) -> Iterator[Shown]:
+    """Build the demo site, yield what there is to show while its page answers, and take it down again.
+
+    Raises:
+        StoreError: the store is in use or the simulated fleet could not deliver.
+        ConfigError: the port is taken.
+    """
+    with ExitStack() as stack:
+        path = _place(config, stack)
+        settings = Settings.beside(path)
+        store = stack.enter_context(Store.open(path))
+        collector = CollectorConfig(
+            store=path, listen=f"127.0.0.1:{config.port}", raw_days=AGES, minute_days=AGES, hour_days=AGES
+        )
+        app = create_server(ServerConfig(collector, settings, analyze_seconds=None, is_simulated=True), store)
+        url = stack.enter_context(_served(app, collector))
+        seconds: dict[str, float] = {}
+        with _timed("telemetry", seconds) as stage:
+            _simulate(url, config, stage.reached)
+        with _timed("analysis", seconds) as stage:
+            analyze(store, settings, now_us=time.time_ns() // 1000, progress=stage.reached)
+        app.state.job.once()  # nothing is left to do; pages say that the server is up to date
+        with _timed("report", seconds), believing(store) as session:
+            request = Request("week", width=config.width, ascii=config.ascii)
+            text = Reader(session, settings).answer(request)
+            (rows,) = session.row("SELECT count(*) FROM gpu_samples")
+        yield Shown(text, seconds, rows, url, path)
+
+
+@contextmanager
+def _timed(title: str, seconds: dict[str, float]) -> Iterator[Stage]:
+    with Stage(title) as stage:
+        yield stage
+    seconds[title] = stage.seconds
+
+
+def _place(config: DemoConfig, stack: ExitStack) -> Path:
+    if config.store is None:
+        # A page that is still being made when the server ends may write beside the store while it is removed.
+        place = tempfile.TemporaryDirectory(prefix="gpuledger-demo-", ignore_cleanup_errors=True)
+        directory = Path(stack.enter_context(place))
+        path = directory / "demo.duckdb"
+    else:
+        path = config.store
+    write_settings(path.parent)
+    return path
+
+
+@contextmanager
+def _served(app: FastAPI, config: CollectorConfig) -> Iterator[str]:
+    """Serve the application in a thread, and yield its address."""
+    host, port = config.address
+    settings = uvicorn.Config(
+        app, host=host, port=port, access_log=False, log_level="error", ws="none", server_header=False
+    )
+    try:
+        listening = socket.create_server((host, port))  # uvicorn's own way leaves the socket open where it fails
+    except OSError as error:
+        raise ConfigError(
+            f"port {port} cannot be had ({error.strerror}): say --port N, or 0 for any free one"
+        ) from error
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="server", daemon=True)
+    thread.start()
+    try:
+        _wait_for(lambda: server.started, thread)
+        yield f"http://{host}:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(STOPPING_SECONDS)
+        listening.close()
+
+
+def _wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:
+    deadline = time.monotonic() + STARTING_SECONDS
+    while not started():
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise StoreError("the demo's server did not start; gpuledger serve says why")
+        time.sleep(0.02)
+
+
+def _simulate(url: str, config: DemoConfig, reached: Callable[[int, int], None]) -> None:
+    """Send the simulated fleet from a process of its own, as agents would."""
+    words = child.command("simulator", "--url", url, "--seed", str(config.seed), "--progress")
+    words += ["--site", "small"] if config.small else ["--every", "60", "--last-day-every", "10"]
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+        subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+            words, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        try:
+            for line in process.stdout or ():
+                told = json.loads(line)
+                reached(int(told["done"]), int(told["of"]))
+        except BaseException:
+            process.terminate()
+            raise
+        if process.wait() != 0:
+            errors.seek(0)
+            said = errors.read(ERROR_CHARACTERS).strip() or f"exit code {process.returncode}"
+            raise StoreError(f"the simulated fleet could not be sent: {said}")

@@ -1,0 +1,1 @@
+"""Pages that are kept, in memory and on disk."""

@@ -1,0 +1,154 @@
+"""Rendered pages, each with the state of the ledger that it is of: bounded, the least recently read goes first."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.interfaces.api.faults import BusyError
+
+if TYPE_CHECKING:
+    from dashboards.page_cache.shelf import Shelf
+
+PAGES = 256
+BYTES = 64 * 2**20  # of all pages together
+PAGE_BYTES = 4 * 2**20  # larger ones are not kept
+AT_ONCE = 4  # pages that are made for those who do not wait for them
+MAKING = 64  # and that are asked for at the same time
+TURNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A page: the state of the ledger that it is of, and when that was read, microseconds UTC."""
+
+    state: Hashable
+    text: str
+    read_at: int
+
+
+class PageCache:
+    """The newest page of each key. Of those who ask for the same at once, one makes it.
+
+    A key names all that decides what a page shows but the ledger: the address, and who may see what. What `lasts` is
+    kept on the shelf too, where there is one, and found there by the server that starts next.
+    """
+
+    def __init__(self, pages: int = PAGES, size: int = BYTES, shelf: "Shelf | None" = None) -> None:
+        self._pages, self._size = pages, size
+        self._shelf = shelf
+        self._kept: OrderedDict[Hashable, Made] = OrderedDict()
+        self._making: dict[Hashable, Future[Made]] = {}
+        self._lock = threading.Lock()
+        self.bytes = self.made = 0
+        self._workers = ThreadPoolExecutor(AT_ONCE, "page")
+
+    def get(
+        self,
+        key: Hashable,
+        state: Hashable,
+        make: Callable[[], Made],
+        patience: float | None = None,
+        *,
+        lasts: bool = False,
+    ) -> Made | None:
+        """Return the page of the ledger's present state, made where it is not kept.
+
+        With patience, in seconds, it returns what is kept of an older state where that takes longer, or None; whoever
+        asks again finds it. Whether a page is of an older state its `state` says.
+
+        Raises:
+            BusyError: as many pages are being made as may at once.
+        """
+        for _ in range(TURNS):  # a page that somebody else is making may be of the state before
+            kept = self.kept(key, state, lasts=lasts)
+            if kept is not None and kept.state == state:
+                return kept
+            shelf = self._shelf if lasts else None
+            promised, is_mine = self._promised(key)
+            if is_mine and patience is None:
+                return self._make(key, promised, make, shelf)
+            if is_mine:
+                self._workers.submit(self._make_for_others, key, promised, make, shelf)
+            try:
+                made = promised.result(patience)
+            except NotYet:
+                return kept
+            if is_mine or made.state == state:
+                return made
+        return made
+
+    def kept(self, key: Hashable, state: Hashable, *, lasts: bool = False) -> Made | None:
+        """Return what is kept of a page, of whatever state, or None; nothing is made."""
+        return self._newest(key) or self._of_before(key, state, self._shelf if lasts else None)
+
+    def close(self) -> None:
+        """Make what is being made, and nothing more."""
+        self._workers.shutdown(cancel_futures=True)
+
+    def _newest(self, key: Hashable) -> Made | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def _of_before(self, key: Hashable, state: Hashable, shelf: "Shelf | None") -> Made | None:
+        """Return the page that the server before this one kept."""
+        found = shelf.get(key, state) if shelf is not None else None
+        if found is None:
+            return None
+        with self._lock:
+            return self._kept.get(key) or self._keep(key, found)
+
+    def _promised(self, key: Hashable) -> "tuple[Future[Made], bool]":
+        """Return the page that is being made, and whether who asks is to make it."""
+        with self._lock:
+            if key in self._making:
+                return self._making[key], False
+            if len(self._making) >= MAKING:
+                raise BusyError("as many pages are being made as may at once: come again in a moment")
+            promised: Future[Made] = Future()
+            self._making[key] = promised
+            return promised, True
+
+    def _make_for_others(
+        self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made], shelf: "Shelf | None"
+    ) -> None:
+        with suppress(Exception):  # those who wait are told; who comes later asks again
+            self._make(key, promised, make, shelf)
+
+    def _make(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made], shelf: "Shelf | None") -> Made:
+        try:
+            made = make()
+        except BaseException as error:
+            self._done(key, None)
+            promised.set_exception(error)
+            raise
+        self._done(key, made)
+        promised.set_result(made)
+        if shelf is not None and len(made.text) <= PAGE_BYTES:
+            shelf.put(key, made)
+        return made
+
+    def _done(self, key: Hashable, made: Made | None) -> None:
+        """Keep a page in the place of the one before; a page that could not be made leaves that where it is."""
+        with self._lock:
+            del self._making[key]
+            if made is not None:
+                self.made += 1
+                self._keep(key, made)
+
+    def _keep(self, key: Hashable, page: Made) -> Made:
+        before = self._kept.pop(key, None)
+        self.bytes -= len(before.text) if before is not None else 0
+        if len(page.text) <= PAGE_BYTES:
+            self._kept[key] = page
+            self.bytes += len(page.text)
+        while len(self._kept) > self._pages or self.bytes > self._size:
+            _, oldest = self._kept.popitem(last=False)
+            self.bytes -= len(oldest.text)
+        return page

@@ -1,0 +1,57 @@
+"""One kept page as a file: a digest of the rest, a line that says whose, of which state and when, the text."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Hashable
+from dataclasses import fields, is_dataclass
+
+from dashboards.page_cache.cache import Made
+
+TEXT_BYTES = 16 * 2**20  # of one page: the cache bounds it in letters, of four bytes at most
+LEVEL = 1  # of zlib: pages are written while somebody waits for others
+
+
+def spelled(value: object) -> str:
+    """Return a key or a state in letters: two are spelled alike only where they are the same.
+
+    Raises:
+        TypeError: it is made of something else than words, numbers, tuples and dataclasses.
+    """
+    return json.dumps(value, default=_parts)
+
+
+def _parts(value: object) -> list[object]:
+    if not is_dataclass(value):
+        raise TypeError(f"BUG: a page is kept by a {type(value).__name__}, which has no spelling")
+    return [type(value).__qualname__, *(getattr(value, field.name) for field in fields(value))]
+
+
+def name_of(key: Hashable) -> str:
+    """Return the name of the page's file, which tells nobody what it is of."""
+    return hashlib.sha256(spelled(key).encode()).hexdigest()
+
+
+def content_of(key: Hashable, made: Made) -> bytes:
+    """Return what the file holds."""
+    head = {"key": spelled(key), "state": spelled(made.state), "read_at": made.read_at}
+    content = json.dumps(head).encode() + b"\n" + zlib.compress(made.text.encode(), LEVEL)
+    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def page_of(file: bytes, key: Hashable, state: Hashable) -> Made:
+    """Return the page that a file holds. Its state is `state` where it is of that, and else like no other.
+
+    Raises:
+        ValueError: it is damaged, or another's.
+    """
+    digest, _, content = file.partition(b"\n")
+    if digest != hashlib.sha256(content).hexdigest().encode():
+        raise ValueError("damaged")
+    line, _, text = content.partition(b"\n")
+    head = json.loads(line)
+    if head["key"] != spelled(key):
+        raise ValueError("another page's")
+    page = zlib.decompressobj().decompress(text, TEXT_BYTES).decode()
+    of = state if head["state"] == spelled(state) else ("before the start", head["state"])
+    return Made(of, page, head["read_at"])

@@ -1,0 +1,142 @@
+"""Kept pages beside the store, so that a server that starts again has those of before: private, bounded, of one ledger.
+
+The file `edition` names what the newest of them are of: the program, the settings, the analysis. Where a server finds
+another edition than its own, all go: they are of another release, or of a ledger that has changed without it.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dashboards.page_cache.cache import BYTES, PAGES, Made
+from dashboards.page_cache.page_file import content_of, name_of, page_of
+
+LOG = logging.getLogger(__name__)
+OLDEST_SECONDS = 7 * 86_400.0
+EDITION, PAGE, ASIDE = "edition", ".page", ".new"
+FOLDER_MODE, FILE_MODE = 0o700, 0o600  # pages name teams, people and money
+
+
+class Shelf:
+    """One server's folder. `edition` returns the present one, or None where there is no analysis to name.
+
+    What the disk refuses is counted; such a page is made when it is asked for.
+    """
+
+    def __init__(
+        self, folder: Path, edition: Callable[[], str | None], *, pages: int = PAGES, size: int = BYTES
+    ) -> None:
+        self._folder = folder
+        self._edition = edition
+        self._pages, self._size = pages, size
+        self._signed: str | None = None  # what the file `edition` says
+        self._files: OrderedDict[str, tuple[int, float]] = OrderedDict()  # bytes and since when; the oldest first
+        self._lock = threading.Lock()
+        self._is_open = self._is_failing = False
+        self.bytes = self.found = self.failed = 0  # `failed`: what the disk refused, or gave back damaged
+
+    def open(self) -> None:
+        """Take over what the server before left, if that was this release on this ledger; else drop it."""
+        with self._lock, self._trying():
+            self._make_folder()
+            sign = self._folder / EDITION
+            self._signed = sign.read_text() if sign.exists() else None
+            is_ours = self._signed is not None and self._signed == self._edition()
+            for path in self._folder.iterdir():
+                if path.name.endswith(ASIDE) or (not is_ours and path.name.endswith((PAGE, EDITION))):
+                    path.unlink()
+            self._signed = self._signed if is_ours else None
+            found = [(path.stat(), path.name) for path in self._folder.glob(f"*{PAGE}")]
+            for about, name in sorted(found, key=lambda each: each[0].st_mtime):
+                self._take(name, about.st_size, about.st_mtime)
+            self._bound()
+            self._is_open = True  # else nothing is signed: what lies there may be another's
+
+    def follow(self) -> None:
+        """Say that the pages are this ledger's, after a pass has changed it."""
+        with self._lock, self._trying():
+            self._sign()
+
+    def get(self, key: Hashable, state: Hashable) -> Made | None:
+        """Return the page of a key, or None. Its state is `state` where it is of that, and else like no other."""
+        name = name_of(key) + PAGE
+        with self._lock:
+            if name not in self._files:
+                return None
+        try:
+            made = page_of((self._folder / name).read_bytes(), key, state)
+        except (OSError, ValueError):
+            with self._lock:
+                self.failed += 1
+                self._drop(name)
+            return None
+        self.found += 1
+        return made
+
+    def put(self, key: Hashable, made: Made) -> None:
+        """Keep a page in the place of the one before."""
+        name, content = name_of(key) + PAGE, content_of(key, made)
+        with self._lock, self._trying():
+            if self._sign():
+                self._write(name, content)
+                self._take(name, len(content), time.time())
+                self._bound()
+
+    def _sign(self) -> bool:
+        """Write down the present edition; return whether there is one."""
+        now = self._edition() if self._is_open else None
+        if now is not None and now != self._signed:
+            self._write(EDITION, now.encode())
+            self._signed = now
+        return now is not None
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Write a file whole or not at all; what a power cut leaves of it is found damaged by its digest."""
+        self._make_folder()  # whoever empties it may take it away
+        aside = self._folder / f"{name}{ASIDE}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(aside, flags, FILE_MODE), "wb") as file:
+            file.write(content)
+        aside.replace(self._folder / name)
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(FOLDER_MODE, exist_ok=True)
+        self._folder.chmod(FOLDER_MODE)
+
+    def _take(self, name: str, size: int, written_at: float) -> None:
+        before, _ = self._files.pop(name, (0, 0.0))
+        self._files[name] = size, written_at
+        self.bytes += size - before
+
+    def _bound(self) -> None:
+        """Drop what is too old, and of the rest what was written longest ago, until all fits."""
+        too_old = time.time() - OLDEST_SECONDS
+        while self._files:
+            name, (_, written_at) = next(iter(self._files.items()))
+            if len(self._files) <= self._pages and self.bytes <= self._size and written_at > too_old:
+                break
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        size, _ = self._files.pop(name, (0, 0.0))
+        self.bytes -= size
+        with suppress(OSError):
+            (self._folder / name).unlink()
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Count what the disk refuses; that it does is logged once."""
+        try:
+            yield
+        except OSError as error:
+            self.failed += 1
+            if not self._is_failing:
+                LOG.warning("pages are not kept for the next start, in %s: %s", self._folder, error.strerror)
+            self._is_failing = True
+        else:
+            self._is_failing = False

@@ -1,0 +1,104 @@
+"""Make pages before anybody asks: after the start, and after each pass of the analysis. Nobody waits for it.
+
+What people open first is made first. While a pass is under way the rest waits: its end would void it anyway, and the
+pass is to have the processors for itself.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from analyzer.errors import AnalyzerError
+from analyzer.interfaces.api.faults import BusyError
+from collector.errors import CollectorError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LOG = logging.getLogger(__name__)
+MOST_SECONDS = 240.0  # of one turn: less than from one pass to the next
+LOOK_SECONDS = 0.2
+STOPPING_SECONDS = 10.0
+
+Views = Callable[[], "Iterable[Callable[[], object]]"]
+
+
+class Warming:
+    """Makes `first`, then `rest`, on a thread of its own, each time that somebody asks; one turn at a time.
+
+    A turn that is asked for while another runs begins anew: what is of the present ledger already takes no time.
+    """
+
+    def __init__(self, first: Views, rest: Views, is_passing: Callable[[], bool]) -> None:
+        self._first, self._rest = first, rest
+        self._is_passing = is_passing
+        self._asked, self._ending = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="warming", daemon=True)
+        self._is_turning = False
+        self.turns = self.made = self.failed = 0
+
+    def start(self) -> None:
+        """Begin, with a turn of the ledger as it is."""
+        self._asked.set()
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Have a turn made; returns at once."""
+        self._asked.set()
+
+    def stop(self) -> None:
+        """End after the page that is being made."""
+        self._ending.set()
+        self._asked.set()
+        if self._thread.is_alive():
+            self._thread.join(STOPPING_SECONDS)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether another turn is due, or under way."""
+        return self._asked.is_set() or self._is_turning
+
+    def turn(self) -> bool:
+        """Make one turn now; return whether it came to its end."""
+        until = time.monotonic() + MOST_SECONDS
+        try:
+            return all(self._made(make, until) for make in self._views(until))
+        except (AnalyzerError, CollectorError, BusyError) as error:
+            self.failed += 1
+            LOG.info("pages are not made ahead: %s", error)
+            return False
+
+    def _views(self, until: float) -> Iterator[Callable[[], object]]:
+        yield from self._first()
+        self._lets_pass(until)
+        for make in self._rest():
+            self._lets_pass(until)
+            yield make
+
+    def _lets_pass(self, until: float) -> None:
+        """Wait for the pass that is under way, if one is."""
+        while self._is_passing() and not self._is_over(until):
+            self._ending.wait(LOOK_SECONDS)
+
+    def _made(self, make: Callable[[], object], until: float) -> bool:
+        if self._is_over(until):
+            return False
+        make()
+        self.made += 1
+        return True
+
+    def _is_over(self, until: float) -> bool:
+        """Whether the turn is to end: for good, for another that is asked for, or because it has taken long enough."""
+        return self._asked.is_set() or time.monotonic() > until
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self._asked.wait()
+            self._asked.clear()
+            if not self._ending.is_set():
+                self._is_turning = True
+                self.turn()
+                self._is_turning = False
+                self.turns += 1

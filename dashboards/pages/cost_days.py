@@ -1,0 +1,87 @@
+"""What each day of a period cost, by class: one look at the ledger, whatever it has of GPUs."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from analyzer.charts.series import Chart, Trace
+from analyzer.period import Period, day_starts, local
+from analyzer.queries.readings import within
+from analyzer.states import CLASSES, booking
+from analyzer.text.words import MICROS, MS_PER_HOUR, day, symbol
+from dashboards.pages.cost_table import class_heads
+from dashboards.pages.read_pages import Sheet
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.api.desk import Reading
+
+
+@dataclass(slots=True)
+class _Day:
+    """One day: time and money of each class in their order; `is_priced` where any of it has a price."""
+
+    start: int
+    classes_ms: list[int] = field(default_factory=lambda: [0] * len(CLASSES))
+    classes_micros: list[int] = field(default_factory=lambda: [0] * len(CLASSES))
+    is_priced: bool = False
+
+    @property
+    def micros(self) -> int | None:
+        return sum(self.classes_micros) if self.is_priced else None
+
+
+def day_chart(reading: "Reading", period: Period) -> Chart:
+    """Return what each day cost by class; in GPU-hours where nothing has a price."""
+    found = _days(reading, period)
+    is_priced = any(one.is_priced for one in found)
+    unit = symbol(reading.currency).strip() if is_priced else "GPU-hours"
+    moments = [local(one.start, period.timezone) for one in found]
+    traces = tuple(
+        Trace(name, name, tuple(_height(one, place, is_priced=is_priced) for one in found))
+        for place, name in enumerate(CLASSES)
+    )
+    times = tuple(moment.replace(tzinfo=None).isoformat() for moment in moments)
+    title = "Cost by day" if is_priced else "GPU-hours by day"
+    return Chart(title, unit, times, tuple(day(moment) for moment in moments), traces)
+
+
+def days_sheet(reading: "Reading", period: Period) -> Sheet:
+    """Return the same, exact."""
+    return Sheet(
+        ("day", "milliseconds", "cost_micros", *class_heads()),
+        [
+            (
+                local(one.start, period.timezone).date().isoformat(),
+                sum(one.classes_ms),
+                one.micros,
+                *(value for pair in zip(one.classes_ms, one.classes_micros, strict=True) for value in pair),
+            )
+            for one in _days(reading, period)
+        ],
+    )
+
+
+def _days(reading: "Reading", period: Period) -> Sequence[_Day]:
+    """Return the days of which the ledger has hours: SQL sums the hours, which are few, and they go to their days."""
+    where, values = within(period)
+    rows = reading.session.rows(
+        "SELECT hour, state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger "
+        f"WHERE {where} GROUP BY ALL ORDER BY hour",
+        values,
+    )
+    if not rows:
+        return []
+    starts = list(day_starts(rows[0][0], period.end, period.timezone))
+    found: dict[int, _Day] = {}
+    for hour, state, cause, milliseconds, micros in rows:
+        start = starts[bisect_right(starts, hour) - 1]
+        one, place = found.setdefault(start, _Day(start)), CLASSES.index(booking(state, cause).klass)
+        one.classes_ms[place] += milliseconds
+        one.classes_micros[place] += micros or 0
+        one.is_priced |= micros is not None
+    return list(found.values())
+
+
+def _height(one: _Day, place: int, *, is_priced: bool) -> float:
+    return round(one.classes_micros[place] / MICROS if is_priced else one.classes_ms[place] / MS_PER_HOUR, 2)

@@ -1,0 +1,67 @@
+"""How much of what is owned was measured, hour by hour, and which hosts were silent."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzer.charts.series import Chart, Trace, chart
+from analyzer.interfaces.text.week_text import silent_words
+from analyzer.ledger.coverage import measured
+from analyzer.period import HOUR, Period
+from analyzer.queries.readings import within
+from analyzer.text.words import percent
+from dashboards.pages.read_pages import Sheet
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.api.desk import Reading
+
+BARS = 84  # at most so many; a week gives bars of two hours
+_BY_HOUR = """
+SELECT hour, sum(milliseconds)::BIGINT, coalesce(sum(milliseconds) FILTER (state = 'unobserved'), 0)::BIGINT,
+    coalesce(sum(milliseconds) FILTER (state = 'unexplained'), 0)::BIGINT
+FROM ledger WHERE {where} GROUP BY hour ORDER BY hour
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The sentence that answers, the chart of what is not known, and the hosts that were silent longest."""
+
+    sentence: str
+    chart: Chart
+    silent: tuple[str, ...]
+
+
+def coverage(reading: "Reading", period: Period) -> Coverage:
+    """Return what of a period was measured."""
+    found = measured(reading.session, period)
+    known = percent(found.held - found.silent, found.held) if found.held else ""
+    sentence = f"{known} of held GPU-hours were measured." if known else "No run is known to have held a GPU."
+    silent = tuple(silent_words(node, period.timezone) for node in found.nodes)
+    return Coverage(sentence, _chart(reading, period), silent)
+
+
+def coverage_sheet(reading: "Reading", period: Period) -> Sheet:
+    """Return every hour, exact."""
+    head = ("hour_us", "owned_milliseconds", "not_measured_milliseconds", "unexplained_milliseconds")
+    return Sheet(head, _hours(reading, period))
+
+
+def _hours(reading: "Reading", period: Period) -> list[tuple[int, int, int, int]]:
+    where, values = within(period)
+    return reading.session.rows(_BY_HOUR.format(where=where), values)
+
+
+def _chart(reading: "Reading", period: Period) -> Chart:
+    width = max(1, -(-period.hours // BARS)) * HOUR
+    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for hour, *amounts in _hours(reading, period):
+        bar = sums[(hour - period.start) // width]
+        for place, amount in enumerate(amounts):
+            bar[place] += amount
+    starts = [period.start + bar * width for bar in range(-(-(period.end - period.start) // width))]
+    bars = [sums.get(bar, [0, 0, 0]) for bar in range(len(starts))]
+    silent = tuple(round(100 * one[1] / one[0], 2) if one[0] else None for one in bars)
+    unclear = tuple(round(100 * one[2] / one[0], 2) if one[0] else None for one in bars)
+    traces = (Trace("not measured", "unknown", silent), Trace("low, unexplained", "overhead", unclear))
+    return chart("What is not known of the fleet", "% of owned", starts, period.timezone, traces)

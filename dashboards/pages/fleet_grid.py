@@ -1,0 +1,228 @@
+"""The fleet as a grid: each GPU a cell by rack and node, told by what it did most in the period."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from analyzer.period import Period
+from analyzer.states import BOOKINGS, CLASSES, Booking, Class, booking
+from analyzer.text.words import NO_BREAK
+from collector.store.session import Session
+
+LETTERED = 512  # of more GPUs a cell has no room for its letter, and its node is what is named and linked
+SHADES = 5  # of one class; states that are told one after the other differ
+STATES_TOLD = 3
+PITCH, APART = 9, 7  # of small cells: pixels from one to the next, and between columns
+COLUMN, PIECE = 16, 64  # nodes in a column, and in a picture
+FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
+LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
+LABELS: dict[Class, tuple[str, ...]] = {
+    klass: tuple(dict.fromkeys(each.label for each in BOOKINGS if each.klass == klass)) for klass in CLASSES
+}
+
+_TOLD = """
+SELECT gpu_uuid, arg_max(node, hour), any_value(sku), state, cause, run_id, sum(milliseconds)::BIGINT
+FROM ledger WHERE hour >= ? AND hour < ? GROUP BY gpu_uuid, state, cause, run_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One GPU: the class it spent most time in, the state of it, and the words behind them, where they are shown."""
+
+    klass: Class
+    label: str
+    title: str
+    run_id: str | None
+
+    @property
+    def letter(self) -> str:
+        """The letter of its class: colour is never the only carrier."""
+        return LETTERS[self.klass]
+
+    @property
+    def shade(self) -> int:
+        """Which shade of its class's colour its state has."""
+        return (LABELS[self.klass].index(self.label) - FIRST.get(self.klass, 0)) % SHADES
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node and its cells, in the driver's order."""
+
+    node: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def told(self) -> str:
+        """What its GPUs did, in words: "n17: 6 working, 2 free"."""
+        counts = Counter(cell.label for cell in self.cells)
+        return f"{self.node}: " + ", ".join(f"{count} {label}" for label, count in counts.most_common())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All cells of one state in one rack, as one path: a short thick line a cell."""
+
+    klass: Class
+    label: str
+    shade: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A rack as a picture: 10,000 GPUs are a few hundred shapes, which a browser paints and repaints at once."""
+
+    width: int
+    height: int
+    shapes: tuple[Shape, ...]
+    nodes: tuple[tuple[NodeRow, int, int], ...]  # with the place of their upper left corner
+    node_width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """One rack and its nodes; `name` is None where the rack is unknown."""
+
+    name: str | None
+    nodes: tuple[NodeRow, ...]
+
+    @property
+    def pictures(self) -> tuple[Drawn, ...]:
+        """Return it as pictures; one rack is one, and what is known of no rack breaks into pieces that fit a phone."""
+        return tuple(_drawn(self.nodes[at : at + PIECE]) for at in range(0, len(self.nodes), PIECE))
+
+
+def _drawn(nodes: tuple[NodeRow, ...]) -> Drawn:
+    """Place nodes from top to bottom, and on in the next column."""
+    across = max(len(row.cells) for row in nodes) * PITCH - 1
+    paths: dict[tuple[Class, str, int], list[str]] = defaultdict(list)
+    placed = []
+    for number, row in enumerate(nodes):
+        x, y = number // COLUMN * (across + APART), number % COLUMN * PITCH
+        placed.append((row, x, y))
+        for place, cell in enumerate(row.cells):
+            paths[cell.klass, cell.label, cell.shade].append(f"M{x + place * PITCH} {y + PITCH // 2}h{PITCH - 1}")
+    columns, rows = -(-len(nodes) // COLUMN), min(COLUMN, len(nodes))
+    shapes = tuple(Shape(*state, "".join(parts)) for state, parts in sorted(paths.items()))
+    return Drawn(columns * (across + APART) - APART, rows * PITCH - 1, shapes, tuple(placed), across)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of the legend: a state, and how many GPUs it is the state of."""
+
+    klass: Class
+    label: str
+    shade: int
+    gpus: int
+
+    @property
+    def letter(self) -> str:
+        """The letter of its class."""
+        return LETTERS[self.klass]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All racks of a period's ledger, and the legend: classes in their order, states by how many GPUs they have."""
+
+    racks: tuple[Rack, ...]
+    keys: tuple[Key, ...]
+
+    @property
+    def gpus(self) -> int:
+        """How many cells there are."""
+        return sum(key.gpus for key in self.keys)
+
+    @property
+    def lettered(self) -> bool:
+        """Whether cells are large enough for a letter and a link of their own."""
+        return self.gpus <= LETTERED
+
+
+def fleet_grid(session: Session, period: Period) -> Grid:
+    """Return the grid of a period; without a cell where the ledger has no hour of it."""
+    gpus: dict[str, _Gpu] = {}
+    for uuid, node, sku, state, cause, run_id, milliseconds in session.rows(_TOLD, [period.start, period.end]):
+        gpu = gpus.get(uuid) or gpus.setdefault(uuid, _Gpu(node, sku))
+        gpu.count(booking(state, cause), run_id, milliseconds)
+    places, indices = _places(session), _indices(session)
+    is_lettered = len(gpus) <= LETTERED
+    nodes: dict[str, list[tuple[int, str, Cell]]] = defaultdict(list)
+    for uuid, gpu in gpus.items():
+        index = indices.get(uuid)
+        name = f"{gpu.node} GPU {index if index is not None else uuid}" if is_lettered else ""
+        nodes[gpu.node].append((-1 if index is None else index, uuid, gpu.cell(name)))
+    return Grid(_racks(nodes, places), _keys(cell for placed in nodes.values() for *_, cell in placed))
+
+
+class _Gpu:
+    """What one GPU did: milliseconds by class, by state and by holder."""
+
+    __slots__ = ("classes", "holders", "labels", "node", "sku")
+
+    def __init__(self, node: str, sku: str | None) -> None:
+        self.node, self.sku = node, sku
+        self.classes: dict[Class, int] = {}
+        self.labels: dict[tuple[Class, str], int] = {}
+        self.holders: dict[str, int] = {}
+
+    def count(self, what: Booking, run_id: str | None, milliseconds: int) -> None:
+        key = (what.klass, what.label)
+        self.classes[what.klass] = self.classes.get(what.klass, 0) + milliseconds
+        self.labels[key] = self.labels.get(key, 0) + milliseconds
+        if run_id is not None:
+            self.holders[run_id] = self.holders.get(run_id, 0) + milliseconds
+
+    def cell(self, name: str) -> Cell:
+        klass = max(self.classes, key=lambda each: (self.classes[each], -CLASSES.index(each)))
+        label = max((ms, label) for (of, label), ms in self.labels.items() if of == klass)[1]
+        run_id = max(self.holders, key=lambda each: (self.holders[each], each), default=None)
+        return Cell(klass, label, self._title(name, run_id) if name else "", run_id)
+
+    def _title(self, name: str, run_id: str | None) -> str:
+        whole = sum(self.labels.values()) or 1
+        largest = sorted((-ms, label) for (_, label), ms in self.labels.items())[:STATES_TOLD]
+        told = ", ".join(f"{label} {round(-100 * ms / whole)}{NO_BREAK}%" for ms, label in largest)
+        return f"{name} ({self.sku or 'unknown model'}): {told}{f'; {run_id}' if run_id else ''}"
+
+
+def _keys(cells: Iterable[Cell]) -> tuple[Key, ...]:
+    counts = Counter((cell.klass, cell.label, cell.shade) for cell in cells)
+    keys = [Key(*which, gpus) for which, gpus in counts.items()]
+    return tuple(sorted(keys, key=lambda key: (CLASSES.index(key.klass), -key.gpus, key.label)))
+
+
+def _places(session: Session) -> dict[str, str]:
+    return dict(
+        session.rows(
+            "SELECT node, arg_max(rack, started_at) FROM inventory "
+            "WHERE gpu_uuid IS NULL AND rack IS NOT NULL GROUP BY node"
+        )
+    )
+
+
+def _indices(session: Session) -> dict[str, int]:
+    return dict(
+        session.rows(
+            "SELECT gpu_uuid, arg_max(gpu_index, started_at) FROM inventory "
+            "WHERE gpu_uuid IS NOT NULL AND gpu_index IS NOT NULL GROUP BY gpu_uuid"
+        )
+    )
+
+
+def _racks(nodes: dict[str, list[tuple[int, str, Cell]]], places: dict[str, str]) -> tuple[Rack, ...]:
+    racks: dict[str | None, list[NodeRow]] = defaultdict(list)
+    for node in sorted(nodes, key=natural):
+        cells = sorted(nodes[node], key=lambda placed: placed[:2])
+        racks[places.get(node)].append(NodeRow(node, tuple(cell for _, _, cell in cells)))
+    order = sorted(racks, key=lambda name: (name is None, natural(name or "")))
+    return tuple(Rack(name, tuple(racks[name])) for name in order)
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return what orders names as people count: n9 before n10."""
+    return [(True, int(part), "") if part.isdecimal() else (False, 0, part) for part in re.split(r"(\d+)", name)]

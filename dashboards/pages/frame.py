@@ -1,0 +1,149 @@
+"""What is around every page: the ways to the others, who is logged in, how fresh it is, and what a browser may load."""
+
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from analyzer.text.templating import TEMPLATES
+from analyzer.text.words import moment
+from collector.access.endpoints import endpoint_of
+from dashboards.pages.assets import asset
+
+if TYPE_CHECKING:
+    from analyzer.settings.settings import Settings
+    from collector.access.access import Access
+    from dashboards.analysis.job import Pass
+
+OWN = Path(__file__).parents[1] / "templates"
+# Nothing inline, nothing from elsewhere, no frame around it; forms come to us alone.
+STRICT = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",  # with none at all, browsers do not say either where a form of ours came from
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, no-cache",
+    "Vary": "Authorization, Cookie",
+}
+PAGES = (
+    ("/", "Fleet"),
+    ("/money", "Money"),
+    ("/placement", "Placement"),
+    ("/requests", "Requests"),
+    ("/health", "Health"),
+)
+
+
+# Where a kept page says what changes though the ledger does not. Nobody's text can be one: all of it is escaped.
+_ANALYSED, _OLDER = Markup("<!--analysed here-->"), Markup("<!--older here-->")
+_TOKEN = Markup("<!--token here-->")  # of whose session it is that the page is sent to
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One entry of the navigation."""
+
+    path: str
+    title: str
+    is_here: bool
+
+
+class Frame:
+    """Renders templates within the frame of one site."""
+
+    def __init__(self, settings: "Settings", last_pass: "Callable[[], Pass]", access: "Access") -> None:
+        self.settings = settings
+        self.last_pass = last_pass
+        self._access = access
+        self._environment = Environment(
+            loader=FileSystemLoader([OWN, TEMPLATES]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether the site asks for a key: a page shows the way to it then."""
+        return self._access.asks
+
+    def render(
+        self,
+        template: str,
+        here: str | None = None,
+        week: str | None = None,
+        confined_to: Iterable[str] | None = None,
+        **view: object,
+    ) -> str:
+        """Return a page, as draft() has it, whole."""
+        return self.finished(self.draft(template, here, week, confined_to, **view))
+
+    def draft(
+        self,
+        template: str,
+        here: str | None = None,
+        week: str | None = None,
+        confined_to: Iterable[str] | None = None,
+        **view: object,
+    ) -> str:
+        """Return a page that may be kept, to be finished when it is sent.
+
+        `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone.
+        """
+        frame = {
+            "version": version(),
+            "cluster": "" if self.settings.cluster == "fleet" else self.settings.cluster,
+            "keep": f"?{urlencode({'week': week})}" if week else "",
+            "ways": _ways(here, whole_site=confined_to is None),
+            "confined_to": ", ".join(sorted(confined_to or ())),
+            "asks": self._access.asks,
+            "analysed_here": _ANALYSED,
+            "older_here": _OLDER,
+            "token_here": _TOKEN,
+        }
+        return self._environment.get_template(template).render(frame | view)
+
+    def with_time(self, document: str) -> str:
+        """Return a document of its own with a place for its time, first of what is read in it."""
+        return document.replace("<main>", f"<main>\n{_OLDER}", 1)
+
+    def part_of_before(self, part: str, read_at: int) -> str:
+        """Return a part whose figures are older than the ledger, under it when they were read, microseconds UTC."""
+        told = moment(read_at, self.settings.timezone)
+        return part + self._environment.get_template("older_part.html").render(read_at=told)
+
+    def tells_time(self, draft: str) -> bool:
+        """Whether a page has a place to say that its figures are older than the ledger."""
+        return _OLDER in draft
+
+    def finished(self, draft: str, older_than_now: int | None = None, token: str = "") -> str:
+        """Return a draft with the newest pass, and where its figures are older than the ledger, when they were read.
+
+        `token` is what the page's forms show: of the session, or of the server where nobody logs in.
+        """
+        last, zone = self.last_pass(), self.settings.timezone
+        since = moment(last.finished_at, zone) if last.finished_at is not None else ""
+        words = f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since
+        analysed = self._environment.get_template("analysed.html").render(last=last, last_words=words)
+        read_at = None if older_than_now is None else moment(older_than_now, zone)
+        older = "" if read_at is None else self._environment.get_template("older.html").render(read_at=read_at)
+        return draft.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1).replace(_TOKEN, token)
+
+
+def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
+    shown = [one for one in PAGES if whole_site or endpoint_of("GET", one[0]).by_team]
+    return [Way(path, title, path == here) for path, title in shown]
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Return a word that changes with our files, so that browsers keep them until then."""
+    names = ("plotly.min.js", "page.js", "timeline.js", "copy.js", "page.css")
+    return f"{zlib.crc32(b''.join(asset(name) or b'' for name in names)):08x}"

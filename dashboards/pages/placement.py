@@ -1,0 +1,83 @@
+"""Placement: racks and nodes as they are, the traffic between them, and what to move, each with the lines to copy."""
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from analyzer.errors import ConfigError
+from analyzer.text.words import days
+from dashboards.pages.change_view import changes_sheet, changes_view
+from dashboards.pages.decisions import decision_routes, standings_of
+from dashboards.pages.neighbours import neighbours
+from dashboards.pages.rack_view import nodes_sheet, rack_lines
+from dashboards.pages.read_pages import Asked, ReadPages, Shown
+from dashboards.pages.traffic_view import traffic_sheet, traffic_view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from analyzer.interfaces.api.desk import Reading
+    from analyzer.period import Period
+
+HERE = "/placement"
+VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic", "changes": "What to move"}
+
+
+def placement_routes(pages: ReadPages) -> APIRouter:
+    """Return the routes of the page and of its sheets."""
+    router = APIRouter()
+
+    @router.get(HERE)
+    def page(request: Request, week: str | None = None, view: str = "racks", rack: str | None = None) -> Response:
+        return pages.page(request, placement(week, view, rack))
+
+    @router.get(f"{HERE}/{{sheet}}")
+    def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
+        made = {
+            "nodes.csv": lambda reading: nodes_sheet(reading, reading.reader.period(week)),
+            "traffic.csv": lambda reading: traffic_sheet(reading, reading.reader.period(week)),
+            "changes.csv": lambda reading: changes_sheet(reading, reading.reader.period(week)),
+        }
+        return pages.sheet(request, sheet, made)
+
+    router.include_router(decision_routes(pages, lambda week: placement(week, "changes")))
+    return router
+
+
+def placement(week: str | None = None, view: str = "racks", rack: str | None = None) -> Shown:
+    """Return the page in one state."""
+    asked = Asked(HERE, week, {"view": view, "rack": rack or ""})
+    return Shown(asked, "placement.html", lambda reading: placement_view(reading, week, view, rack))
+
+
+def placement_view(reading: "Reading", week: str | None, view: str, rack: str | None) -> "Mapping[str, object]":
+    """Return what one of the page's views shows: each is read when it is looked at.
+
+    Raises:
+        LedgerError: the ledger has no hour yet.
+        ConfigError: the period cannot be read, or there is no such view.
+    """
+    if view not in VIEWS:
+        raise ConfigError(f"there is no view {view!r}: there are {', '.join(VIEWS)}")
+    period = reading.reader.period(week)
+    before, after = neighbours(reading.reader, period)
+    around = {"period": period, "days": days(period), "before": before, "after": after, "views": VIEWS, "view": view}
+    return around | {"rack": rack, "json_link": _json_link(view, week)} | _of(view, reading, period, rack)
+
+
+def _of(view: str, reading: "Reading", period: "Period", rack: str | None) -> dict[str, object]:
+    if view == "traffic":
+        return {"traffic": traffic_view(reading, period)}
+    if view == "changes":
+        stands = standings_of(reading)
+        shown = changes_view(reading, period)
+        gone = [one for one in stands.values() if one.stage == "rejected" and one.id not in shown.ids]
+        return {"changes": shown, "stands": stands, "rejected": gone, "may_decide": reading.scope.judges}
+    return {"racks": rack_lines(reading, period, rack)}
+
+
+def _json_link(view: str, week: str | None) -> str:
+    paths = {"racks": "/v1/ledger", "traffic": "/v1/read", "changes": "/v1/recommendations"}
+    words = {"racks": {"by": "node"}, "traffic": {"what": "traffic", "format": "json"}, "changes": {}}
+    return Asked(paths[view], None, words[view] | {"since": week or ""}).link()

@@ -1,0 +1,162 @@
+"""Pages that are read through the API's door: what a key may not see is not read for it, nor summed."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.interfaces.api.faults import BusyError
+from analyzer.interfaces.api.scope import Scope
+from analyzer.text.sheet import sheet_text
+from dashboards.pages.answering import PAGE, Wanted, is_opened
+from dashboards.pages.frame import STRICT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from fastapi import Request
+
+    from analyzer.interfaces.api.desk import Desk, Reading
+    from dashboards.pages.answering import Answering
+    from dashboards.pages.frame import Frame
+
+SEE_OTHER, NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 303, 404, 400, 503
+RECENT_SECONDS = 30
+CSV = "text/csv; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The numbers of a table or chart, exact: what its CSV holds. `head` names the unit of each column."""
+
+    head: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The state of a page as its address has it: which page, which period, and what else was chosen."""
+
+    here: str
+    week: str | None = None
+    chosen: Mapping[str, str] = field(default_factory=dict)
+
+    def link(self, path: str | None = None, **changed: str | None) -> str:
+        """Return the address of this state, or of one that differs; None leaves a word out."""
+        words = {"week": self.week, **self.chosen, **changed}
+        query = urlencode({name: value for name, value in words.items() if value})
+        return f"{path or self.here}?{query}" if query else path or self.here
+
+
+View = Callable[["Reading"], Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One page in one state: its template, and what is read for it, which changes with the ledger alone."""
+
+    asked: Asked
+    template: str
+    view: View
+    kind: str = PAGE
+
+
+class ReadPages:
+    """Answers with pages and sheets of what a request may see."""
+
+    def __init__(self, desk: "Desk", frame: "Frame", answering: "Answering") -> None:
+        self._desk = desk
+        self.frame = frame
+        self._answering = answering
+
+    def page(self, request: "Request", shown: Shown) -> Response:
+        """Return a page that is kept until the ledger changes."""
+        scope = Scope.of(request.scope)
+        try:
+            return self._answering.answer(request, self._wanted(scope, shown), STRICT)
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(shown.asked, scope.teams, error)
+
+    def fresh(self, request: "Request", asked: Asked, template: str, view: View) -> Response:
+        """Return a page that changes though the ledger does not: it is read for everybody anew."""
+        scope = Scope.of(request.scope)
+        try:
+            with self._desk.reading(scope) as reading:
+                return HTMLResponse(self.frame.finished(self._draft(reading, asked, template, view)), headers=STRICT)
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(asked, scope.teams, error)
+
+    def recent(self, request: "Request", shown: Shown, also: "Hashable" = None) -> Response:
+        """Return a page that changes by itself too: to a browser one of the last seconds, so that it never waits.
+
+        `also` is what it must be of beside the ledger.
+        """
+        if not is_opened(request):
+            return self.fresh(request, shown.asked, shown.template, shown.view)
+        state = (self._desk.generation(), int(time.time() // RECENT_SECONDS), also)
+        wanted = self._wanted(Scope.of(request.scope), shown)
+        made = replace(wanted, make=lambda: (state, wanted.make()[1]))
+        try:
+            return self._answering.answer(request, made, STRICT, state)
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(shown.asked, wanted.scope.teams, error)
+
+    def ahead(self, shown: Shown, scope: Scope) -> None:
+        """Make the page of one view before it is asked for. Raises what is wrong with the ledger or the store."""
+        self._answering.ahead(self._wanted(scope, shown))
+
+    def read_ahead(self, read: Callable[["Reading"], object]) -> None:
+        """Read something of the whole site that is kept as long as the ledger is as it is."""
+        with self._desk.reading(Scope()) as reading:
+            read(reading)
+
+    def _wanted(self, scope: Scope, shown: Shown) -> Wanted:
+        def make() -> "tuple[Hashable, str]":
+            with self._desk.reading(scope) as reading:
+                return reading.generation, self._draft(reading, shown.asked, shown.template, shown.view)
+
+        return Wanted(scope, (shown.template, shown.asked.link()), make, shown.asked.here, shown.kind)
+
+    def _draft(self, reading: "Reading", asked: Asked, template: str, view: View) -> str:
+        shown = {"asked": asked, "link": asked.link, **view(reading)}
+        return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
+
+    def change(self, request: "Request", shown: Shown, keep: Callable[["Reading"], None], place: str) -> Response:
+        """Keep what somebody says and send the browser to a place of the page, made anew: who decided sees it decided.
+
+        Or return the page that says why it is refused.
+        """
+        scope = Scope.of(request.scope)
+        try:
+            with self._desk.reading(scope) as reading:
+                keep(reading)
+            self._answering.ahead(self._wanted(scope, shown))
+        except (LedgerError, ConfigError, BusyError) as error:
+            return self.told(shown.asked, scope.teams, error)
+        return RedirectResponse(f"{shown.asked.link()}#{quote(place)}", SEE_OTHER, STRICT)
+
+    def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
+        """Return the page that says what is wrong with what was asked."""
+        status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
+        status = UNAVAILABLE if isinstance(error, BusyError) else status
+        page = self.frame.render("told.html", asked.here, None, teams, message=f"{error}.")
+        return HTMLResponse(page, status, STRICT)
+
+    def sheet(self, request: "Request", name: str, sheets: Mapping[str, Callable[["Reading"], Sheet]]) -> Response:
+        """Return one of a page's sheets as CSV."""
+        if name not in sheets:
+            known = ", ".join(sheets)
+            return Response(f"there is no sheet {name!r}; there are {known}\n", NOT_FOUND, STRICT, "text/plain")
+        try:
+            with self._desk.reading(Scope.of(request.scope)) as reading:
+                made = sheets[name](reading)
+        except (LedgerError, ConfigError, BusyError) as error:
+            status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
+            return Response(f"{error}\n", status, STRICT, "text/plain; charset=utf-8")
+        kept = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(sheet_text(made.head, made.rows), media_type=CSV, headers=STRICT | kept)

@@ -1,0 +1,169 @@
+"""The page of one run: what it cost so far and will, its timeline, where its time went, and what to change."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote, urlencode
+
+from analyzer.errors import LedgerError
+from analyzer.findings.explain.argue import argue
+from analyzer.interfaces.text.efficiency_text import efficiency_rows
+from analyzer.interfaces.text.run_text import (
+    FINDINGS_SHOWN,
+    SPARK_POINTS,
+    head_pairs,
+    not_judged_words,
+    projection,
+    run_sentence,
+)
+from analyzer.ledger.which_run import find_run
+from analyzer.measures.traffic.text import traffic_rows
+from analyzer.reports.finding_view import Words, causes_out
+from analyzer.reports.run import run_facts, run_report, run_span
+from analyzer.reports.run_energy import run_energy_words
+from analyzer.states import CLASSES, Class
+from analyzer.text.rounding import apportion
+from analyzer.text.table import lines
+from analyzer.text.words import MICROS, gpu_hours, hours_decimals, money, percent, symbol
+from dashboards.pages.charts import run_chart
+from dashboards.pages.run_signals import SIGNALS
+from dashboards.pages.run_timeline import whole
+from dashboards.pages.went import went
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from analyzer.findings.finding import Finding
+    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.period import Period
+    from analyzer.reports.run import RunReport
+
+Tone = Class | Literal["plain"]
+CENTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure at the top of the page: its title, itself, and what stands under it."""
+
+    title: str
+    figure: str
+    about: str
+    tone: Tone = "plain"
+
+
+def shell(reader: "Reader", text: str) -> dict[str, object]:
+    """Return what the page shows at once of the run that a person means: the ledger's word alone.
+
+    Raises:
+        LedgerError: no run, or several, answer to this text, or the ledger has no time of it.
+    """
+    report = _told(reader, find_run(reader.session, text))
+    facts = report.facts
+    start, end = whole(reader.session, facts.run_id, report.timezone)
+    address = f"/runs/{quote(facts.run_id)}"
+    return {
+        "report": report,
+        "head": head_pairs(report),
+        "tiles": tiles(report),
+        "json_link": f"/v1/read?{urlencode({'what': 'run', 'subject': facts.run_id, 'format': 'json'})}",
+        "profile_link": f"/v1/capacity-profile?{urlencode({'run': facts.run_id})}",
+        "address": address,
+        "start": start,
+        "end": end,
+        "ranked": [(signal.key, signal.columns[0][1]) for signal in SIGNALS if signal.table == "gpu_samples"],
+        "sentence": run_sentence(report),
+        "chart": run_chart(report.timeline, report.timezone),
+        "went": went(lines(report.breakdown, subtotals=False)),
+        "sign": symbol(report.currency).strip(),
+    }
+
+
+def _told(reader: "Reader", run_id: str) -> "RunReport":
+    """Return the report of a run without advice and efficiency."""
+    span = run_span(reader.session, run_id, reader.settings.timezone)
+    found = reader.judges.findings(reader.session, span.start, span.end, run_id)
+    points = reader.judges.timeline(reader.session, run_id, SPARK_POINTS)
+    facts, currency = run_facts(reader.session, run_id), reader.settings.currency
+    return run_report(reader.session, facts, span, currency, found, [], points, with_efficiency=False)
+
+
+def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
+    span = run_span(reader.session, run_id, reader.settings.timezone)
+    found = reader.judges.findings(reader.session, span.start, span.end, run_id)
+    facts, settings = run_facts(reader.session, run_id), reader.settings
+    own = [finding for finding in found if run_id in finding.run_ids and not finding.suspicion]
+    week = reader.calendar.week_of(span.end - 1).label
+    return {
+        "findings": own,
+        "ruled_out": {one.id: _ruled_out(reader, one, found, span) for one in own[:FINDINGS_SHOWN]},
+        "advice": reader.run_advice(found, span),
+        "words": Words(settings.currency, settings.timezone, span, running=facts.ended_at is None),
+        "finding_week": f"?{urlencode({'week': week})}",
+    }
+
+
+def _ruled_out(reader: "Reader", finding: "Finding", found: "list[Finding]", span: "Period") -> tuple[str, ...]:
+    return causes_out(argue(reader.session, finding, found, span, with_signs=False).ruled_out)
+
+
+def _rest(reader: "Reader", run_id: str) -> dict[str, object]:
+    report = reader.run(run_id)
+    return {"sections": _sections(reader, report), "not_judged": not_judged_words(report)}
+
+
+PARTS: "dict[str, Callable[[Reader, str], dict[str, object]]]" = {"findings": _findings, "rest": _rest}
+
+
+def part(reader: "Reader", name: str, text: str) -> dict[str, object]:
+    """Return what one part of the page shows.
+
+    Raises:
+        LedgerError: there is no such part, or no run answers to this text.
+    """
+    if name not in PARTS:
+        raise LedgerError(f"the page has no part {name!r}: {', '.join(PARTS)}")
+    return PARTS[name](reader, find_run(reader.session, text))
+
+
+def tiles(report: "RunReport") -> tuple[Tile, ...]:
+    """Return what it cost, what it will have cost, and the classes of it; time where a part has no price."""
+    whole_of, total = report.breakdown, report.breakdown.milliseconds
+    hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
+    is_money = whole_of.priced and whole_of.cost_micros is not None
+    first = Tile(
+        "cost so far" if report.running else "cost",
+        money(whole_of.cost_micros, report.currency) if is_money else hours,
+        hours if is_money else "no price known",
+    )
+    found = [first]
+    if (at_limit := projection(report)) is not None:
+        what, amount = at_limit
+        hours_then, _, paid = amount.partition(", ")
+        found.append(Tile("projected", paid or hours_then.removeprefix("about ") or "past its limit", what.rstrip(":")))
+    return (*found, *_classes(report, is_money=is_money))
+
+
+def _classes(report: "RunReport", *, is_money: bool) -> list[Tile]:
+    """Return a tile a class that the run has time in, rounded so that they add up to the cost."""
+    parts = [(klass, report.breakdown.of(klass)) for klass in CLASSES]
+    weights = [part.cost_micros or 0 if is_money else part.milliseconds for _, part in parts]
+    cents = apportion(round(sum(weights) * CENTS / MICROS), [each * CENTS for each in weights], MICROS)
+    found = []
+    for (klass, part), weight, cent in zip(parts, weights, cents, strict=True):
+        if part.entries:
+            hours = gpu_hours(part.milliseconds, hours_decimals(report.breakdown.milliseconds))
+            figure = money(cent * MICROS // CENTS, report.currency) if is_money else hours
+            found.append(Tile(klass, figure, percent(weight, sum(weights)), klass))
+    return found
+
+
+def _sections(reader: "Reader", report: "RunReport") -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return what the text report says of a run's traffic, efficiency and energy, by section."""
+    traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
+    energy = report.energy
+    sections = [
+        ("Traffic", traffic_rows(traffic, report.currency)),
+        ("Efficiency", efficiency_rows(report)),
+        ("Energy", [("drawn", run_energy_words(energy, report.breakdown.milliseconds))] if energy else []),
+    ]
+    return [(title, rows) for title, rows in sections if rows]

@@ -1,0 +1,1 @@
+"""Routes of /v1 that need the server itself."""

@@ -1,0 +1,208 @@
+"""One process for one site: collector, analysis and pages; or one of them alone."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.interfaces.alarms.telling import Teller
+from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.api.routes import add_api
+from analyzer.interfaces.doctor.sight import Live
+from analyzer.interfaces.mail.settings import MailSettings
+from analyzer.interfaces.metrics.snapshot import FleetPage
+from analyzer.ledger.believed import believing
+from analyzer.queries.generation import ByGeneration, Generations
+from analyzer.recommendations.judges import Judges
+from analyzer.settings.settings import Settings
+from collector.access.gate import Gate
+from collector.access.opening import access_of
+from collector.access.tenant_opening import analyst_of, tenant_of
+from collector.backup.layout import Layout
+from collector.config import CollectorConfig
+from collector.http.app import create_app
+from collector.http.health import Readiness, add_health, opened
+from collector.http.server_metrics import add_server_metrics
+from collector.pipeline.writer import Writer
+from collector.store.database import Store
+from collector.tenancy.analyzing import BookingLease
+from dashboards.analysis.booking import Booker
+from dashboards.analysis.job import ANALYZE_SECONDS, AnalysisJob
+from dashboards.analysis.job_page import JobPage
+from dashboards.page_cache.cache import PageCache
+from dashboards.page_cache.edition import edition_of
+from dashboards.page_cache.page_counts import PageCounts
+from dashboards.page_cache.shelf import Shelf
+from dashboards.page_cache.warming import Warming
+from dashboards.pages.answering import Answering
+from dashboards.pages.assets import assets
+from dashboards.pages.frame import Frame
+from dashboards.pages.health import health_routes
+from dashboards.pages.money import money_routes
+from dashboards.pages.pages import Pages
+from dashboards.pages.placement import placement_routes
+from dashboards.pages.read_pages import ReadPages
+from dashboards.pages.requests import request_routes
+from dashboards.routes.capacity_profile import add_capacity_profile
+from dashboards.routes.operations import Doctor, add_doctor
+from dashboards.routes.prices import add_prices
+from dashboards.server.ahead import Ahead
+from dashboards.server.login import Login
+from dashboards.server.mail_stop import mail_stop_routes
+from dashboards.server.readings import Reports
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What a server is made from. `analyze_seconds` None leaves the analysis to whoever calls the job."""
+
+    collector: CollectorConfig
+    settings: Settings
+    analyze_seconds: float | None = ANALYZE_SECONDS
+    collects: bool = True
+    alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
+    mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
+    is_simulated: bool = False  # a demo's week, to which nobody sends any more
+
+
+def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
+    """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
+    collector = config.collector
+    app = _collecting(collector, store) if config.collects else _bare(collector, store)
+    sealer = app.state.sealer if config.collects else None
+
+    tenant = app.state.writer.tenant if config.collects else analyst_of(collector, store)
+    if tenant is not None and not config.collects:
+        run_beside(app, tenant.start, tenant.stop)
+    kept = ByGeneration(Generations(config.settings))
+
+    def reader() -> Reader:
+        return Reader(believing(store), config.settings, judges or Judges.own(), kept=kept)
+
+    teller = Teller(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
+    lease = tenant.booking_lease() if tenant is not None else None
+    booker = Booker(store, config.settings, lease, sealer, teller)
+    shelf = _shelf(app, store, config.settings)
+    job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
+    app.state.job = job
+    run_beside(app, lambda: None, booker.stop)
+    if config.analyze_seconds is not None:
+        run_beside(app, job.start, job.stop)
+
+    page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
+    run_beside(app, page.start, page.stop)
+    frame = Frame(config.settings, lambda: job.last, app.state.access)
+    answering = _answering(app, frame, store, kept, shelf)
+    for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, shelf)):
+        app.state.metrics.register(told)
+    reports = Reports(reader, answering)
+    app.include_router(reports.router())
+    desk = add_api(app, lambda: believing(store), config.settings, judges, kept)
+    add_prices(app, config.settings)
+    add_capacity_profile(app, config.settings, store)
+    doctor = Doctor(
+        app.state.access,
+        collector,
+        config.settings,
+        store,
+        lambda: _live(app, job, booker.lease),
+        config.mail,
+        is_simulated=config.is_simulated,
+    )
+    add_doctor(app, doctor)
+    own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
+    _add_pages(app, config, own, pages, doctor)
+    ahead = Ahead(own, pages, reports, answering, shelf)
+    warming = app.state.warming = Warming(ahead.first, ahead.rest, lambda: job.is_passing)
+    job.after = warming.ask
+    run_beside(app, warming.start, warming.stop)
+    return app
+
+
+def _add_pages(
+    app: FastAPI,
+    config: ServerConfig,
+    own: Pages,
+    pages: ReadPages,
+    doctor: Doctor,
+) -> None:
+    access = app.state.access
+    is_secure = config.settings.site_url.startswith("https://")
+    for router in (
+        assets(),
+        Login(access, pages.frame, is_secure=is_secure).router(),
+        own.router(),
+        money_routes(pages),
+        placement_routes(pages),
+        request_routes(pages, access.registry),
+        health_routes(pages, doctor),
+        mail_stop_routes(access.registry.mails),
+    ):
+        app.include_router(router, include_in_schema=False)
+
+
+def _shelf(app: FastAPI, store: Store, settings: Settings) -> Shelf | None:
+    """Return the pages that the server before left; a store in memory has none. The last pass ends before it does."""
+    if store.path is None:
+        return None
+    shelf = Shelf(Layout(store.path).pages, edition_of(store, settings))
+    run_beside(app, shelf.open, shelf.follow)
+    return shelf
+
+
+def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, shelf: Shelf | None) -> Answering:
+    def state() -> str:
+        with believing(store) as session:
+            return kept.name(session)
+
+    answering = Answering(frame, state, PageCache(shelf=shelf))
+    app.state.pages = answering.cache
+    run_beside(app, lambda: None, answering.cache.close)
+    return answering
+
+
+def _listens_at(config: CollectorConfig) -> str:
+    return f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
+
+
+def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:
+    """Return what only this process knows of the analysis, of sealing and of what agents send beyond us."""
+    writer, sealer = getattr(app.state, "writer", None), getattr(app.state, "sealer", None)
+    ignored = {} if writer is None else writer.metrics.ignored_counts()
+    holder = lease.holder if lease is not None else None
+    books_since = holder.since if holder is not None and holder.is_mine else None
+    return Live(job.last.error, None if sealer is None else sealer.failing, ignored, job.last.held, books_since)
+
+
+def _collecting(config: CollectorConfig, store: Store) -> FastAPI:
+    return create_app(config, store, Writer(store, config, tenant=tenant_of(config, store)))
+
+
+def _bare(config: CollectorConfig, store: Store) -> FastAPI:
+    app = FastAPI(title="gpuledger", docs_url=None, redoc_url=None, openapi_url=None)
+    access = access_of(config, store.path)
+    app.add_middleware(Gate, access=access)
+    app.state.access = access
+    add_server_metrics(app, CollectorRegistry())
+    run_beside(app, access.start, access.stop)
+    add_health(app, lambda: True, Readiness([lambda: opened(store)]))
+    return app
+
+
+def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:
+    """Call `start` after the application has started, and `end` before it ends."""
+    own = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def both(running: FastAPI) -> AsyncIterator[None]:
+        async with own(running):
+            start()
+            try:
+                yield
+            finally:
+                end()
+
+    app.router.lifespan_context = both

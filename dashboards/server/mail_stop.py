@@ -1,0 +1,66 @@
+"""Stop the weekly e-mail by its link: a page that asks, and the POST that does it (RFC 8058, one click, no login).
+
+Mail scanners follow every link, so the GET changes nothing. No key is asked for: the token is one (unsubscribe.py).
+"""
+
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analyzer.interfaces.mail.unsubscribe import known_subscription, masked, stop
+from collector.errors import RegistryError
+from collector.registry import Mails
+from dashboards.pages.frame import OWN
+from dashboards.pages.pages import SECURITY
+
+# A page of its own: it may send its one form to us, and nothing else; no search engine lists it, no cache keeps it.
+HEADERS = SECURITY | {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "X-Robots-Tag": "noindex",
+}
+NOT_FOUND, UNAVAILABLE = 404, 503
+NONE_OF_OURS = (
+    "This link stops no mail of ours: it is cut off, or of another server. Write to the address that the mail names."
+)
+
+
+def mail_stop_routes(mails: Mails) -> APIRouter:
+    """Return the two routes."""
+    router = APIRouter()
+    environment = Environment(
+        loader=FileSystemLoader(OWN), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+    def page(text: str, *, asks: bool = False, status: int = 200) -> Response:
+        shown = environment.get_template("mail_stop.html").render(text=text, asks=asks)
+        return HTMLResponse(shown, status_code=status, headers=HEADERS)
+
+    # Plain functions, which run on a thread: the registry may be a database elsewhere.
+    @router.get("/mail/stop/{token}")
+    def ask(token: str) -> Response:
+        try:
+            found = known_subscription(mails, token)
+        except RegistryError:
+            return page("This cannot be looked up now. Try again in a minute.", status=UNAVAILABLE)
+        if found is None:
+            return page(NONE_OF_OURS, status=NOT_FOUND)
+        if found.stopped_at is not None:
+            return page(f"The weekly e-mail to {masked(found.address)} is stopped.")
+        return page(f"Send no more weekly e-mails to {masked(found.address)}?", asks=True)
+
+    @router.post("/mail/stop/{token}")
+    def do(token: str) -> Response:
+        try:
+            found = stop(mails, token)
+        except RegistryError:
+            return page("It could not be stopped now. Try again in a minute.", status=UNAVAILABLE)
+        if found is None:
+            return page(NONE_OF_OURS, status=NOT_FOUND)
+        return page(
+            f"Done: {masked(found.address)} gets this weekly e-mail no more. "
+            "Whoever runs gpuledger can let it come again."
+        )
+
+    return router
