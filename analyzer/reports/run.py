@@ -21,6 +21,9 @@ from analyzer.reports.run_energy import RunEnergy
 from analyzer.reports.week import by_saving
 from collector.store.session import Session
 
+SPARK_POINTS = 56
+FINDINGS_SHOWN = 3
+
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
@@ -187,3 +190,10 @@ def _limit(session: Session, run_id: str) -> int | None:
         [run_id],
     )[0]
     return limit
+
+
+def worth_showing(report: RunReport) -> tuple[Finding, ...]:
+    """Return the findings that are a hundredth of the run or more, at most three; the largest in any case."""
+    least = report.breakdown.milliseconds // 100
+    large = [finding for finding in report.findings if finding.milliseconds >= least]
+    return tuple(large[:FINDINGS_SHOWN]) or report.findings[:1]

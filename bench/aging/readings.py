@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, get_args
 from starlette.testclient import TestClient
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.api.openapi import document
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import OF_SOME, Format, Request, What
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
@@ -87,7 +88,7 @@ def commands(
     reader = Reader(session, settings, clock=lambda: asked.now_us)
     for one in requests(asked, whats):
         try:
-            text = reader.answer(one)
+            text = answer(reader, one)
         except AnalyzerError as error:
             text = f"refused: {error}"
         found[name_of(one)] = text

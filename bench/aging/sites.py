@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzer.analysis import analyze
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.aging.readings import Asked
 from bench.demo_store import demo_fleet, fill

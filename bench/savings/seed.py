@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from analyzer.analysis import analyze
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Period
 from analyzer.recommendations.recommendation import Range, Recommendation
 from analyzer.recommendations.saving import WEEK_US
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.demo_store import fill, prices_beside
 from bench.savings.applied import change_of

@@ -78,7 +78,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/capacity-requests", Right.ASK, by_team=True),
     Endpoint("GET", "/v1/capacity-requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
-    # Those that can be of a team; the others are refused to its key (analyzer/interfaces/answers/part_reading.py).
+    # Those that can be of a team; the others are refused to its key (analyzer/interfaces/reports/part_reader.py).
     Endpoint("GET", "/v1/read", Right.READ, by_team=True),
     # These pages are read through the API's door, and show a team's key what is that team's.
     Endpoint("GET", "/money", Right.READ, by_team=True),

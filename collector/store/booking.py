@@ -17,8 +17,7 @@ from collector.store.lake import delete
 from collector.store.migrations import available
 
 if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
+    from collector.store.session import OpenStore, Session
 
 FIRST = ""  # nobody has booked yet, or only a release that did not say so
 # In the lake: the newest booking, one row; and by which booking each UTC day was replaced last.
@@ -160,6 +159,6 @@ def own_migration() -> int:
     return available()[-1][0]
 
 
-def holder_of(store: "Store") -> str:
+def holder_of(store: "OpenStore") -> str:
     """Return what an analyzer without another name is called: its host and its hot file."""
     return f"{socket.gethostname()}:{store.path or 'memory'}"

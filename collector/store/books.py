@@ -16,8 +16,7 @@ from collector.store.missing import add_missing, columns_there
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from collector.store.database import Store
-    from collector.store.session import Session
+    from collector.store.session import OpenStore, Session
 
 # Each table with the column that says which day a row belongs to; None where the whole table is replaced.
 DATED: dict[str, str | None] = {
@@ -107,7 +106,7 @@ def _add_missing(session: "Session") -> None:
         session.execute("INSERT INTO lake.books.bookings VALUES (?, '', 0, 0)", [booking.FIRST])
 
 
-def mirror(store: "Store", holder: str | None = None) -> int:
+def mirror(store: "OpenStore", holder: str | None = None) -> int:
     """Bring the lake's books up to the hot file's, and return how many UTC days were replaced.
 
     Which days differ is seen from their hours' digests, so that a pass that was cut off is made good by the next. Days
@@ -178,7 +177,7 @@ def days_doubled(session: "Session") -> list[int]:
     return [day for (day,) in session.rows(_DOUBLED.format(day_us=DAY_US))]
 
 
-def mirror_findings(store: "Store") -> None:
+def mirror_findings(store: "OpenStore") -> None:
     """Bring what is kept of findings to the other side: the book to the lake, what people said either way.
 
     The book of a hot file that is behind the lake's books stays where it is.

@@ -13,8 +13,7 @@ from collector.errors import StoreError
 from collector.store.lake import CATALOGUE
 
 if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
+    from collector.store.session import OpenStore, Session
 
 NOTES, LOST = "gpuledger_files", "gpuledger_lost"
 _ABSENT = "does not exist"  # in DuckDB's words, of a table and of a database
@@ -119,7 +118,7 @@ def named_files(session: "Session", *, since: int = -1) -> list[Named]:
     return list({file.path: file for file in files}.values())
 
 
-def write_notes(store: "Store", notes: Sequence[Note]) -> None:
+def write_notes(store: "OpenStore", notes: Sequence[Note]) -> None:
     """Write down what was seen of these files, in place of what was noted before.
 
     Raises:
@@ -136,7 +135,7 @@ def write_notes(store: "Store", notes: Sequence[Note]) -> None:
             session.execute(f"INSERT INTO {CATALOGUE}.{NOTES} VALUES (?, ?, ?, ?)", row)
 
 
-def forget_unnamed(store: "Store") -> None:
+def forget_unnamed(store: "OpenStore") -> None:
     """Forget what is noted of files that the catalogue names no more.
 
     Raises:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 
@@ -133,3 +134,29 @@ class Session:
             raise
         self.execute("COMMIT")
         self._committed(self)
+
+
+class OpenStore(Protocol):
+    """An open store, for what is done with one below it: collector/store/database.py has it whole."""
+
+    @property
+    def path(self) -> Path | None:
+        """Its file; None in memory."""
+
+    @property
+    def lake(self) -> object | None:
+        """Where its lake is; None without one."""
+
+    @property
+    def hot(self) -> str | None:
+        """Where its own tables are; None for a reader of the lake alone."""
+
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """Whose turn it is to write to the lake."""
+
+    def session(self) -> Session:
+        """Return a new cursor that finds each table where it is."""
+
+    def hot_session(self) -> Session:
+        """Return a new cursor on its own tables."""

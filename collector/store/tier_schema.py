@@ -10,8 +10,7 @@ from collector.store.missing import add_missing, columns_there
 from collector.tier_tables import tier_tables
 
 if TYPE_CHECKING:
-    from collector.store.database import Store
-
+    from collector.store.session import OpenStore
 # From when on a table still has its rows, each time that some were dropped: the highest counts. What the ledger asks of
 # samples that are gone: when and where each GPU was seen, and which runs served. Every store has these three.
 EXPIRED: dict[str, tuple[str, ...]] = {
@@ -52,7 +51,7 @@ def declared() -> dict[str, tuple[str, ...]]:
     return {**EXPIRED, **tier_tables(), **_UPKEEP}
 
 
-def place(store: "Store") -> str:
+def place(store: "OpenStore") -> str:
     """Return the schema that holds the samples: the lake's, or the file's own."""
     if store.lake is not None:
         return "lake.main"
@@ -61,7 +60,7 @@ def place(store: "Store") -> str:
     return str(store.hot)
 
 
-def make_tables(store: "Store") -> None:
+def make_tables(store: "OpenStore") -> None:
     """Make what is missing. Two who do it at once conflict, and the loser tries again later.
 
     Raises:

@@ -16,8 +16,9 @@ from fastapi import FastAPI
 
 from agent import child
 from analyzer.analysis import analyze
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.ledger.believed import believing
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
@@ -82,7 +83,7 @@ def demo(config: DemoConfig) -> Iterator[Shown]:
         app.state.job.once()  # nothing is left to do; pages say that the server is up to date
         with _timed("report", seconds), believing(store) as session:
             request = Request("week", width=config.width, ascii=config.ascii)
-            text = Reader(session, settings).answer(request)
+            text = answer(Reader(session, settings), request)
             (rows,) = session.row("SELECT count(*) FROM gpu_samples")
         yield Shown(text, seconds, rows, url, path)
 

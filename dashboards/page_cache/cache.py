@@ -6,29 +6,18 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.interfaces.api.faults import BusyError
+from dashboards.page_cache.page_file import BYTES, PAGES, Made
 
 if TYPE_CHECKING:
     from dashboards.page_cache.shelf import Shelf
 
-PAGES = 256
-BYTES = 64 * 2**20  # of all pages together
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept
 AT_ONCE = 4  # pages that are made for those who do not wait for them
 MAKING = 64  # and that are asked for at the same time
 TURNS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A page: the state of the ledger that it is of, and when that was read, microseconds UTC."""
-
-    state: Hashable
-    text: str
-    read_at: int
 
 
 class PageCache:

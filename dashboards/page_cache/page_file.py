@@ -4,12 +4,21 @@ import hashlib
 import json
 import zlib
 from collections.abc import Hashable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
-from dashboards.page_cache.cache import Made
-
+PAGES = 256
+BYTES = 64 * 2**20  # of all pages together
 TEXT_BYTES = 16 * 2**20  # of one page: the cache bounds it in letters, of four bytes at most
 LEVEL = 1  # of zlib: pages are written while somebody waits for others
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A page: the state of the ledger that it is of, and when that was read, microseconds UTC."""
+
+    state: Hashable
+    text: str
+    read_at: int
 
 
 def spelled(value: object) -> str:

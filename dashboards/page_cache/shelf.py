@@ -13,8 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dashboards.page_cache.cache import BYTES, PAGES, Made
-from dashboards.page_cache.page_file import content_of, name_of, page_of
+from dashboards.page_cache.page_file import BYTES, PAGES, Made, content_of, name_of, page_of
 
 LOG = logging.getLogger(__name__)
 OLDEST_SECONDS = 7 * 86_400.0

@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from dashboards.page_cache.cache import Made, PageCache
+from dashboards.page_cache.cache import PageCache
+from dashboards.page_cache.page_file import Made
 
 if TYPE_CHECKING:
     from fastapi import Request

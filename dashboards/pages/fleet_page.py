@@ -11,13 +11,13 @@ from urllib.parse import urlencode
 
 from analyzer.charts.over_time import stacked_bars
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.html.html import week_view
 from analyzer.interfaces.text.notice_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.unjudged import rules_in
 from analyzer.period import HOUR, Period
 from analyzer.reports.finding_list import FindingsReport, at_stake_column
+from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
 from analyzer.reports.week import by_saving
 from analyzer.text.words import gpu_hours, span_words, symbol

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.period import Period
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.reports.reader import Reader
 
 NAMED = r"\d{4}-(W\d{2}|\d{2})"  # the periods that have a next one
 

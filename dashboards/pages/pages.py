@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse
 
 from analyzer.charts.over_time import stacked_bars
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
 from analyzer.period import Period
 from analyzer.reports.finding_charts import finding_charts
 from analyzer.reports.finding_view import Explained, Words, finding_view
+from analyzer.reports.reader import Reader
 from analyzer.reports.run import run_names
 from dashboards.pages import fleet_page, run_page
 from dashboards.pages.answering import PAGE, PART, Answering, Wanted, kind_of

@@ -7,18 +7,11 @@ from urllib.parse import quote, urlencode
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import argue
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
-from analyzer.interfaces.text.run_text import (
-    FINDINGS_SHOWN,
-    SPARK_POINTS,
-    head_pairs,
-    not_judged_words,
-    projection,
-    run_sentence,
-)
+from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.reports.finding_view import Words, causes_out
-from analyzer.reports.run import run_facts, run_report, run_span
+from analyzer.reports.run import FINDINGS_SHOWN, SPARK_POINTS, run_facts, run_report, run_span
 from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import apportion
@@ -33,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from analyzer.findings.finding import Finding
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.period import Period
+    from analyzer.reports.reader import Reader
     from analyzer.reports.run import RunReport
 
 Tone = Class | Literal["plain"]

@@ -14,11 +14,11 @@ from analyzer.capacity.profile.signature import signed
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.api.asking import Spanned, Text, refusals
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import iso
 from analyzer.ledger.believed import believing
+from analyzer.reports.reader import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path

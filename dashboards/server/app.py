@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry
 
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.alarms.telling import Teller
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.doctor.sight import Live
 from analyzer.interfaces.mail.settings import MailSettings
@@ -17,6 +16,7 @@ from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.ledger.believed import believing
 from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.recommendations.judges import Judges
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate
 from collector.access.opening import access_of

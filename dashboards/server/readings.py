@@ -10,12 +10,13 @@ from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.part_reading import READINGS, of_request
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.api.asking import Spanned, Text, refusals
 from analyzer.interfaces.api.faults import MeaninglessError, WholeError
 from analyzer.interfaces.api.model import iso
 from analyzer.interfaces.api.scope import Scope
+from analyzer.reports.part_reader import READINGS, of_request
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import By, Format, Order, What
 from analyzer.reports.request import Request as Reading
 from analyzer.states import Confidence
@@ -155,7 +156,7 @@ def _answer(reader: Reader, asked: ReadAsked, scope: Scope) -> str:
     try:
         request = Reading(**words)
         with of_request(reader, request, scope.teams) as own:
-            return own.answer(request)
+            return answer(own, request)
     except ConfigError as error:
         raise MeaninglessError(str(error)) from error
     except (OverflowError, ValueError) as error:

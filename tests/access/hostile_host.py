@@ -7,8 +7,9 @@ from typing import Any
 from agent.wire.contract import Column, Table
 from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.ledger.believed import believing
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from collector.access.host_book import HostBook
@@ -179,7 +180,7 @@ def of_others(fleet: Fleet) -> dict[str, list[tuple[object, ...]]]:
         return {
             "ledger": session.rows("SELECT * FROM ledger WHERE node <> ? ORDER BY ALL", [EVIL]),
             "runs": session.rows("SELECT * FROM runs WHERE run_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY ALL", runs),
-            "reports": [(run, reader.answer(Request("run", subject=run, format="json"))) for run in (SERVED, OVER)],
+            "reports": [(run, answer(reader, Request("run", subject=run, format="json"))) for run in (SERVED, OVER)],
         } | {
             f"{table} of runs": session.rows(
                 f"SELECT * EXCLUDE (batch) FROM {table} WHERE {name} IN (SELECT unnest(?::VARCHAR[])) ORDER BY ALL",

@@ -30,7 +30,7 @@ from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.opening import open_store
 from collector.store.seal_mark import Mark
-from dashboards.page_cache.cache import Made
+from dashboards.page_cache.page_file import Made
 from dashboards.page_cache.shelf import Shelf
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded

@@ -15,7 +15,7 @@ import pytest
 
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.alarms.telling import LASTS_US, Teller
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.reports.reader import Reader
 from collector.registry import Registry, open_registry
 from collector.store.database import Store
 from tests.alarms.receivers import Hook, alertmanager

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.ledger.unjudged import Unjudged
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.aging.told import untold
 from collector.errors import StoreError

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import gpuledger
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.part_reading import READINGS, of_part
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.report import report
 from analyzer.reports.confining import confine, confined
 from analyzer.reports.groups import By, groups
 from analyzer.reports.part import FILTERS, Part
+from analyzer.reports.part_reader import READINGS, of_part
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request, What
 from collector.store.session import Session
 from tests.analyzer.small_site import small_site
@@ -233,7 +234,7 @@ def test_a_name_that_is_not_there_is_told(shared: Reader) -> None:
     with pytest.raises(ConfigError, match="'' is no team"):
         Part(team="")
     with pytest.raises(AssertionError, match="another part"):
-        shared.answer(Request("week", team="ours"))
+        answer(shared, Request("week", team="ours"))
 
 
 def test_a_mail_is_to_whom_the_settings_say() -> None:
@@ -247,9 +248,9 @@ def test_a_team_that_held_nothing_is_told_so(shared: Reader) -> None:
     shared.session.execute("UPDATE runs SET team = 'resting' WHERE run_id = 'slurm/alpha/crossing'")
     shared.session.execute("DELETE FROM ledger WHERE run_id = 'slurm/alpha/crossing'")
     with of_part(shared, Part(team="resting")) as own:
-        said = own.answer(Request("week", "2025-11-10", team="resting"))
+        said = answer(own, Request("week", "2025-11-10", team="resting"))
         assert "No run of team resting held a GPU in this" in said
-        assert "The ledger has no hour" in own.answer(Request("week", since="2024-W46", team="resting"))
+        assert "The ledger has no hour" in answer(own, Request("week", since="2024-W46", team="resting"))
 
 
 def test_a_command_asks_a_server_for_the_same_part(

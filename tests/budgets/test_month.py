@@ -16,8 +16,8 @@ from analyzer.finops.budgets.month import Ending, Line, MonthReport, judged, mon
 from analyzer.finops.budgets.spent import Days, Spending, Whose
 from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
 from analyzer.interfaces.answers.economics import budgets_of
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Calendar
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
 from collector.store.database import Store

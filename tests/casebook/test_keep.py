@@ -16,10 +16,11 @@ from analyzer.findings.history.kept import Said, judgements, mutes
 from analyzer.findings.history.naming import finding_id
 from analyzer.findings.history.record import Tally, VersionTally, record_of
 from analyzer.findings.history.say import judge, mute
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.ledger.pending import Versions
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar, Period
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
@@ -206,7 +207,7 @@ def test_what_was_said_survives_the_analysis_and_stays_what_was_judged(tmp_path:
     with fleet.store.session() as session:
         said = judgements(session)
         case = read_case(session, WEEK, NOW)
-        text = Reader(session, site, clock=lambda: NOW).answer(Request("explain", found[0].id))
+        text = answer(Reader(session, site, clock=lambda: NOW), Request("explain", found[0].id))
     assert [one.verdict for one in said] == ["wrong", "planned"]
     assert said[0].claim.milliseconds == before
     assert case.record.high.judged == 1
@@ -219,9 +220,9 @@ def test_a_muted_finding_leaves_the_list_and_not_the_sum() -> None:
     with fleet.store.session() as session:
         reader = Reader(session, Settings(), clock=lambda: NOW)
         found = reader.findings(WEEK)
-        before = reader.answer(Request("findings"))
+        before = answer(reader, Request("findings"))
         mute(session, found, WEEK, found[0].id, "2025-11-20", "UTC", SAID)
-        after, everything = (reader.answer(Request("findings", everything=every)) for every in (False, True))
+        after, everything = (answer(reader, Request("findings", everything=every)) for every in (False, True))
         assert muted(mutes(session), NOW + 30 * DAY) == {}
     assert before.splitlines()[0] == after.splitlines()[0]
     assert f"  {found[0].id}" in before

@@ -11,8 +11,8 @@ from analyzer.findings.book import findings
 from analyzer.findings.history.case import read_case
 from analyzer.findings.history.naming import Key, finding_id, named
 from analyzer.ids import LENGTH
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.period import Period
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import IDLE
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet

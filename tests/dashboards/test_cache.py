@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from dashboards.page_cache import cache as module
-from dashboards.page_cache.cache import PAGE_BYTES, Made, PageCache
+from dashboards.page_cache.cache import PAGE_BYTES, PageCache
+from dashboards.page_cache.page_file import Made
 from tests.waiting import PATIENCE_SECONDS
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from analyzer.interfaces.alarms.looking import present
 from analyzer.interfaces.alarms.settings import AlarmSettings
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.html import mail_html
+from analyzer.reports.reader import Reader
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server

@@ -1,7 +1,8 @@
 """The parts of a run's page: what they say of a real ledger."""
 
-from analyzer.interfaces.answers.reading import Reader
-from analyzer.interfaces.text.run_text import FINDINGS_SHOWN, run_text
+from analyzer.interfaces.text.run_text import run_text
+from analyzer.reports.reader import Reader
+from analyzer.reports.run import FINDINGS_SHOWN
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
 from dashboards.pages.run_page import part

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.interfaces.api.scope import Scope
-from dashboards.page_cache.cache import Made
-from dashboards.page_cache.page_file import content_of, page_of, spelled
+from dashboards.page_cache.page_file import Made, content_of, page_of, spelled
 from dashboards.page_cache.shelf import OLDEST_SECONDS, Shelf
 from dashboards.pages.fleet_page import FleetAsked
 

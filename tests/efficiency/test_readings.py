@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.text.efficiency_text import not_known
 from analyzer.measures.efficiency import readings
 from analyzer.measures.efficiency.of_run import Efficiency
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from collector.lake.upkeep.retention import Keeping, drop
@@ -147,7 +148,7 @@ def test_a_service_has_no_goodput() -> None:
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
         assert reader.run(SFT).efficiency is None
-        assert "EFFICIENCY" not in reader.answer(Request("run", SFT))
+        assert "EFFICIENCY" not in answer(reader, Request("run", SFT))
 
 
 def broken_fleet() -> Fleet:
@@ -209,7 +210,7 @@ def test_checkpoints_without_a_later_attempt_were_never_restored() -> None:
     assert found is not None
     assert (found.count, found.by, found.restored_at) == (6, "named", None)
     with fleet.store.session() as session:
-        assert "last restore" in Reader(session, Settings()).answer(Request("run", SFT))
+        assert "last restore" in answer(Reader(session, Settings()), Request("run", SFT))
 
 
 def test_waiting_for_a_slow_gpu_is_added_by_gpu() -> None:

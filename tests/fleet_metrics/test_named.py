@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import Metric
 
 from analyzer.findings.book import findings
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN
 from analyzer.interfaces.metrics.snapshot import FleetPage
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.analyzer.small_site import small_site

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar, Period
 from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.reader import Reader
 from analyzer.reports.recommendation_words import FREE, cost_short
 from analyzer.reports.request import Request
 from analyzer.reports.week import WeekReport, week_report
@@ -139,7 +140,7 @@ def everywhere(fleet: Fleet) -> Iterator[tuple[str, str]]:
         asked += [Request("explain", one.id, since=since) for one in found if one.state == "held_idle"]
         asked += [Request("run", run_id) for run_id in runs if "quiet" in run_id or "abandoned" in run_id]
         for request in asked:
-            yield f"{request.what} {request.subject} {request.format}", reader.answer(request)
+            yield f"{request.what} {request.subject} {request.format}", answer(reader, request)
         mail = compose(week_report(session, WEEK, Calendar(), "USD", found, reader.advice(found, WEEK)))
         yield "mail", repr(mail)
 

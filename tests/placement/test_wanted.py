@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from agent.wire.tables import TABLES
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.text.recommendation_files import ticket
 from analyzer.interfaces.text.recommendation_text import recommendation_text
@@ -27,6 +26,7 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED, WEEK_US
 from analyzer.recommendations.wanted import Wanted
 from analyzer.recommendations.wanting import Wanting
+from analyzer.reports.reader import Reader
 from analyzer.settings.placement import Advising
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper

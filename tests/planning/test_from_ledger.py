@@ -13,8 +13,9 @@ from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.capacity.planner.stock_reading import read_stock
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.ledger.coverage import ledger_end
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request, What
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
@@ -148,6 +149,6 @@ def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> 
 @pytest.mark.parametrize("what", ["history", "nodes"])
 def test_people_can_read_what_a_plan_would_take(session: Session, what: What) -> None:
     """Before they rest a plan on it, of one kind of GPU where there are several."""
-    text = Reader(session, Settings()).answer(Request(what, "nightly", gpus=1, sku=SKU if what == "history" else None))
+    text = answer(Reader(session, Settings()), Request(what, "nightly", gpus=1, sku=SKU if what == "history" else None))
     assert ("6 runs with 1 GPU" if what == "history" else "4 nodes, 2 GPUs free") in text
     assert all(len(line) <= 80 for line in text.splitlines())

@@ -13,8 +13,8 @@ from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.spreadsheet import export_csv
 from analyzer.finops.non_gpu_costs.reading import read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.queries.dimensions import ledger_source
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet

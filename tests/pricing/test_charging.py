@@ -20,13 +20,13 @@ from analyzer.finops.charges.reading import read_held
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer, Charged, Held, charges
 from analyzer.finops.charges.text import charge_data, charge_text
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.cli.charges import charges as command
 from analyzer.ledger.coverage import Hours
 from analyzer.period import Period
 from analyzer.prices.book import PriceBook
 from analyzer.prices.charge_rows import Charge
 from analyzer.prices.checking.check import complaints
+from analyzer.reports.reader import Reader
 from analyzer.text.paper import Paper
 from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 

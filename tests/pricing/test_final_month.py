@@ -13,12 +13,12 @@ from analyzer.finops.budgets.reading import read_month
 from analyzer.finops.charges.edited import edited as charges_edited
 from analyzer.finops.charges.edited import edited_words
 from analyzer.finops.charges.text import charge_text
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
 from analyzer.queries.dimensions import ledger_source
 from analyzer.reports.confining import confined
 from analyzer.reports.part import Part
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
 from collector.backup.making import make

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
@@ -12,6 +11,7 @@ from analyzer.interfaces.mail.text import mail_text
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.prices.book import price_book
 from analyzer.prices.repriced import Repriced, repriced, repriced_words
+from analyzer.reports.reader import Reader
 from analyzer.reports.week import WeekReport
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper

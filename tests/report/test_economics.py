@@ -6,10 +6,11 @@ from typing import get_args
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.answers.economics import ECONOMICS
 from analyzer.interfaces.answers.month import month_of
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.ledger.running import known
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request, What
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
@@ -36,19 +37,19 @@ def written() -> Written:
 def test_each_is_told_in_every_form(written: Written, what: What, form: str) -> None:
     """A reading that breaks in one form breaks a site's cron job, unseen."""
     with written.store.session() as session:
-        answer = Reader(session, Settings()).answer(Request.of({"what": what, "format": form}))
-    assert len(answer) > 100
+        text = answer(Reader(session, Settings()), Request.of({"what": what, "format": form}))
+    assert len(text) > 100
     if form == "json":
-        assert json.loads(answer)["schema"] == f"gpuledger/{what}"
+        assert json.loads(text)["schema"] == f"gpuledger/{what}"
     if form == "text":
-        assert all(len(line) <= 80 for line in answer.splitlines())
+        assert all(len(line) <= 80 for line in text.splitlines())
 
 
 @pytest.mark.parametrize("what", sorted(ECONOMICS))
 def test_an_empty_ledger_says_what_to_do(what: What) -> None:
     """The first command of a new site must not be a stack trace."""
     with Store.open(None) as store, store.session() as session, pytest.raises(LedgerError, match="the ledger is empty"):
-        Reader(session, Settings()).answer(Request(what))
+        answer(Reader(session, Settings()), Request(what))
 
 
 def test_the_server_takes_the_same_words() -> None:

@@ -14,12 +14,13 @@ from mcp.client import Client
 from analyzer.errors import LedgerError
 from analyzer.interfaces.alarms.looking import present
 from analyzer.interfaces.alarms.settings import AlarmSettings
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import Query
 from analyzer.period import Calendar, Period
 from analyzer.recommendations.lifecycle.kept import words
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from tests.access.conftest import bearer
 from tests.api.sites import Site, settings, site
@@ -43,13 +44,16 @@ def of_commands(reader: Reader) -> Iterator[tuple[str, str]]:
     """Yield what the commands print, and what is sent."""
     for week in WEEKS:
         for what in ("week", "recommend"):
-            yield f"{what} {week.label}", reader.answer(Request(what, since=week.label, format="json", everything=True))
+            yield (
+                f"{what} {week.label}",
+                answer(reader, Request(what, since=week.label, format="json", everything=True)),
+            )
         found = reader.findings(week)
         for one in found[:3]:
-            yield f"explain {one.id}", reader.answer(Request("explain", one.id, since=week.label))
+            yield f"explain {one.id}", answer(reader, Request("explain", one.id, since=week.label))
         yield f"mail {week.label}", repr(compose(reader.week(week)))
     for (run_id,) in reader.session.rows("SELECT run_id FROM runs ORDER BY 1"):
-        yield f"run {run_id}", reader.answer(Request("run", run_id))
+        yield f"run {run_id}", answer(reader, Request("run", run_id))
     yield "alarms", repr(present(reader, AlarmSettings()))
 
 
@@ -112,7 +116,7 @@ def test_whatever_is_offered_anywhere_is_known_by_its_id(served: tuple[Site, Rea
     listed = {one.id for one in reader.all_advice(reader.findings(WEEKS[1]), WEEKS[1])}
     assert set(offered) - listed, "some are in no list of the last week"
     for id_, where in offered.items():
-        assert id_ in reader.answer(Request("show", id_)), where
+        assert id_ in answer(reader, Request("show", id_)), where
         kept = here.client.post(f"/v1/recommendations/{id_}/acceptance", json={}, headers=bearer(here.keys["admin"]))
         assert kept.status_code == 200, (where, kept.text)
         no = {"because": "known"}
@@ -138,14 +142,14 @@ def test_what_is_of_hosts_alone_is_known_weeks_later(tmp_path: Path) -> None:
         gone = old - {one.id for one in reader.all_advice(reader.findings(second), second)}
         assert gone
         for id_ in gone:
-            assert id_ in reader.answer(Request("show", id_))
+            assert id_ in answer(reader, Request("show", id_))
 
 
 def test_what_nobody_offers_is_known_to_nobody(served: tuple[Site, Reader]) -> None:
     """And a team is told nothing of what is another's."""
     here, reader = served
     with pytest.raises(LedgerError, match="has no recommendation 'r-22222'"):
-        reader.answer(Request("show", "r-22222"))
+        answer(reader, Request("show", "r-22222"))
     assert here.get("/v1/recommendations/r-22222").status_code == 404
     (of_holders, *_) = [one for one in reader.all_advice(reader.findings(WEEKS[0]), WEEKS[0]) if one.team == "holders"]
     assert here.get(f"/v1/recommendations/{of_holders.id}", "holders").status_code == 200

@@ -8,11 +8,11 @@ import pytest
 
 from analyzer.finops.focus.export import Asked, export_focus
 from analyzer.finops.focus.issuer import Issuer
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.html import mail_html
 from analyzer.interfaces.mail.text import mail_text
+from analyzer.reports.reader import Reader
 from analyzer.text.words import money
 from tests.api.sites import Site, settings, site
 from tests.focus.checker import rows_of

@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
@@ -17,6 +17,7 @@ from analyzer.ledger import which_run
 from analyzer.ledger.timeline import Point
 from analyzer.period import HOUR
 from analyzer.recommendations.judges import Judges
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
@@ -84,7 +85,7 @@ def reader(session: Session) -> Reader:
 )
 def test_screens(reader: Reader, golden: Callable[[str, str], None], name: str, request_: Request) -> None:
     """Words and layout are the product's face: every change is read as a diff."""
-    text = reader.answer(request_)
+    text = answer(reader, request_)
     assert max(map(len, text.splitlines())) <= request_.width
     golden(f"report/{name}.txt", text)
 
@@ -114,12 +115,12 @@ def test_a_suspicion_too_small_for_a_figure_is_no_row_of_zeros(reader: Reader) -
 def test_the_default_is_the_last_complete_week(reader: Reader) -> None:
     """Without a word people mean the week that has just ended."""
     assert reader.period(None).label == "2026-W46"
-    assert "week 2026-W46" in reader.answer(Request("week"))
+    assert "week 2026-W46" in answer(reader, Request("week"))
 
 
 def test_json_has_exact_integers(reader: Reader) -> None:
     """Machines add up what people see rounded."""
-    document = json.loads(reader.answer(Request("week", format="json")))
+    document = json.loads(answer(reader, Request("week", format="json")))
     assert (document["schema"], document["version"]) == ("gpuledger/week", 1)
     entries = document["report"]["breakdown"]["entries"]
     assert sum(entry["cost_micros"] for entry in entries) == 67_737_600_000
@@ -131,7 +132,7 @@ def test_json_has_exact_integers(reader: Reader) -> None:
 def test_json_fields_are_documented(reader: Reader, what: str) -> None:
     """--json is a promise: a field that nobody documented is a promise that nobody keeps."""
     request = Request(what, "81234" if what == "run" else None, format="json")  # type: ignore[arg-type]
-    body = json.loads(reader.answer(request))["report"]
+    body = json.loads(answer(reader, request))["report"]
     documented = Path("docs/json.md").read_text()
     for row in body if isinstance(body, list) else [body]:
         for field in row:
@@ -142,7 +143,7 @@ def test_html_escapes_every_name(session: Session) -> None:
     """A run's name is its user's text: markup in it must stay text in every reader's browser."""
     evil = [replace(one, subject="<script>alert(1)</script>") for one in example_week.recommendations()]
     judges = replace(EXAMPLE, recommendations=lambda *_: evil)
-    page = Reader(session, BERLIN, judges).answer(Request("week", format="html"))
+    page = answer(Reader(session, BERLIN, judges), Request("week", format="html"))
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "http" not in page.replace('http-equiv="', "")
@@ -235,7 +236,7 @@ def test_a_request_survives_the_network() -> None:
 def test_an_unknown_id_says_where_to_look(reader: Reader) -> None:
     """Ids are typed by hand."""
     with pytest.raises(LedgerError, match="gpuledger findings lists them"):
-        reader.answer(Request("explain", "f-none"))
+        answer(reader, Request("explain", "f-none"))
 
 
 def test_an_empty_ledger_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

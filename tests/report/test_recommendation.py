@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.part_reading import of_request
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.api.advice import Advice
 from analyzer.interfaces.cli.report import recommend
 from analyzer.interfaces.text.saving_words import bill_words, saving_column
@@ -22,6 +21,8 @@ from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move, Place
 from analyzer.recommendations.latency import Latency
 from analyzer.recommendations.recommendation import Moving, Outlook, Part, Range, Recommendation, Saved
+from analyzer.reports.part_reader import of_request
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from collector.store.session import Session
 from tests.report import example_week
@@ -117,7 +118,7 @@ def test_every_form_is_read_as_a_diff(
     reader: Reader, golden: Callable[[str, str], None], name: str, request_: Request
 ) -> None:
     """What people paste and file is the product's face too."""
-    text = reader.answer(request_)
+    text = answer(reader, request_)
     if name.endswith(".txt"):
         assert max(map(len, text.splitlines())) <= request_.width
         assert text.isascii()
@@ -126,21 +127,21 @@ def test_every_form_is_read_as_a_diff(
 
 def test_what_does_not_stand_is_neither_listed_nor_added_up_and_can_be_asked_for(reader: Reader) -> None:
     """A guard is not silent, and a double is not counted twice."""
-    listed = reader.answer(Request("recommend", ascii=True))
+    listed = answer(reader, Request("recommend", ascii=True))
     assert "3 recommendations" in listed
     assert "1 held back by a guard, 1 instead of a better one: --all says why" in listed
     assert "r-bkbkb" not in listed
     period = reader.period(None)
     assert [one.id for one in reader.advice(reader.findings(period), period)] == ["r-h5w1", "r-3mx8", "r-mvmvm"]
-    assert "instead of r-h5w1" in reader.answer(Request("recommend", everything=True, ascii=True))
-    assert "NOT NOW. Instead of r-h5w1" in reader.answer(Request("show", "r-dbdbd"))
+    assert "instead of r-h5w1" in answer(reader, Request("recommend", everything=True, ascii=True))
+    assert "NOT NOW. Instead of r-h5w1" in answer(reader, Request("show", "r-dbdbd"))
 
 
 def test_a_team_lead_asks_for_what_is_hers(reader: Reader) -> None:
     """Her list has its own sum; a team that the ledger has not is told so."""
     request = Request("recommend", team="team-nlp", ascii=True)
     with of_request(reader, request) as own:
-        text = own.answer(request)
+        text = answer(own, request)
     assert text.startswith("2 recommendations for team team-nlp, week 2026-W46")
     assert "Together $1,412 a week" in text
     with pytest.raises(LedgerError, match="no run of team team-x"), of_request(reader, replace(request, team="team-x")):
@@ -165,20 +166,20 @@ def test_lines_for_a_scheduler_are_nothing_but_lines(reader: Reader) -> None:
     """They are piped: whatever is no line of the scheduler's is a comment, whatever a user called the run."""
     evil = replace(move(), subject="x\nrm -rf /", title="y\x1b[2J")
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [evil]))
-    text = own.answer(Request("show", "r-mvmvm", format="slurm"))
+    text = answer(own, Request("show", "r-mvmvm", format="slurm"))
     assert [line for line in text.splitlines() if line and not line.startswith("#")] == []
     assert "\x1b" not in text
     with pytest.raises(LedgerError, match="has no lines for kubernetes; it has slurm"):
-        reader.answer(Request("show", "r-3mx8", format="kubernetes"))
+        answer(reader, Request("show", "r-3mx8", format="kubernetes"))
     with pytest.raises(ConfigError, match="slurm is a form of show alone"):
-        reader.answer(Request("week", format="slurm"))
+        answer(reader, Request("week", format="slurm"))
 
 
 def test_names_in_a_ticket_are_text(reader: Reader) -> None:
     """A run's name must not close a table, open a link or end a fence."""
     evil = replace(move(), subject="a | [x](http://y) <b>`", artefacts=(Artefact("slurm", "echo ```\n# done"),))
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [evil]))
-    text = own.answer(Request("show", "r-mvmvm", format="markdown"))
+    text = answer(own, Request("show", "r-mvmvm", format="markdown"))
     assert r"a \| \[x\](http://y) \<b\>\`" in text
     assert "\n````bash\necho ```\n# done\n````\n" in text
 
@@ -187,7 +188,7 @@ def test_cells_are_no_formulas(reader: Reader) -> None:
     """A spreadsheet that opens the list must not compute what a user wrote."""
     evil = replace(move(), subject='=HYPERLINK("http://x")', team="@sum")
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [evil]))
-    (row,) = csv.DictReader(io.StringIO(own.answer(Request("recommend", format="csv"))))
+    (row,) = csv.DictReader(io.StringIO(answer(own, Request("recommend", format="csv"))))
     assert (row["subject"], row["team"]) == ('\'=HYPERLINK("http://x")', "'@sum")
     assert row["saves_micros_p50"] == str(390 * DOLLAR)
 
@@ -195,7 +196,7 @@ def test_cells_are_no_formulas(reader: Reader) -> None:
 def test_the_json_is_what_the_schema_says(reader: Reader) -> None:
     """One model, field by field, for the command, the API and the schema."""
     for id_ in ("r-mvmvm", "r-3mx8", "r-bkbkb"):
-        document = json.loads(reader.answer(Request("show", id_, format="json")))["report"]
+        document = json.loads(answer(reader, Request("show", id_, format="json")))["report"]
         assert Advice.model_validate(document).model_dump(mode="json", by_alias=True) == document
         assert set(document) == set(json.loads(SCHEMA.read_text())["properties"])
 
@@ -217,7 +218,7 @@ def test_what_is_not_predicted_is_no_row_of_zeros(reader: Reader) -> None:
     here = Place(("n14",), ("rack-2",), 8, "H100-80GB")
     unknown = replace(move(), saves_milliseconds=nothing, saves_micros=nothing, move=Move(here, here))
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [unknown]))
-    text = own.answer(Request("show", "r-mvmvm"))
+    text = answer(own, Request("show", "r-mvmvm"))
     assert "saves         not predicted: try it, and compare" in text
     assert "$0" not in text
     assert "MOVES         nothing; it stays: 8 H100-80GB on n14 (rack-2)" in text

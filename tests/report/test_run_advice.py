@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.recommendations.types import checkpointing
 from analyzer.recommendations.types.latencies import UNTOLD, latency
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import END, IDLE, T, small_site
@@ -46,7 +47,7 @@ def reader() -> Iterator[Reader]:
 
 def test_a_run_that_saved_is_not_told_that_nobody_saw_it(reader: Reader) -> None:
     """Twenty lines below, its own report counts them."""
-    text = reader.answer(Request("run", FAILING))
+    text = answer(reader, Request("run", FAILING))
     assert "5 said by the run" in text
     assert "no checkpoint of it was seen" not in text
     (one,) = [each for each in reader.run(FAILING).recommendations if each.kind == "checkpoint"]

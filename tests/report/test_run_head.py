@@ -9,12 +9,12 @@ import pytest
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.finops.non_gpu_costs.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import HOUR, Period
 from analyzer.prices.carbon import Intensity
 from analyzer.prices.non_gpu_rows import Beside, Energy
+from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from analyzer.reports.run_before import EarlierRun, earlier_runs
 from analyzer.reports.run_energy import RunEnergy, run_energy, run_energy_words

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.text.run_prediction import sooner
+from analyzer.reports.reader import Reader
 from analyzer.text.words import NO_BREAK
 from collector.store.session import Session
 from tests.report.test_reading import BERLIN, EXAMPLE

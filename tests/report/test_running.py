@@ -3,13 +3,14 @@
 import re
 from dataclasses import replace
 
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.text import mail_text
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.ledger.running import known, like_before
 from analyzer.period import Calendar, Period
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request, What
 from analyzer.settings.settings import Settings
 from tests.analyzer.small_site import END, T, small_site
@@ -83,8 +84,8 @@ def test_of_two_hours_no_paper_tells_what_a_week_would_save() -> None:
         reader = Reader(session, Settings())
         week = reader.week(UTC.week_of(T))
         asked = [Request(what, since="2025-11-10", format=form) for what, form in PAPERS]
-        papers = [reader.answer(one) for one in asked]
-        hour = reader.answer(Request("recommend", since="2025-11-10T00:00", until="2025-11-10T01:00"))
+        papers = [answer(reader, one) for one in asked]
+        hour = answer(reader, Request("recommend", since="2025-11-10T00:00", until="2025-11-10T01:00"))
         papers += [mail_text(compose(week, oldest_price=None, site_url=None), FOOTER)]
     assert "saves in the 1 h seen (P50)" in hour
     assert max(map(len, hour.splitlines())) <= 80

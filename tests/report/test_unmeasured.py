@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
 from analyzer.queries.readings import Breakdown, fold
 from analyzer.reports.group_table import group_lines
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request, What
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.settings.settings import Settings
@@ -144,7 +145,7 @@ def test_shorter_runs_are_compared_and_not_called_cheaper_work() -> None:
         fleet.sample("n1", "G0", begin, begin + hours * HOUR)
     fleet.analyze(now=MONDAY + DAY)
     with fleet.store.session() as session:
-        told = " ".join(Reader(session, Settings()).answer(Request("compare", "0", other="1")).split())
+        told = " ".join(answer(Reader(session, Settings()), Request("compare", "0", other="1")).split())
     assert "A completed run takes GPU time: 50.0 % less than before." in told
     assert "How much work either did is not known: it may be less work." in told
 
@@ -228,7 +229,7 @@ def everything(fleet: Fleet) -> str:
         asked += [Request("month", since="2025-11"), Request("budgets"), Request("savings"), Request("top")]
         if reader.session.row("SELECT count(*) FROM runs")[0]:
             asked += [Request("run", "0"), Request("compare", "0", other="1")]
-        told = [" ".join(reader.answer(request).split()) for request in asked]
+        told = [" ".join(answer(reader, request).split()) for request in asked]
         return "\n".join([*told, repr(compose(reader.week(WEEK)))]).replace("\u00a0", " ").replace("\\xa0", " ")
 
 
@@ -326,4 +327,4 @@ def test_an_empty_store_says_that_it_is_empty() -> None:
         more: tuple[What, ...] = ("month", "budgets", "top")
         for what in (*OF_PERIODS, *more):
             with pytest.raises(LedgerError, match="the ledger is empty"):
-                reader.answer(Request(what))
+                answer(reader, Request(what))

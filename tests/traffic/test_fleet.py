@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.measures.traffic.fleet import Whose, fleet_traffic
 from analyzer.measures.traffic.fleet_text import COLUMNS
 from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality
@@ -16,6 +16,7 @@ from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
 from analyzer.measures.traffic.tariff import Bill
 from analyzer.measures.traffic.text import LABELS
 from analyzer.period import Calendar
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from analyzer.text.as_json import plain_data
@@ -76,10 +77,10 @@ def reader() -> Reader:
 def test_the_fleet_s_traffic_reads_as_it_was_drawn(reader: Reader, golden: Callable[[str, str], None]) -> None:
     """How far, by whom, and which run to look at."""
     with reader.session:
-        golden("report/fleet_traffic.txt", reader.answer(Request("traffic", since="2025-11-10")))
+        golden("report/fleet_traffic.txt", answer(reader, Request("traffic", since="2025-11-10")))
 
 
 def test_a_team_that_nobody_is_of_is_refused(reader: Reader) -> None:
     """An empty table would say that the team moved nothing."""
     with reader.session, pytest.raises(LedgerError, match=r"no run of .* is of a team 'tiem-nlp'"):
-        reader.answer(Request("traffic", "tiem-nlp", since="2025-11-10"))
+        answer(reader, Request("traffic", "tiem-nlp", since="2025-11-10"))

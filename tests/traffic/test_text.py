@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.measures.traffic.text import traffic_lines
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.text.paper import Paper
 from tests.ledger.fleet import DAY, Fleet, priced
@@ -74,10 +75,10 @@ def test_the_report_of_a_run_has_a_few_lines_of_it(tmp_path: Path, whole: bool, 
     settings = priced(tmp_path, H100_80GB=2.6)
     fleet.analyze(now=T + DAY, settings=settings)
     with fleet.store.session() as session:
-        text = Reader(session, settings).answer(Request("run", "pretrain", traffic=whole))
+        text = answer(Reader(session, settings), Request("run", "pretrain", traffic=whole))
         section = text.split("\nTRAFFIC\n")[1].split("\nEFFICIENCY\n")[0].split("NOT JUDGED")[0].split("next:")[0]
         assert least <= len(section.rstrip().splitlines()) + 1 <= most
-        document = json.loads(Reader(session, settings).answer(Request("run", "pretrain", format="json")))
+        document = json.loads(answer(Reader(session, settings), Request("run", "pretrain", format="json")))
     traffic = document["report"]["traffic"]
     assert traffic["rings"][0]["crossings"] == 4
     assert sum(cell["bytes"] for cell in traffic["matrix"]["cells"]) > 0
@@ -92,6 +93,6 @@ def test_a_run_of_one_host_is_silent_unless_asked(tmp_path: Path) -> None:
     settings = priced(tmp_path, H100_80GB=2.6)
     fleet.analyze(now=T + DAY, settings=settings)
     with fleet.store.session() as session:
-        assert "TRAFFIC" not in Reader(session, settings).answer(Request("run", "last"))
-        asked = Reader(session, settings).answer(Request("run", "last", traffic=True))
+        assert "TRAFFIC" not in answer(Reader(session, settings), Request("run", "last"))
+        asked = answer(Reader(session, settings), Request("run", "last", traffic=True))
     assert "no host of the fleet 30.0 MB" in asked

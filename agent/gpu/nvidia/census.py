@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from agent.attendant import Attendant
 from agent.errors import SourceError, SourceHungError
 from agent.gpu.nvidia.asking import Followed, follow
-from agent.gpu.nvidia.gpu import Found, Gpu
+from agent.gpu.nvidia.facts import Found
+from agent.gpu.nvidia.gpu import Gpu
 from agent.gpu.nvidia.inventory import Inventory
 from agent.gpu.nvidia.listing import Listed, Listing, Silence
 

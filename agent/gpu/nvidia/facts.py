@@ -1,6 +1,7 @@
 """A GPU as found: model, memory, limits, links and where it sits."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pynvml
 
@@ -14,12 +15,43 @@ from agent.wire.sku import sku
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent.gpu.nvidia.gpu import Found, Gpu
+    from agent.gpu.nvidia.calls import Calls
     from agent.gpu.nvidia.mig import Instance
+    from agent.gpu.nvidia.surroundings import Surroundings
     from agent.source import Row, Value
 
 
-def facts(gpu: "Gpu", found: "Found") -> "list[Row]":
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How the driver lists a GPU now: its index, its handle, and the handles of the others."""
+
+    index: int
+    handle: Any
+    others: tuple[Any, ...]
+    life: int = 0  # of the driver: what it refused in another one may be answered in this
+
+
+class Described(Protocol):
+    """A GPU, as far as its facts are asked for (gpu.py)."""
+
+    uuid: str
+    mig: bool
+    architecture: int | None  # nvml.h, NVML_DEVICE_ARCH_*
+
+    @property
+    def calls(self) -> "Calls":
+        """Whom to ask."""
+
+    @property
+    def around(self) -> "Surroundings":
+        """What all GPUs of the host share."""
+
+    @property
+    def instances(self) -> "Mapping[str, Instance]":
+        """Its MIG instances, by UUID."""
+
+
+def facts(gpu: Described, found: Found) -> "list[Row]":
     """Return the inventory rows of a GPU and its MIG instances.
 
     Raises:
@@ -30,7 +62,7 @@ def facts(gpu: "Gpu", found: "Found") -> "list[Row]":
     return [whole, *(_part(instance, whole) for instance in gpu.instances.values())]
 
 
-def _whole(gpu: "Gpu", found: "Found") -> "Mapping[str, Value]":
+def _whole(gpu: Described, found: Found) -> "Mapping[str, Value]":
     ask, handle = gpu.calls.ask, found.handle
     memory_bytes = memory_total_bytes(gpu.calls, handle)
     name = ask(pynvml.nvmlDeviceGetName, handle)
@@ -51,7 +83,7 @@ def _whole(gpu: "Gpu", found: "Found") -> "Mapping[str, Value]":
     }
 
 
-def _place(gpu: "Gpu", handle: object) -> "Mapping[str, Value]":
+def _place(gpu: Described, handle: object) -> "Mapping[str, Value]":
     ask = gpu.calls.ask
     pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
     bus_id = None if pci is None else sysfs_bus_id(pci.busId)
@@ -78,7 +110,7 @@ def _part(instance: "Instance", whole: "Mapping[str, Value]") -> "Mapping[str, V
     }
 
 
-def _nvlink_peers(gpu: "Gpu", found: "Found") -> int | None:
+def _nvlink_peers(gpu: Described, found: Found) -> int | None:
     """Return how many GPUs it reaches by NVLink, directly or through a switch; None where it is not known of each."""
     question, kind = pynvml.nvmlDeviceGetP2PStatus, pynvml.NVML_P2P_CAPS_INDEX_NVLINK
     try:

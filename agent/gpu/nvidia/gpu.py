@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pynvml
 
@@ -12,7 +12,7 @@ from agent.attribution.gpu_process import NOTHING_SAID, Holding, together
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.energy import EnergyMeter
-from agent.gpu.nvidia.facts import facts
+from agent.gpu.nvidia.facts import Found, facts
 from agent.gpu.nvidia.gpm import GpmBuffer
 from agent.gpu.nvidia.instruments import Instruments
 from agent.gpu.nvidia.mig import Instance, find_instances
@@ -36,16 +36,6 @@ class GpuReading:
     rows: tuple[Mapping[str, Value], ...]
     holding: Holding = NOTHING_SAID
     facts: tuple[Row, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """How the driver lists a GPU now: its index, its handle, and the handles of the others."""
-
-    index: int
-    handle: Any
-    others: tuple[Any, ...]
-    life: int = 0  # of the driver: what it refused in another one may be answered in this
 
 
 class Gpu:

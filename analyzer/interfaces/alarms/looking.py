@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from analyzer.findings.finding import Finding
     from analyzer.findings.health.notice import Notice
     from analyzer.interfaces.alarms.settings import AlarmSettings
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.recommendations.recommendation import Recommendation
+    from analyzer.reports.reader import Reader
 
 NOTICES_PERIOD = "1d"
 

@@ -19,7 +19,7 @@ from collector.registry import AlarmChange, AlarmPost, KeptAlarm
 
 if TYPE_CHECKING:
     from analyzer.interfaces.alarms.settings import AlarmSettings
-    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.reports.reader import Reader
     from analyzer.settings.settings import Settings
     from collector.registry import Alarms
 

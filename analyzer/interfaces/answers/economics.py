@@ -30,7 +30,7 @@ from analyzer.text.paper import Paper
 
 if TYPE_CHECKING:
     from analyzer.finops.charges.sums import Bearer
-    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.reports.reader import Reader
 
 Told = tuple[str, str, object]  # title, text, data
 

@@ -15,8 +15,8 @@ from analyzer.reports.groups import By
 from analyzer.reports.week import WeekReport
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.period import Period
+    from analyzer.reports.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)

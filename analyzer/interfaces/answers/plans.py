@@ -8,7 +8,7 @@ from analyzer.capacity.planner.tables import history_words
 from analyzer.text.words import UNKNOWN, bytes_words, counted, money, plain
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.reports.reader import Reader
     from analyzer.reports.request import Request
     from analyzer.text.paper import Paper
 

@@ -8,12 +8,12 @@ follows from what it says: a pass that is cut off is made good by the next, and 
 from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import hours, newest_hour_end
 from analyzer.recommendations.lifecycle.keep import look_for_applied
 from analyzer.recommendations.lifecycle.kept import add_predictions, begin_turn
 from analyzer.recommendations.lifecycle.predict import predicted
+from analyzer.reports.reader import Reader
 from collector.store.books import mirror_findings
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from analyzer.text.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.prices.book import PriceBook
     from analyzer.prices.checking.complaint import Complaint
+    from analyzer.reports.reader import Reader
     from analyzer.reports.request import Request, What
     from analyzer.settings.settings import Settings
     from analyzer.text.paper import Paper

@@ -7,8 +7,8 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.answers.recording import booked
+from analyzer.reports.reader import Reader
 
 ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."
 CHOSEN = "the one command that was watched"

@@ -11,10 +11,10 @@ from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.ledger.believed import believing
 from analyzer.prices.book import FlatPriced
 from analyzer.reports.host_side import HostSide, host_side
+from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import decode

@@ -13,8 +13,6 @@ from starlette.responses import Response
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.book import Looked
-from analyzer.interfaces.answers.reading import Reader
-from analyzer.interfaces.answers.recommendation_answer import offered
 from analyzer.interfaces.api.cursor import Key, Place, read, written
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.model import VERSION, Document
@@ -29,6 +27,7 @@ from analyzer.recommendations.lifecycle.say import Offer
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.confining import confined
 from analyzer.reports.part import Part
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
@@ -107,7 +106,7 @@ class Reading:
         known = Offer(self.all_advice(period), self.findings(period), period)
         if known.has(typed):
             return known
-        found = offered(self.whole, typed, period)
+        found = self.whole.offered(typed, period)
         sees = self.scope.sees
         return Offer(
             [one for one in found.advice if sees(one)], [one for one in found.findings if sees(one)], found.period

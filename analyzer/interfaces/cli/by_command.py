@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.ledger.believed import believing
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings, settings_file
 from collector.config import load
 from collector.store.books import mirror_findings

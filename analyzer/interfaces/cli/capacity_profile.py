@@ -161,7 +161,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     with Store.open(path, read_only=True, threads=ONE_THREAD) as store, believing(store) as session:
 
         def advise(period: "Period") -> "list[Recommendation]":
-            from analyzer.interfaces.answers.reading import (
+            from analyzer.reports.reader import (
                 Reader,  # all of the analyzer; a profile of kept weeks does without it
             )
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from analyzer.finops.charges.edited import Edited, edited_words
-from analyzer.interfaces.cli.prices_asked import add_money, answer
+from analyzer.interfaces.cli.prices_asked import add_money, money_answer
 from analyzer.reports.request import Format, Request
 
 
@@ -22,7 +22,7 @@ def charges(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     form: Format = "csv" if options.csv else "json" if options.json else "text"
     request = Request("charges", since=options.period, format=form, ascii=True, by=options.by)
-    print(answer(options, request), end="")
+    print(money_answer(options, request), end="")
     if options.csv:
         _note(options, request)
     return 0
@@ -30,7 +30,7 @@ def charges(argv: list[str]) -> int:
 
 def _note(options: argparse.Namespace, request: Request) -> None:
     """Say beside the file what is not in it: it goes to finance, and every row of it is a bearer."""
-    told = json.loads(answer(options, replace(request, format="json")))["report"]
+    told = json.loads(money_answer(options, replace(request, format="json")))["report"]
     hours, label = told["hours"], told["period"]["label"]
     if hours["known"] < hours["expected"]:
         print(f"only {hours['known']:,} of {hours['expected']:,} hours of {label} are in the ledger", file=sys.stderr)

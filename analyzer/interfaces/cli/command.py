@@ -21,8 +21,8 @@ from collector.config import load
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.measures.efficiency.steps import StepTime
+    from analyzer.reports.reader import Reader
 
 COLUMNS = 80
 
@@ -77,7 +77,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def opened(options: argparse.Namespace, step_log: "StepTime | None" = None) -> "Iterator[Reader]":
     """Yield a reader of the store that --store and --config name, or the settings."""
-    from analyzer.interfaces.answers.reading import (
+    from analyzer.reports.reader import (
         Reader,  # all readings there are: a plan of a file alone needs none of them
     )
     from collector.store.database import Store

@@ -16,8 +16,8 @@ from analyzer.text.words import until_words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.period import Period
+    from analyzer.reports.reader import Reader
 
 OK = 0
 COLUMNS = 78

@@ -2,7 +2,7 @@
 
 import argparse
 
-from analyzer.interfaces.cli.prices_asked import add_money, answer
+from analyzer.interfaces.cli.prices_asked import add_money, money_answer
 from analyzer.reports.request import Format, Request
 
 
@@ -12,5 +12,5 @@ def costs(argv: list[str]) -> int:
     add_money(parser)
     options = parser.parse_args(argv)
     form: Format = "json" if options.json else "text"
-    print(answer(options, Request("costs", since=options.period, format=form, ascii=True)), end="")
+    print(money_answer(options, Request("costs", since=options.period, format=form, ascii=True)), end="")
     return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.command import ask, opened
 from analyzer.settings.settings import BESIDE
 
@@ -24,7 +25,7 @@ def add_money(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for machines: amounts are exact integers")
 
 
-def answer(options: argparse.Namespace, request: "Request") -> str:
+def money_answer(options: argparse.Namespace, request: "Request") -> str:
     """Return the answer to one of these commands, from a store or from a server.
 
     Raises:
@@ -37,4 +38,4 @@ def answer(options: argparse.Namespace, request: "Request") -> str:
         return ask(options.server, request)
     with opened(options) as reader:
         settings = replace(reader.settings, prices=options.prices) if options.prices else reader.settings
-        return replace(reader, settings=settings).answer(request)
+        return answer(replace(reader, settings=settings), request)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from analyzer.asking import asked_json, zone_of
 from analyzer.findings.history.judgement import reason_of
 from analyzer.findings.history.kept import Said
-from analyzer.interfaces.answers.recommendation_answer import offered
 from analyzer.interfaces.cli.by_command import on_store, where, who, word_parser
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
 from analyzer.text.words import moment
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.period import Period
+    from analyzer.reports.reader import Reader
 
 OK = 0
 COLUMNS = 78
@@ -67,7 +66,7 @@ def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -
     applied_at = moment_of(applied, settings.timezone, said.recorded_at) if applied else None
 
     def tell(reader: "Reader", period: "Period") -> Word:
-        offer = offered(reader, options.id, period)
+        offer = reader.offered(options.id, period)
         realised = reader.wanting.realised(reader.session)
         return decide(reader.session, offer, lambda _: True, options.id, word, said, applied_at, realised)
 

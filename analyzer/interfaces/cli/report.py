@@ -11,10 +11,9 @@ from typing import get_args
 from analyzer.errors import ConfigError
 from analyzer.finops.budgets.book import refuse_unbound
 from analyzer.finops.budgets.text import over_check
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.answers.economics import budgets_of
 from analyzer.interfaces.answers.formatted import formatted
-from analyzer.interfaces.answers.part_reading import of_request
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.answers.recording import price_micros, recording_report
 from analyzer.interfaces.cli.command import (
     add_ledger,
@@ -34,6 +33,8 @@ from analyzer.measures.efficiency.step_log import by_log, step_pattern
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.compare import checked_kind
 from analyzer.reports.groups import By
+from analyzer.reports.part_reader import of_request
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request, What
 from analyzer.text.as_json import as_json
 from analyzer.text.paper import Paper
@@ -270,7 +271,7 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
         write(ask(options.server, request), options)
         return _checked(what, _told(options.server, request)) if check else OK
     with opened(options, step_log) as whole, of_request(whole, request) as reader:
-        write(reader.answer(request), options)
+        write(answer(reader, request), options)
         return _checked(what, _alarms(reader, request)) if check else OK
 
 

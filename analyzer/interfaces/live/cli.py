@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import get_args
 
 from analyzer.errors import AnalyzerError
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.command import add_ledger, add_paper, ask, is_ascii, opened, width_of, write
 from analyzer.interfaces.live.screen import screen, size
 from analyzer.reports.request import Order, Request
@@ -65,7 +66,7 @@ def _look(request: Request, options: argparse.Namespace) -> str:
     if options.server:
         return ask(options.server, request)
     with opened(options) as reader:
-        return reader.answer(request)
+        return answer(reader, request)
 
 
 def _watch(request: Request, options: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.keeping import requests_of
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.mail.editions import edition_message, editions, file_names, tried
 from analyzer.interfaces.mail.errors import UnreachableError
 from analyzer.interfaces.mail.making import check_mailable, contents, make
@@ -20,6 +19,7 @@ from analyzer.interfaces.mail.standing import STOPPED_BY, standing_lines
 from analyzer.interfaces.mail.unsubscribe import subscription_id
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.words import moment
 from collector.access.opening import registry_of

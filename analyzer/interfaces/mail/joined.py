@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from analyzer.capacity.gate.decided import Decided
     from analyzer.finops.non_gpu_costs.energy import EnergySum
-    from analyzer.interfaces.answers.reading import Reader
     from analyzer.period import Period
+    from analyzer.reports.reader import Reader
 
 ODD_SHOWN = 5  # of changes of unit cost, and of teams
 REQUESTS_SHOWN = 20  # a mail of thousands would be too large for its own bound, and nobody would get it

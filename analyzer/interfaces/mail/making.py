@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
 
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content
 from analyzer.interfaces.mail.editions import Edition, edition_message
@@ -19,6 +18,7 @@ from analyzer.ledger.coverage import hours
 from analyzer.ledger.running import like_before
 from analyzer.period import Calendar, Period, local
 from analyzer.prices.book import price_book
+from analyzer.reports.reader import Reader
 from collector.registry import Mails, Queued, Subscription
 
 if TYPE_CHECKING:

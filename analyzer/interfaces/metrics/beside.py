@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from analyzer.errors import ConfigError
 from analyzer.finops.budgets.month import Line, MonthReport
 from analyzer.finops.budgets.reading import read_month
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.locality import ClassBytes
@@ -20,6 +19,7 @@ from analyzer.period import HOUR
 from analyzer.prices.book import price_book
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
+from analyzer.reports.reader import Reader
 
 LOG = logging.getLogger(__name__)
 BEARERS_SHOWN, BUDGETS_SHOWN = 20, 50

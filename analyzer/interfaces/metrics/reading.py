@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED, Losing, read_losing
 from analyzer.interfaces.metrics.recent import Recent, read_recent
 from analyzer.ledger.coverage import STATUSES, newest_hour_end
 from analyzer.period import HOUR, Period
 from analyzer.queries.readings import known_sum
+from analyzer.reports.reader import Reader
 from analyzer.states import Class, booking
 from collector.store.session import Session
 

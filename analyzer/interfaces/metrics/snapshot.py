@@ -20,7 +20,7 @@ from collector.errors import CollectorError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from analyzer.interfaces.answers.reading import Reader
+    from analyzer.reports.reader import Reader
 
 LOG = logging.getLogger(__name__)
 EVERY_SECONDS = 15.0

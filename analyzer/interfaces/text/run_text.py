@@ -16,7 +16,7 @@ from analyzer.period import local
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_view import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
-from analyzer.reports.run import RunFacts, RunReport
+from analyzer.reports.run import RunFacts, RunReport, worth_showing
 from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import booking
 from analyzer.text.paper import Paper
@@ -37,9 +37,7 @@ from analyzer.text.words import (
     symbol,
 )
 
-FINDINGS_SHOWN = 3
 NODES_SHOWN = 4
-SPARK_POINTS = 56
 SPARK_LEAST = 20  # fewer stretches say less than the table above them
 LEFT = 39  # width of the left column of the head
 
@@ -62,13 +60,6 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
     sections.append(_not_judged(report, paper))
     body = [line for section in sections if section for line in (*section, "")]
     return paper.page([*body[:-1], *_onwards(report, shown)])
-
-
-def worth_showing(report: RunReport) -> tuple[Finding, ...]:
-    """Return the findings that are a hundredth of the run or more, at most three; the largest in any case."""
-    least = report.breakdown.milliseconds // 100
-    large = [finding for finding in report.findings if finding.milliseconds >= least]
-    return tuple(large[:FINDINGS_SHOWN]) or report.findings[:1]
 
 
 def _head(report: RunReport, paper: Paper) -> list[str]:

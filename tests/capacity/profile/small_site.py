@@ -5,7 +5,7 @@ from pathlib import Path
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.work import Asked
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.interfaces.cli.recommendation_lifecycle import accept, reject
 from analyzer.interfaces.cli.report import compare, savings
+from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.access.conftest import add_key

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.interfaces.answers.reading import Reader
+from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.text.savings_text import came_words
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.keep import look_for_applied
 from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, book
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.lifecycle.word import Word
+from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
@@ -189,8 +190,8 @@ def test_the_savings_are_told(
     add_word(session, Word("2", "r-6bq9c", "p", "rejected", "they need whole GPUs", None, "cli:ada", END, None))
     look_for_applied(session, END, END)
     reader = Reader(session, site[1])
-    golden("report/savings.txt", reader.answer(Request("savings", ascii=True)))
-    assert '"schema": "gpuledger/savings"' in reader.answer(Request("savings", format="json"))
+    golden("report/savings.txt", answer(reader, Request("savings", ascii=True)))
+    assert '"schema": "gpuledger/savings"' in answer(reader, Request("savings", format="json"))
 
 
 def test_the_week_says_what_was_checked_until_then(site: tuple[Fleet, Settings], session: Session) -> None:
@@ -198,12 +199,12 @@ def test_the_week_says_what_was_checked_until_then(site: tuple[Fleet, Settings],
     add_predictions(session, [prediction()])
     look_for_applied(session, END, END)
     reader = Reader(session, site[1])
-    after, before = (reader.answer(Request("week", since=label)) for label in (WEEK_AFTER.label, "2025-W46"))
+    after, before = (answer(reader, Request("week", since=label)) for label in (WEEK_AFTER.label, "2025-W46"))
     assert "CHECKED AFTERWARDS" in after
     assert "r-2hd4a vit-large (6): twice the loader workers per rank, done 17 Nov" in after
     assert "CHECKED" not in before
     page, earlier = (
-        reader.answer(Request("week", since=label, format="html")) for label in (WEEK_AFTER.label, "2025-W46")
+        answer(reader, Request("week", since=label, format="html")) for label in (WEEK_AFTER.label, "2025-W46")
     )
     assert "<caption>Checked afterwards (saved a week; in brackets 95 %)</caption>" in page
     assert "<td>vit-large (6): twice the loader workers per rank, done 17 Nov</td>" in page
@@ -216,13 +217,13 @@ def test_a_name_before_and_after_a_date(
 ) -> None:
     """States side by side that add up, a cost for each unit, and an interval where enough runs are compared."""
     reader = Reader(session, site[1])
-    golden("report/compare_at.txt", reader.answer(Request("compare", "vit-large", at="2025-11-17", ascii=True)))
-    golden("report/compare_runs.txt", reader.answer(Request("compare", "100", other="111", ascii=True)))
+    golden("report/compare_at.txt", answer(reader, Request("compare", "vit-large", at="2025-11-17", ascii=True)))
+    golden("report/compare_runs.txt", answer(reader, Request("compare", "100", other="111", ascii=True)))
 
 
 def test_a_book_that_is_empty_says_where_to_begin(session: Session, site: tuple[Fleet, Settings]) -> None:
     """Nothing is made up of nothing."""
-    text = Reader(session, site[1]).answer(Request("savings"))
+    text = answer(Reader(session, site[1]), Request("savings"))
     assert "0 applied" in text
     assert "gpuledger accept ID" in text
 

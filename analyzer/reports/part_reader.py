@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.health.book import Looked
-from analyzer.interfaces.answers.reading import Reader
 from analyzer.reports.confining import confined
 from analyzer.reports.part import WHOLE, Part
+from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
 
 if TYPE_CHECKING:

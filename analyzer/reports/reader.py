@@ -1,6 +1,6 @@
-"""Answer a reading command from the ledger: the command line and the server's /v1/read give the same answer."""
+"""What can be read of a ledger, for one request: figures and findings, without layout and without transport."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from time import time_ns
 from typing import TypeVar
@@ -15,61 +15,48 @@ from analyzer.finops.charges.edited import edited
 from analyzer.finops.charges.reading import charged
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
-from analyzer.ids import by_id
-from analyzer.interfaces.answers.economics import ECONOMICS
-from analyzer.interfaces.answers.formatted import formatted
-from analyzer.interfaces.answers.plans import for_plans
-from analyzer.interfaces.answers.prices import PRICES
-from analyzer.interfaces.answers.recommendation_answer import FILES, list_answer, of_period, offered, one_answer
-from analyzer.interfaces.html.html import finding_html, week_html
-from analyzer.interfaces.live.reading import look as look_now
-from analyzer.interfaces.live.text import look_text
-from analyzer.interfaces.text.compare_text import compare_text
-from analyzer.interfaces.text.finding_explain import explain_data, explain_text
-from analyzer.interfaces.text.finding_text import findings_text
-from analyzer.interfaces.text.recommendation_text import Listed
-from analyzer.interfaces.text.run_text import SPARK_POINTS, run_text, worth_showing
-from analyzer.interfaces.text.savings_text import savings_text
-from analyzer.interfaces.text.unjudged_text import unjudged_text
-from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.ids import TYPED_LEAST, by_id
 from analyzer.ledger.coverage import fleet, hours, ledger_end, measured, newest_hour_end, unjudged
 from analyzer.ledger.running import known, like_before
 from analyzer.ledger.unjudged import Unjudged, rules_in
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.efficiency.steps import StepTime
-from analyzer.measures.traffic.fleet import read_fleet_traffic
-from analyzer.measures.traffic.fleet_text import fleet_traffic_text
 from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import tariff_book
-from analyzer.period import Calendar, Period
+from analyzer.period import ALARMS_PERIOD, Calendar, Period
 from analyzer.prices.book import price_book
 from analyzer.prices.repriced import repriced
 from analyzer.queries.generation import ByGeneration
 from analyzer.recommendations.guards import Moment, guarded
 from analyzer.recommendations.judges import Judges
-from analyzer.recommendations.lifecycle.kept import rejections
+from analyzer.recommendations.lifecycle.kept import predictions, rejections
 from analyzer.recommendations.lifecycle.realised import Realised
+from analyzer.recommendations.lifecycle.say import Offer
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.wanting import Wanting
-from analyzer.reports.compare import checked_kind, compare_at, compare_runs
+from analyzer.recommendations.whose import runs_of
 from analyzer.reports.finding_list import FindingsReport, findings_report
 from analyzer.reports.finding_view import Explained
-from analyzer.reports.groups import By, checked_by, groups
+from analyzer.reports.groups import By, groups
 from analyzer.reports.part import WHOLE, Part
-from analyzer.reports.request import Request
-from analyzer.reports.run import RunReport, page_of, run_facts, run_names, run_report, run_span
+from analyzer.reports.run import (
+    SPARK_POINTS,
+    RunReport,
+    page_of,
+    run_facts,
+    run_report,
+    run_span,
+    worth_showing,
+)
 from analyzer.reports.run_energy import run_energy
-from analyzer.reports.savings import checked, savings_report
+from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport, by_saving, week_report
 from analyzer.settings.settings import Settings
-from analyzer.text.as_json import as_json
-from analyzer.text.paper import Paper
 from collector.store.session import Session
 
 T = TypeVar("T")
-# Readings with modules of their own, which need no more than the reader.
-APART = {**ECONOMICS, **PRICES, "history": for_plans, "nodes": for_plans}
+WEEKS_MOST = 4  # that are read to find one; of more, --since names the one
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,37 +77,6 @@ class Reader:
     def calendar(self) -> Calendar:
         """The site's clock and week."""
         return self.settings.calendar
-
-    def answer(self, request: Request) -> str:
-        """Return the answer as text, JSON or HTML.
-
-        Raises:
-            ConfigError: the period or the subject cannot be read.
-            LedgerError: the ledger has no such thing.
-        """
-        if request.part != self.part.asked:
-            raise AssertionError("BUG: this reader is of another part of the ledger than is asked for")
-        request.check_form()
-        paper = Paper(request.width, request.ascii)
-        if request.what == "week":
-            return self._week(request, paper)
-        if request.what == "run":
-            return self._run(request, paper)
-        if request.what == "explain" and request.format == "html":
-            return finding_html(self.explain(request.subject, self.period(request.since, request.until)))
-        if request.what == "top":
-            title, text, data = self._top(request, paper)
-        elif request.what in APART:
-            title, text, data = APART[request.what](self, request, paper)
-        elif request.what in ("savings", "compare"):
-            title, text, data = self._afterwards(request, paper)
-        else:
-            title, text, data = self._lists(request, paper)
-        if request.format == "json":
-            return as_json(request.what, data)
-        if request.what in ("recommend", "show", "charges") and request.format in FILES:
-            return text
-        return formatted(text, request.format, title)
 
     def period(self, since: str | None, until: str | None = None) -> Period:
         """Return the period that is meant; without a word, the last complete week that the ledger knows.
@@ -258,7 +214,7 @@ class Reader:
             case.lives.get(finding.id),
             case.word(finding.id, period),
             case.mutes.get(finding.id),
-            tuple(one for one in of_period(self, period).advice if one.stands and finding.id in one.finding_ids),
+            tuple(one for one in self.offer(period).advice if one.stands and finding.id in one.finding_ids),
         )
 
     def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
@@ -298,59 +254,43 @@ class Reader:
         """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""
         return [*unjudged(self.session, period), *self.looked(period).unjudged]
 
-    def _week(self, request: Request, paper: Paper) -> str:
-        report = self.week(self.period(request.since, request.until), checked_by(request.by))
-        if request.format == "json":
-            return as_json("week", report)
-        if request.format == "html":
-            return week_html(report)
-        return formatted(
-            week_text(report, paper, request.top or WORTH_DOING_SHOWN), request.format, report.period.label
-        )
+    def offer(self, period: Period) -> Offer:
+        """Return what is recommended of a period."""
+        found = self.findings(period)
+        made = self.once(("offered", period.start, period.end), lambda: self.all_advice(found, period))
+        return Offer(made, found, period)
 
-    def _run(self, request: Request, paper: Paper) -> str:
-        report = self.run(request.subject or "last")
-        if len(report.nodes) > 1 or request.traffic:
-            report = replace(report, traffic=self.traffic(report.facts.run_id, report.span))
-        if request.format == "json":
-            return as_json("run", report)
-        text = run_text(report, paper, whole_traffic=request.traffic)
-        return formatted(text, request.format, report.facts.subject)
+    def offered(self, typed: str, period: Period) -> Offer:
+        """Return the reading that offers a recommendation under this id, of whatever report or message it was read.
 
-    def _top(self, request: Request, paper: Paper) -> tuple[str, str, object]:
-        found = look_now(self.session, self.settings.currency, self.settings.timezone, request.subject)
-        return "top", look_text(found, paper, request.top, request.order), found
+        That is the period's, else that of one of its runs, of a week in which one ran, of the book's newest prediction
+        of it, of the days of which alarms tell, or of one of the ledger's last weeks: of hosts without a run nothing
+        else says when. It is the period's where none does. Held back ones are known as well.
+        """
+        asked = self.offer(period)
+        if asked.has(typed) or len(typed.partition("-")[2]) < TYPED_LEAST:
+            return asked
+        return next((one for one in self._offers_elsewhere(typed) if one.has(typed)), asked)
 
-    def _afterwards(self, request: Request, paper: Paper) -> tuple[str, str, object]:
-        site = (self.session, self.settings.timezone, self.settings.currency)
-        if request.what == "savings":
-            report = savings_report(*site, learns=self.settings.advising.learn_shares)
-            return "savings", savings_text(report, paper, request.top), report
-        checked_kind(request.other, request.at)
-        subject = request.subject or "last"
-        found = (
-            compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
-        )
-        return found.subject, compare_text(found, paper), found
-
-    def _lists(self, request: Request, paper: Paper) -> tuple[str, str, object]:
-        period, currency = self.period(request.since, request.until), self.settings.currency
-        if request.what == "traffic":
-            moved = read_fleet_traffic(self.session, period, currency, tariff_book(self.settings), request.subject)
-            return "traffic", fleet_traffic_text(moved, paper, request.top), moved
-        if request.what == "findings" and request.unjudged:
-            missing = self.unjudged(period)
-            names = run_names(self.session, {one.subject for one in missing})
-            return "not judged", unjudged_text(period, missing, names, paper, request.top), missing
-        if request.what == "findings":
-            report = self.list_findings(period, everything=request.everything, sure=request.sure)
-            return "findings", findings_text(report, paper, request.top), report
-        if request.what == "explain":
-            explained = self.explain(request.subject, period)
-            return explained.finding.id, explain_text(explained, paper), explain_data(explained)
-        offer = offered(self, request.subject or "", period) if request.what == "show" else of_period(self, period)
-        owned = fleet(self.session, offer.period)
-        listed = Listed(offer.period, tuple(offer.advice), currency, owned, request.everything, self.part)
-        if request.what == "recommend":
-            return list_answer(listed, request.format, paper, request.top)
-        return one_answer(listed, request.subject, request.format, paper)
+    def _offers_elsewhere(self, typed: str) -> Iterator[Offer]:
+        runs = list(runs_of(self.session, typed))
+        spans = [run_span(self.session, run_id, self.settings.timezone) for run_id in runs]
+        for run_id, span in zip(runs, spans, strict=True):
+            found = self.judges.findings(self.session, span.start, span.end, run_id)
+            yield Offer(self.all_advice(found, span, of_run=True), found, span)
+        weeks = [self.calendar.week_of(span.end - 1) for span in spans]
+        kept = (one for one in predictions(self.session) if one.recommendation_id.startswith(typed))
+        weeks += [self.calendar.week_of(one.span.start) for one in kept]
+        known = {(week.start, week.end): week for week in weeks}
+        for start in sorted(known, reverse=True)[:WEEKS_MOST]:
+            yield self.offer(known[start])
+        days = self.period(ALARMS_PERIOD)
+        yield Offer(self.all_advice(self.findings(days), days, of_run=True), self.findings(days), days)
+        first, last = self.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
+        week = None if last is None else self.calendar.week_of(last)
+        for _ in range(WEEKS_MOST):
+            if week is None or week.end <= first:
+                return
+            if (week.start, week.end) not in known:
+                yield self.offer(week)
+            week = self.calendar.before(week)
