@@ -23,7 +23,7 @@ from bench.machine import ROOT, add_record, keep, machine, told
 
 SCHEDULES = 200
 WORK = ROOT / ".tmp" / "aging"
-CODE = ("agent", "collector", "analyzer", "dashboards", "bench/aging")
+CODE = ("agent", "collector", "analyzer", "dashboards", "simulator", "bench/aging")
 SITES: dict[str, Callable[[Path], Aged]] = {"demo": demo_week, "month": partial(drawn_month, seed=1)}
 
 

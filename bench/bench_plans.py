@@ -30,7 +30,7 @@ from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible
 from bench.plans.proposed import proposal_of
 
-CODE = ("analyzer.capacity.planner", "analyzer.capacity.planner.solver_process", "bench.plans")
+CODE = ("analyzer.capacity.planner", "bench.plans")
 KEEP_EVERY = 25
 TINY_EVERY, IMPOSSIBLE_EVERY = 5, 20  # of the seeds; the others are of any size
 SOLVE_SECONDS = 0.5

@@ -97,7 +97,7 @@ ABOVE = {"analyzer/analysis.py": "interfaces"}
 
 # The foreign thing, and the folders or files that are its only door.
 DOORS = {
-    "pynvml": ("agent/gpu/nvidia/", "agent/nvml.py"),
+    "pynvml": ("agent/gpu/nvidia/",),
     "duckdb": ("collector/store/",),
     "sqlalchemy": ("collector/registry/",),
     "psycopg": ("collector/registry/",),

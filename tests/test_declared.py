@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = {"agent", "analyzer", "collector", "dashboards", "gpuledger"}
+OURS = {"agent", "analyzer", "collector", "dashboards", "simulator", "gpuledger"}
 
 # Where files of each role lie; a file is of the role whose place is the longest. `agent` is what has no extra, and all
 # but that and `kubernetes` have what the server has.

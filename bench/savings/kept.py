@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-CODE = ("agent", "analyzer", "collector", "bench/savings")  # what decides a trial
+CODE = ("agent", "analyzer", "collector", "simulator", "bench/savings")  # what decides a trial
 ENDINGS = (".py", ".sql", ".toml")
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import analyzer
+from analyzer import ledger
 from analyzer.findings.rules.words import WORDS
 from analyzer.ledger import rules, thresholds
 from analyzer.ledger.rules import RULE_OF
 from analyzer.ledger.thresholds import FIXED, Thresholds
 
-HERE = Path(analyzer.__file__).parent
+HERE = Path(ledger.__file__).parent
 FIELDS = [field.name for field in fields(Thresholds)]
 # What names a state that is no finding: what starting consists of, silence, kinds of work; and what notices read.
 OF_NO_FINDING = {
@@ -22,8 +22,8 @@ OF_NO_FINDING = {
 }  # fmt: skip
 # Modules of which what they say is booked.
 DECIDING = (
-    "detectors/*.py", "serving/*.py", "stages/words.py", "stages/stage.py", "judge.py", "judging.py", "fabric.py",
-    "starting.py", "closing.py", "windows.py", "run_facts.py",
+    "causes/*.py", "causes/serving/*.py", "causes/stages/words.py", "causes/stages/stage.py", "judge.py", "judging.py",
+    "fabric.py", "starting.py", "closing.py", "windows.py", "run_facts.py",
 )  # fmt: skip
 # Numbers of theirs that decide nothing: units, bounds of settings, and what is part of the version in another way.
 NOT_DECIDING = {
@@ -91,7 +91,7 @@ def test_every_finding_has_a_rule_with_a_version() -> None:
 )
 def test_what_a_rule_is_said_to_read_is_what_its_detector_reads(module: str, declared: tuple[str, ...]) -> None:
     """A number that a detector reads and its rule does not name would change findings under an old version."""
-    tree = ast.parse((HERE / "detectors" / f"{module}.py").read_text("utf-8"))
+    tree = ast.parse((HERE / "causes" / f"{module}.py").read_text("utf-8"))
     assert set(declared) == {
         node.attr
         for node in ast.walk(tree)

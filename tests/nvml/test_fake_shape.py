@@ -77,8 +77,8 @@ def test_every_function_of_the_reference_is_exported(binding: Binding) -> None:
 
 
 def test_every_function_that_the_agent_calls_is_exported(binding: Binding) -> None:
-    """What agent/nvml asks must be answered here first; the names are read from its source and from the binding's."""
-    called = {name for path in (ROOT / "agent/nvml").glob("*.py") for name in names_used(path)}
+    """What agent/gpu/nvidia asks must be answered here first; the names are read from its source and the binding's."""
+    called = {name for path in (ROOT / "agent/gpu/nvidia").glob("*.py") for name in names_used(path)}
     symbols = sorted({symbol for name in called for symbol in symbols_of(name)})
     assert len(symbols) > 30
     assert binding.ask("missing", symbols) == []

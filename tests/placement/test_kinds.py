@@ -478,7 +478,7 @@ def test_who_names_a_run_writes_no_line_of_an_artefact() -> None:
 def test_every_kind_is_described() -> None:
     """Whoever is asked to change something can read what it stands on; and no kind is described that is never made."""
     made = set()
-    for path in (ROOT / "analyzer/recommendations/kinds").glob("*.py"):
+    for path in (ROOT / "analyzer/recommendations/types").glob("*.py"):
         made |= set(re.findall(r'kind="([a-z_]+)"', path.read_text()))
     made |= {"more_cpu", "loader_settings", "local_nvme", "co_locate_data", "split_serving", "scale_in", "power_down"}
     rows = [line for line in (ROOT / "docs/changes.md").read_text().splitlines() if line.startswith("| `")]

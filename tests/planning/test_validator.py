@@ -14,7 +14,7 @@ from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node
 from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, Verdict, fingerprint, validate
 from tests.planning.example import HOUR, four_tasks
 
-VALIDATOR = Path(__file__).parents[2] / "analyzer" / "planning" / "validator"
+VALIDATOR = Path(__file__).parents[2] / "analyzer" / "capacity" / "planner" / "validator"
 # What a validator may know of ours: the shapes of question and answer, and how figures are spelled.
 MAY_IMPORT = (
     "agent.wire.bounded",
@@ -277,6 +277,7 @@ def test_it_shares_no_code_with_what_makes_plans() -> None:
 
     Of a plan that it has made itself it may ask the two things that every reader of plans asks.
     """
+    assert len(list(VALIDATOR.glob("*.py"))) > 5
     foreign = [name for name in _imports() if name.startswith(("analyzer", "agent", "collector", "dashboards"))]
     assert [name for name in foreign if not name.startswith(MAY_IMPORT)] == []
     forbidden = _made_by_code(problem_module) | _made_by_code(plan_module)
