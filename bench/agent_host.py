@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.nvml.fake.build import build, living
-from tests.nvml.fake.situations import shared_out
+from tests.agent.gpu.fake.build import build, living
+from tests.agent.gpu.fake.situations import shared_out
 
 GPUS = 8
 TREES = 8  # each a trainer that holds a GPU, and its workers

@@ -35,8 +35,8 @@ from analyzer.reports.groups import By, groups
 from analyzer.states import BOOKINGS
 from bench.machine import add_record, keep, machine, told
 from collector.store.session import Session
-from tests.focus.books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
-from tests.focus.checker import rows_of
+from tests.analyzer.finops.focus_books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
+from tests.analyzer.finops.focus_checker import rows_of
 
 MICROS = Decimal(1_000_000)
 SKUS, OPTIONS = ("H100-80GB", "A100-80GB"), ("owned", "reserved", "spot", "on_demand")

@@ -8,7 +8,7 @@ from collections import Counter
 
 from bench.machine import add_record, keep, machine, told
 from collector.registry import open_registry
-from tests.access.hostile_host import hostile, of_others, registered, site, takes
+from tests.collector.access.hostile_host import hostile, of_others, registered, site, takes
 
 CASES, AT_ONCE = 10_000, 2_000
 

@@ -30,22 +30,26 @@ _FAILED = pytest.StashKey[bool]()
 # For workers: with it DuckDB plans and runs small statements, most of what they do, in four fifths of the time.
 ALLOCATOR = "*-linux-gnu/libtcmalloc_minimal.so.4"
 # Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus) is started once.
-TOGETHER = ("tests/grafana/", "tests/registry/", "tests/slurm/", "tests/tenancy/")
+TOGETHER = (
+    "tests/dashboards/grafana/",
+    "tests/collector/registry/",
+    "tests/collector/schedulers/slurm/",
+    "tests/collector/tenancy/",
+)
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
 LONG = (
-    "slurm",
-    "ledger",
-    "tenancy",
-    "access",
+    "collector/schedulers/slurm",
+    "analyzer/ledger",
+    "collector/tenancy",
+    "collector/access",
     "operations",
-    "upkeep",
+    "collector/lake",
     "fleet",
     "collector",
-    "real",
-    "api",
-    "tiers",
-    "prometheus",
-    "grafana",
+    "bench",
+    "analyzer/interfaces",
+    "collector/prometheus",
+    "dashboards/grafana",
 )
 
 # Tests share their cores with other work: a slow example is no finding.
@@ -70,7 +74,7 @@ def _stores_of_one_thread() -> None:
     """Stores open with one thread, as a server's does: over small tables a second one waits for work by spinning.
 
     That took half of the processor time of a pass over a lake. Commands that tests start have their own threads, and so
-    have the fleets of tests/ledger that are held to others: whatever order rows come in, the ledger is the same.
+    have the fleets of tests/analyzer/ledger that are held to others: in any order of rows the ledger is the same.
     """
     database.THREADS = 1
 

@@ -2,7 +2,7 @@
 
 A revision is raised by hand, with the code or the SQL of that rule; a number changes the versions of those who read it.
 Either also changes the version of all rules together (analyzer/ledger/thresholds.py), by which the ledger is made anew.
-tests/analyzer/test_rules.py holds these lists against what the detectors read.
+tests/analyzer/ledger/test_rules.py holds these lists against what the detectors read.
 """
 
 import hashlib

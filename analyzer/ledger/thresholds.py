@@ -1,7 +1,7 @@
 """The numbers by which is judged, each with its source. Their digest is the rules' version on every ledger row.
 
-No number that decides what is booked stands elsewhere in Python (tests/analyzer/test_rules.py looks for them). Those of
-the notices do (analyzer/findings/health/limits.py): notices book nothing, and are made anew whenever they are read.
+No number that decides what is booked stands elsewhere in Python (tests/analyzer/ledger/test_rules.py looks for them).
+Those of the notices do (analyzer/findings/health/limits.py): they book nothing, and are made anew when they are read.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 Counted as public implementations build it (Llama, Mistral, Mixtral, Qwen2.5): two norms a layer and one at the end,
 linears without bias unless said, a router in each layer of a mixture of experts. The counts of the table are those that
-model cards publish (tests/sizing/test_shape.py).
+model cards publish (tests/analyzer/sizing/test_shape.py).
 """
 
 from dataclasses import dataclass

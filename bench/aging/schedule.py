@@ -32,7 +32,7 @@ from collector.errors import StoreError
 from collector.lake.upkeep.jobs import jobs
 from collector.store.books import mirror
 from collector.store.session import Session
-from tests.ledger.fleet import DAY
+from tests.analyzer.ledger.fleet import DAY
 
 T = TypeVar("T")
 Asking = Sequence[object] | dict[str, object]

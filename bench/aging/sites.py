@@ -26,7 +26,7 @@ from collector.store.seal_mark import Mark
 from collector.store.tier_schema import make_tables
 from dashboards.demo.demo_site import write_settings
 from simulator.site import HOUR as SIMULATED_HOUR
-from tests.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
 NODES, GPUS = 6, 2
 LEFT_HOURS = 6  # which are to be rolled up again when the schedules of a site begin

@@ -6,7 +6,7 @@ import cramjam
 
 from bench.fuzz.rubbish import FLOATS, INTEGERS, TEXTS, bytes_of
 from collector.prometheus.messages import V1, V2
-from tests.prometheus.writes import Series, body, content, labels, packed
+from tests.collector.prometheus.writes import Series, body, content, labels, packed
 
 NAMES = (
     "DCGM_FI_DEV_GPU_UTIL",

@@ -12,9 +12,9 @@ import pytest
 
 from agent.wire.envelope import open_envelope
 from tests.agent.batches import rows_of
+from tests.agent.gpu.fake.build import build, compiler, healthy
 from tests.agent.receiver import Receiver
 from tests.fleet.ports import free_port
-from tests.nvml.fake.build import build, compiler, healthy
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]

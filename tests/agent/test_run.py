@@ -17,7 +17,7 @@ import pytest
 from agent.wire.recording import Recording, read_recording
 from analyzer.capacity.profile.read import read_profile
 from tests.agent.batches import rows_of
-from tests.nvml.fake.build import Scenario, build, compiler, healthy
+from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until
 
 # -P, as the installed command: a folder of the user's must not be taken for ours.

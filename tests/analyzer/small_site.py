@@ -3,8 +3,8 @@
 from typing import Any
 
 from analyzer.period import WINDOW_MS
-from tests.ledger.copies import made_once
-from tests.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
+from tests.analyzer.ledger.copies import made_once
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
 END = T + 2 * HOUR

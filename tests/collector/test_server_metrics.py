@@ -17,11 +17,11 @@ from agent.metrics.http.server import ScrapeServer
 from collector.access.endpoints import ENDPOINTS
 from tests.agent.situations import SITUATIONS, lived
 from tests.agent.test_exposition import PROMETHEUS
-from tests.api.sites import TOKEN, Site
-from tests.api.sites import site as small_site
+from tests.analyzer.interfaces.api_sites import TOKEN, Site
+from tests.analyzer.interfaces.api_sites import site as small_site
 from tests.collector.batches import body
+from tests.collector.importing.server import prometheus
 from tests.collector.serving import Running
-from tests.importing.server import prometheus
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
 from tests.dashboards.serving import served
-from tests.report import example_week
-from tests.report.test_reading import BERLIN, EXAMPLE
 
 HOSTILE = '<script>alert("x")</script>'
 

@@ -11,10 +11,10 @@ from collector.access.access import Access
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server
-from tests.access.conftest import add_key
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
+from tests.collector.access.conftest import add_key
 from tests.dashboards.serving import served
-from tests.report import example_week
-from tests.report.test_reading import BERLIN, EXAMPLE
 from tests.waiting import PATIENCE_SECONDS
 
 HTML = {"Accept": "text/html"}

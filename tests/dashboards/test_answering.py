@@ -14,11 +14,11 @@ from collector.store.database import Store
 from dashboards.pages import answering as module
 from dashboards.pages.answering import Answering, Wanted
 from dashboards.server.app import ServerConfig, create_server
-from tests.access.conftest import bearer
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
+from tests.collector.access.conftest import bearer
 from tests.dashboards.keys import Guarded, guarded
 from tests.dashboards.serving import served
-from tests.report import example_week
-from tests.report.test_reading import BERLIN, EXAMPLE
 from tests.waiting import PATIENCE_SECONDS
 
 OPENED = {"sec-fetch-dest": "document"}

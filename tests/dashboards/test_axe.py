@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboards.demo.demo import DemoConfig, demo
-from tests.api.sites import Site
-from tests.api.test_capacity import asked, own
+from tests.analyzer.interfaces.api_sites import Site
+from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.browser import RUN, Visit
 from tests.dashboards.test_site_browser import PAGES, entered
 

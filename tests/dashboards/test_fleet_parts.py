@@ -21,8 +21,8 @@ from dashboards.pages.fleet_grid import Cell, NodeRow, Rack, fleet_grid, natural
 from dashboards.pages.fleet_page import FleetAsked
 from dashboards.pages.node_panel import node_panel
 from dashboards.pages.went import classes, went
-from tests.report import example_week
-from tests.report.example_week import CALENDAR, W46
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.example_week import CALENDAR, W46
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from analyzer.reports.reader import Reader
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
 from tests.dashboards.serving import served
-from tests.report import example_week
-from tests.report.test_reading import BERLIN, EXAMPLE
 
 SITE = replace(BERLIN, site_url="https://gpu.example")
 NOTICED = replace(EXAMPLE, findings=lambda *_: [replace(one, still_open=True) for one in example_week.findings()])

@@ -8,7 +8,7 @@ import pytest
 from collector.access.attempts import AT_ONCE
 from collector.access.sessions import COOKIE, IDLE_SECONDS, SECURE_COOKIE
 from dashboards.server.login import inside
-from tests.access.conftest import TOKEN, add_key, bearer
+from tests.collector.access.conftest import TOKEN, add_key, bearer
 from tests.dashboards.keys import Guarded, guarded, log_in, token_of
 
 

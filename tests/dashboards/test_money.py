@@ -16,10 +16,10 @@ from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.pages.unit_costs import daily
 from dashboards.server.app import ServerConfig, create_server
-from tests.access.conftest import bearer
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
+from tests.collector.access.conftest import bearer
 from tests.dashboards.serving import served
-from tests.report import example_week
-from tests.report.test_reading import BERLIN, EXAMPLE
 
 SHEETS = ("costs", "days", "budgets", "burn", "units", "runs", "prices", "savings")
 

@@ -9,7 +9,7 @@ from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.fleet_plan.move import Move, Place
 from analyzer.recommendations.recommendation import Range, Recommendation
 from dashboards.pages.change_view import _change
-from tests.api.sites import TOKEN, Site, site
+from tests.analyzer.interfaces.api_sites import TOKEN, Site, site
 from tests.dashboards.test_money import sheet
 
 

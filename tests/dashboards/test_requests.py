@@ -9,8 +9,8 @@ import pytest
 from analyzer.capacity.gate.keeping import kept
 from analyzer.capacity.gate.text import decided_text
 from analyzer.text.paper import Paper
-from tests.api.sites import Site
-from tests.api.test_capacity import asked, own
+from tests.analyzer.interfaces.api_sites import Site
+from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.dashboards.keys import HTML, log_in, token_of
 from tests.dashboards.page_figures import read_page
 from tests.dashboards.told_figures import Told, figures

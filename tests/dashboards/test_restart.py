@@ -19,10 +19,10 @@ from collector.config import CollectorConfig
 from collector.store.database import Store
 from collector.store.session import Session
 from dashboards.server.app import ServerConfig, create_server
-from tests.access.conftest import add_key, bearer
+from tests.analyzer.reports import example_week
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
+from tests.collector.access.conftest import add_key, bearer
 from tests.dashboards.serving import served
-from tests.report import example_week
-from tests.report.test_reading import BERLIN, EXAMPLE
 from tests.waiting import PATIENCE_SECONDS, until
 
 OPENED = {"sec-fetch-dest": "document"}

@@ -6,8 +6,8 @@ from analyzer.reports.run import FINDINGS_SHOWN
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
 from dashboards.pages.run_page import part
+from tests.analyzer.reports.test_run_head import RUNS, two_runs
 from tests.analyzer.small_site import small_site
-from tests.report.test_run_head import RUNS, two_runs
 
 
 def test_a_runs_page_tells_what_its_gpus_drew() -> None:

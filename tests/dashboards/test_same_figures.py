@@ -20,13 +20,13 @@ from collector.lake.upkeep.rolling import roll_up
 from collector.store import tier_schema as schema
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server
-from tests.amounts.site import END, NOW, POD, fill
+from tests.analyzer.interfaces.api_sites import settings
+from tests.analyzer.ledger.amounts_site import END, NOW, POD, fill
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.analyzer.small_site import small_site
-from tests.api.sites import settings
 from tests.dashboards.same_figures import Sources, never_opened, unlike_sheets, visit
 from tests.dashboards.serving import served
 from tests.dashboards.test_money import sheet
-from tests.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 WEEK = "2025-W46"
 

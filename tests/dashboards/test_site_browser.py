@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboards.demo.demo import DemoConfig, demo
-from tests.api.sites import Site
-from tests.api.test_capacity import asked, own
+from tests.analyzer.interfaces.api_sites import Site
+from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.browser import Visit
 from tests.dashboards.keys import Guarded, guarded
 

@@ -10,8 +10,8 @@ import pytest
 
 from collector.store.database import Store
 from gpuledger import COMMANDS, main
+from tests.analyzer.reports import example_week
 from tests.docs.commands import PAGES, ROOT, Shown, blocks, first_yaml, mentions
-from tests.report import example_week
 
 # What needs a world that is not here; each is run by tests of its own.
 ELSEWHERE = {
@@ -24,15 +24,15 @@ ELSEWHERE = {
     "top agent": "tests/agent/top",
     "import prometheus": "tests/importing",
     "import slurm": "tests/importing",
-    "prices import": "tests/pricing/test_importing.py",
-    "prices reconcile": "tests/reconcile/test_commands.py",
-    "gate": "tests/capacity/gate/test_cli.py",
-    "gate show": "tests/capacity/gate/test_cli.py",
-    "gate waive": "tests/capacity/gate/test_cli.py",
-    "profile": "tests/capacity/profile/test_cli.py",
-    "profile verify": "tests/capacity/profile/test_cli.py",
-    "mail": "tests/mail/test_command.py",
-    "alarms test": "tests/alarms/test_command.py",
+    "prices import": "tests/analyzer/prices/test_importing.py",
+    "prices reconcile": "tests/analyzer/finops/test_reconcile_commands.py",
+    "gate": "tests/analyzer/capacity/test_gate_cli.py",
+    "gate show": "tests/analyzer/capacity/test_gate_cli.py",
+    "gate waive": "tests/analyzer/capacity/test_gate_cli.py",
+    "profile": "tests/analyzer/capacity/test_profile_cli.py",
+    "profile verify": "tests/analyzer/capacity/test_profile_cli.py",
+    "mail": "tests/analyzer/interfaces/test_mail_command.py",
+    "alarms test": "tests/analyzer/interfaces/test_alarms_command.py",
     "assistant": "tests/assistant",
 }
 # A running server, a run's output, recordings, runs of two weeks, a language model.

@@ -33,7 +33,7 @@ from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.noted import NOTES, named_files
-from tests.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.operations.site import Site
 
 NOW = MONDAY + DAY

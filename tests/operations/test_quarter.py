@@ -28,12 +28,12 @@ import pytest
 from agent.wire.envelope import encode
 from bench.aging.readings import MONTHLY, Asked, name_of, requests
 from bench.aging.told import untold
-from tests.access.conftest import bearer
+from tests.agent.gpu.fake.build import compiler
+from tests.analyzer.interfaces.mail_smtp import Mailbox, running
+from tests.analyzer.ledger.fleet import DAY, HOUR, Row
+from tests.collector.access.conftest import bearer
 from tests.collector.serving import Answer, Client
 from tests.fleet.ports import free_port
-from tests.ledger.fleet import DAY, HOUR, Row
-from tests.mail.smtp import Mailbox, running
-from tests.nvml.fake.build import compiler
 from tests.operations.test_migration import STORES, unpacked
 from tests.waiting import until as until_within
 

@@ -8,7 +8,7 @@ from analyzer.text.rounding import apportion
 from analyzer.text.words import NO_BREAK, counted, decimal
 
 KINDS_SHOWN = 3
-# Held by tests/analyzer/test_judge.py: no rule is sure of what a GPU's work waits for without SM activity.
+# Held by tests/analyzer/ledger/test_judge.py: no rule is sure of what a GPU's work waits for without SM activity.
 CAPPED = "waiting for input at most medium"
 
 

@@ -18,7 +18,7 @@ HOUR_SECONDS = 3600
 # A file that no snapshot names is removed once a day ended so long ago; who began to read it is done by then.
 # DuckLake's catalogue in SQLite compares times as texts, 2026-11-22 01:00 with 2026-11-22T00:00, so that whatever is of
 # the same day counts as older: older_than must name the end of a day, and one that is over in every time zone. That is
-# also why snapshots are expired by their numbers (tests/upkeep/test_catalogue.py).
+# also why snapshots are expired by their numbers (tests/collector/lake/test_upkeep_catalogue.py).
 READING_SECONDS = 15 * HOUR_SECONDS
 MOST_SNAPSHOTS = 5_000  # expired in one turn
 # A file that the catalogue has never named may be one that is being sealed at this moment, by any collector.

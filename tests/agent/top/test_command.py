@@ -18,7 +18,7 @@ from agent.errors import ConfigError, SourceError
 from agent.metrics import Scraped, registry
 from agent.metrics.http import Door, ScrapeServer, Secret
 from tests.agent.situations import lived, time_sliced
-from tests.mail.smtp import certificate
+from tests.analyzer.interfaces.mail_smtp import certificate
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until
 
 TOKEN = "a token for this test"

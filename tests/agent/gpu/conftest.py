@@ -1,0 +1,137 @@
+"""A host whose NVIDIA driver is ours: the unmodified binding over tests/nvml/fake, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
+from tests.waiting import PATIENCE_SECONDS
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Host:
+    """A scenario, and the agent's eyes on it. Writing the scenario changes what the next `read` sees."""
+
+    library: Path
+    scenario: Scenario
+    directory: Path
+    sysfs: Path
+    expected_gpus: int = 0
+    process_seconds: float = 0.0
+    hang_seconds: float = 20.0  # these tests share their cores: only where a call hangs may anybody be in a hurry
+    opening_seconds: float = 20.0
+    opened: dict[str, Any] = field(default_factory=dict)
+    _child: subprocess.Popen[str] | None = None
+
+    @property
+    def proc(self) -> Path:
+        """The procfs of this host, empty until a test puts something there."""
+        return self.directory / "proc"
+
+    @property
+    def quiet(self) -> Path:
+        """The file of the GPUs that ask to be left alone."""
+        return self.directory / "quiet"
+
+    def leave_alone(self, *uuids: str) -> None:
+        """Let these GPUs ask to be left alone from the next reading on, and no others."""
+        self.quiet.write_text("\n".join(uuids))
+
+    def read(self, seconds: float = 10, wall: float | None = None, *, runs: bool = False) -> dict[str, Any]:
+        """Let seconds pass and read; the first call starts the process. `wall` is for dates, where it differs.
+
+        `runs` is whether this machine's own processes are read too, for who holds what.
+        """
+        child = self._child or self.start()
+        assert child.stdin is not None
+        child.stdin.write(
+            json.dumps({"seconds": seconds, "wall": seconds if wall is None else wall, "runs": runs}) + "\n"
+        )
+        child.stdin.flush()
+        return self._answer(child)
+
+    def rows(self, seconds: float = 10) -> list[dict[str, Any]]:
+        """Read, and return the rows of gpu_samples."""
+        rows: list[dict[str, Any]] = self.read(seconds)["reading"]["gpu_samples"]
+        return rows
+
+    def edges(self, seconds: float = 10) -> list[tuple[str, bool]]:
+        """Read, and return the edges of what is held: the GPU, and whether it was taken (True) or given back."""
+        rows = self.read(seconds, runs=True)["runs"].get("allocations", [])
+        return [(row["gpu_uuid"], row["ended_at"] is None) for row in rows]
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start the process; `opened` says what opening the driver gave."""
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(self.library),
+            "GPULEDGER_FAKE_NVML": str(self.scenario.path),
+            "GPULEDGER_FAKE_NVML_CALLS": str(self.directory / "calls"),
+            "PYTHONPATH": str(ROOT),
+        }
+        options = {
+            "sysfs": str(self.sysfs),
+            "proc": str(self.proc),
+            "state": str(self.directory / "state.json"),
+            "expected_gpus": self.expected_gpus,
+            "hang_seconds": self.hang_seconds,
+            "opening_seconds": self.opening_seconds,
+            "process_seconds": self.process_seconds,
+            "quiet": str(self.quiet),
+        }
+        self.leave_alone()
+        command = [sys.executable, str(Path(__file__).with_name("child.py")), json.dumps(options)]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._child = subprocess.Popen(command, env=environment, **pipes)
+        self.opened = self._answer(self._child)
+        return self._child
+
+    def calls(self, function: str) -> int:
+        """Return how often the binding called a function of the driver so far."""
+        lines = (self.directory / "calls").read_text().splitlines()
+        return sum(line.split()[0] == function for line in lines)
+
+    def supported(self, subject: str, index: int = 0) -> str:
+        """Read, and return the reason why a GPU does not tell of a subject; empty where it does."""
+        found = [each for each in self.read()["supported"] if each["subject"] == subject]
+        assert found[index]["ok"] is (found[index]["reason"] == "")
+        return str(found[index]["reason"])
+
+    def close(self) -> None:
+        """End the process, as for a restart; that it ends well is part of every test."""
+        if self._child is not None:
+            self._child.communicate(timeout=PATIENCE_SECONDS)
+            assert self._child.returncode == 0
+            self._child = None
+
+    def _answer(self, child: subprocess.Popen[str]) -> dict[str, Any]:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        assert line, "the process with the fake driver ended without an answer"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the fake library, compiled once; for LD_LIBRARY_PATH."""
+    if compiler() is None:
+        pytest.skip("no C compiler: the fake NVIDIA driver cannot be built")
+    return build(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def host(fake_nvml: Path, tmp_path: Path) -> Generator[Host, None, None]:
+    """A host of two healthy H100s; tests change it before the first reading or between two."""
+    host = Host(fake_nvml, healthy(tmp_path / "scenario", gpus=2), tmp_path, tmp_path / "sys")
+    yield host
+    host.close()

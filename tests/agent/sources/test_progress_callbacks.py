@@ -1,0 +1,95 @@
+"""What docs/ tells people to copy works as it stands there, in a process of its own and over a real socket."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent.sources.progress import ProgressSource, one_run
+from agent.sources.progress.source import VARIABLE
+from tests.agent.sources.progress_hearing import PROC, summed
+from tests.waiting import PATIENCE_SECONDS
+
+DOCS = Path(__file__).parents[3] / "docs"
+STAND_INS = Path(__file__).parent / "stand_ins"
+
+PLAIN = """
+from gpuledger_progress import tell
+for step in range(6):
+    tell(step=step, tokens=step * 1000)
+tell(step=5, checkpoint="/scratch/ckpt-5")
+"""
+HUGGING_FACE = """
+from transformers import Trainer
+from hugging_face import GpuledgerCallback
+Trainer([GpuledgerCallback()], max_steps=110, save_steps=5, resumed_at=100).train()
+"""
+LIGHTNING = """
+from lightning.pytorch.callbacks import Trainer
+from lightning_progress import GpuledgerCallback
+Trainer([GpuledgerCallback(samples_per_step=256, tokens_per_step=4096)], max_steps=10, save_steps=4).fit(None)
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[ProgressSource]:
+    """Return a source that hears one run."""
+    with closing(ProgressSource(tmp_path / "progress.sock", one_run("declared/here/1", PROC))) as opened:
+        opened.open()
+        yield opened
+
+
+def run(script: str, path: Path, **variables: str) -> None:
+    """Run a script as a user would, with the callbacks beside it."""
+    ours = {name: value for name, value in os.environ.items() if name not in ("RANK", "SLURM_PROCID")}
+    places = os.pathsep.join([str(DOCS / "callbacks"), str(STAND_INS)])
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env=ours | {"PYTHONPATH": places, VARIABLE: str(path)} | variables,
+        check=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+def test_the_snippet(source: ProgressSource, tmp_path: Path) -> None:
+    """Ten lines that need nothing: steps, tokens and a checkpoint come out."""
+    run(PLAIN, tmp_path / "progress.sock")
+    sums = summed(source, lambda sums: bool(sums.get("checkpoints")))
+    assert (sums["steps"], sums["tokens"], sums["checkpoints"]) == (5, 5000, 1)
+
+
+def test_only_the_first_rank_speaks(source: ProgressSource, tmp_path: Path) -> None:
+    """The others would say the same again, on hosts that know nothing of each other."""
+    run(PLAIN, tmp_path / "progress.sock", RANK="3")
+    run(PLAIN, tmp_path / "progress.sock", SLURM_PROCID="3")
+    run(PLAIN.replace("1000", "10"), tmp_path / "progress.sock", RANK="0", SLURM_PROCID="3")
+    assert summed(source, lambda sums: bool(sums.get("checkpoints")))["tokens"] == 50
+
+
+def test_without_an_agent_a_run_does_not_notice(tmp_path: Path) -> None:
+    """No socket, no error, no waiting."""
+    run(PLAIN, tmp_path / "nobody.sock")
+
+
+def test_hugging_face(source: ProgressSource, tmp_path: Path) -> None:
+    """Ten steps from step 100 on: what a checkpoint brought along is not counted."""
+    run(HUGGING_FACE, tmp_path / "progress.sock")
+    sums = summed(source, lambda sums: sums.get("steps") == 10)
+    assert (sums["samples"], sums["checkpoints"] > 0) == (10 * 4 * 2 * 8, True)
+
+
+def test_lightning(source: ProgressSource, tmp_path: Path) -> None:
+    """A checkpoint is told when it is complete, which is after the hook that Lightning calls for it."""
+    run(LIGHTNING, tmp_path / "progress.sock")
+    sums = summed(source, lambda sums: sums.get("steps") == 10)
+    assert (sums["samples"], sums["tokens"], sums["checkpoints"] > 0) == (2560, 40960, True)
+
+
+def test_the_page_shows_the_snippet_as_it_is() -> None:
+    """What is copied from the page is what was tested."""
+    snippet = (DOCS / "callbacks" / "gpuledger_progress.py").read_text("utf-8")
+    assert snippet in (DOCS / "progress.md").read_text("utf-8")

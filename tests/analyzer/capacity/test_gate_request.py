@@ -1,0 +1,170 @@
+"""A request is read strictly, in three forms that say the same, and what cannot be is told in one sentence."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzer.capacity.gate.request import Request, request_of
+from analyzer.capacity.gate.request_file import FILE_BYTES, read_request
+from analyzer.errors import ConfigError
+from tests.analyzer.capacity.gate_asking import SAID, request
+
+TOML = """
+team = "team-nlp"
+gpus = 32
+sku = "H100-80GB"
+weeks = 8
+starts = 2026-12-01
+why = "three llama-sft runs at a time instead of one, for the March release"
+work = "llama-sft"
+growth = 3
+gpus_per_run = 16
+needed_for = "March"
+"""
+
+
+def refused(folder: Path, name: str, text: str | bytes) -> str:
+    """Return the sentence with which a file is refused."""
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError) as error:
+        read_request(path)
+    said = str(error.value)
+    assert len(said) < 400
+    assert "\n" not in said
+    return said
+
+
+def test_three_forms_say_the_same(tmp_path: Path) -> None:
+    """A team writes what its repository has already."""
+    forms = {"r.toml": TOML, "r.json": json.dumps(SAID), "r.yaml": yaml.safe_dump(SAID), "r.yml": yaml.safe_dump(SAID)}
+    found = set()
+    for name, text in forms.items():
+        (tmp_path / name).write_text(text)
+        found.add(read_request(tmp_path / name))
+    assert found == {request()}
+
+
+def test_weeks_and_hours_are_one_thing() -> None:
+    """Eight weeks are 1,344 hours, and half a week is 84."""
+    assert request().hours == request(weeks=None, hours=1344).hours == 1344
+    assert request(weeks=0.5).hours == 84
+    assert request(growth=1.25).growth_permille == 1250
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"gpu": 32}, "unknown key 'gpu'; did you mean 'gpus'?"),
+        ({"colour": "red"}, "unknown key 'colour'; it may have team, gpus"),
+        ({"gpus": 0}, "'gpus' must be a whole number from 1 to 100,000, not 0"),
+        ({"gpus": -8}, "not -8"),
+        ({"gpus": 10**30}, "from 1 to 100,000"),
+        ({"gpus": 10**5000}, "a number of thousands of digits"),
+        ({"gpus": True}, "not true"),
+        ({"gpus": 8.0}, "not 8.0"),
+        ({"gpus": "32"}, "not '32'"),
+        ({"weeks": float("nan")}, "'weeks' must be a number that can be, not nan"),
+        ({"weeks": float("inf")}, "not inf"),
+        ({"weeks": -1}, "whole number of hours"),
+        ({"weeks": 0}, "whole number of hours"),
+        ({"weeks": 0.001}, "whole number of hours"),
+        ({"weeks": 10_000}, "260 weeks"),
+        ({"weeks": None}, "either 'weeks' or 'hours'"),
+        ({"hours": 3}, "either 'weeks' or 'hours'"),
+        ({"growth": -1}, "over 0 and at most 1,000"),
+        ({"growth": 1.0001}, "at most three decimals"),
+        ({"growth": "three"}, "'growth' must be a number"),
+        ({"starts": "tomorrow"}, "must be a date such as 2026-12-01"),
+        ({"starts": "2026-13-01"}, "must be a date such as 2026-12-01"),
+        ({"team": None}, "'team' is missing"),
+        ({"team": "  "}, "'team' must be a text"),
+        ({"team": "a\x1b[2Jb"}, "a character that cannot be printed"),
+        ({"team": "x" * 121}, "at most 120 characters"),
+        ({"why": "x" * 501}, "at most 500 characters, this has 501"),
+        ({"work": []}, "'work' names 1 to 50 runs, not 0"),
+        ({"work": ["x"] * 51}, "not 51"),
+        ({"work": [1]}, "'work' must be a text, not 1"),
+        ({"pilot": "yes"}, "'pilot' must be true or false"),
+        ({"today_gpus": 0}, "'today_gpus' must be a whole number"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, object], says: str) -> None:
+    """The sentence names the key, and what it may be."""
+    with pytest.raises(ConfigError) as error:
+        request(**change)
+    assert says in str(error.value)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("r.toml", "gpus = ", "cannot be read as TOML"),
+        ("r.toml", b"\xff\xfe", "is not UTF-8"),
+        ("r.json", '{"gpus": 1, "gpus": 2}', "one key is said twice"),
+        ("r.json", '{"gpus": NaN}', "NaN is no number"),
+        ("r.json", "[1]", "a request is a list of keys"),
+        ("r.json", "[" * 100_000, "r.json"),
+        ("r.yaml", "gpus: 1\ngpus: 2\n", "one key is said twice"),
+        ("r.yaml", "a: &a [x, x]\nb: [*a, *a]\n", "no anchors and no aliases"),
+        ("r.yaml", "!!python/object/apply:os.system ['true']", "cannot be read as YAML"),
+        ("r.yaml", "starts: 2026-13-45\n", "cannot be read as YAML"),
+        ("r.yaml", "[" * 60_000, "r.yaml"),
+        ("r.yaml", "- 1\n", "a request is a list of keys"),
+        ("r.txt", "gpus = 1", "ends in .toml, .json, .yaml or .yml"),
+        ("r.toml", "#" * (FILE_BYTES + 1), "no request is that long"),
+    ],
+)
+def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str | bytes, says: str) -> None:
+    """Also one that would fill the memory, or run something, if it were read as it asks to be."""
+    assert says in refused(tmp_path, name, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("gpus = 6.5", "'gpus' must be a whole number from 1 to 100,000, not 6.5"),
+        ("gpus = inf", "not inf"),
+        ("gpus = true", "not true"),
+        ("gpus = 2026-12-01", "not 2026-12-01"),
+        ("gpus = 07:30:00", "not 07:30:00"),
+        ("gpus = [32]", "not a list of 1"),
+        ("gpus = { h100 = 32 }", "not a table of keys"),
+        ("gpus = '32'", "not '32'"),
+    ],
+)
+def test_a_message_says_what_a_person_wrote(tmp_path: Path, line: str, says: str) -> None:
+    """Python's own words for it say nothing to whoever wrote the file."""
+    assert refused(tmp_path, "r.toml", TOML.replace("gpus = 32", line)).endswith(says)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """With the name that was typed."""
+    with pytest.raises(ConfigError, match=r"cannot read .*none\.toml"):
+        read_request(tmp_path / "none.toml")
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(key=st.sampled_from(sorted(SAID)), value=ANYTHING)
+def test_whatever_a_key_says_is_a_request_or_a_sentence(key: str, value: object) -> None:
+    """And a request's numbers are then such that every sum over them is one that can be."""
+    try:
+        made = request_of("r", SAID | {key: value})
+    except ConfigError:
+        return
+    assert isinstance(made, Request)
+    assert 1 <= made.gpus <= 100_000
+    assert 1 <= made.hours <= 43_680
+    assert made.growth_permille is None or 1 <= made.growth_permille <= 10**6
+    assert all(text.isprintable() for text in (made.team, made.sku, made.why, *made.work))

@@ -1,0 +1,154 @@
+"""What a plan takes of the ledger: durations of recurring jobs, and nodes with what is free of them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from analyzer.capacity.planner.from_ledger import asks_ledger, look_up
+from analyzer.capacity.planner.history_reading import LEAST_RUNS, read_history
+from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
+from analyzer.capacity.planner.offered import LeftOut, offered
+from analyzer.capacity.planner.problem import Network, Node, Task
+from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock_reading import read_stock
+from analyzer.capacity.planner.task_file import TaskFile
+from analyzer.errors import ConfigError
+from analyzer.interfaces.answers.answer import answer
+from analyzer.ledger.coverage import ledger_end
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request, What
+from analyzer.settings.settings import Settings
+from collector.config import CollectorConfig
+from collector.store.database import Store
+from collector.store.session import Session
+from dashboards.server.app import ServerConfig, create_server
+from tests.analyzer.capacity.planner_small_site import GB, SIX, fill
+from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, SECOND, Fleet
+from tests.dashboards.serving import served
+
+SKU = "H100-80GB"
+
+
+@pytest.fixture(scope="module")
+def store() -> Store:
+    """Return the small site's ledger."""
+    fleet = Fleet()
+    fill(fleet)
+    return fleet.store
+
+
+@pytest.fixture(scope="module")
+def session(store: Store) -> Iterator[Session]:
+    """Yield a session on it."""
+    with store.session() as opened:
+        yield opened
+
+
+def test_a_recurring_job_takes_what_its_completed_runs_took(session: Session) -> None:
+    """Ranks of runs that were seen, and the run that failed counts as none of them."""
+    history = read_history(session, "nightly", 1)
+    assert history.seconds == tuple(600 * tens for tens in SIX)
+    assert (history.p10_seconds, history.p50_seconds, history.p90_seconds) == (600, 1800, 3600)
+    assert (history.runs, history.unfinished, history.restarted) == (6, 1, 0)
+
+
+def test_its_peaks_are_the_most_that_any_run_used(session: Session) -> None:
+    """They are what a task file may start from where nobody knows what the job needs."""
+    peaks = read_history(session, "nightly", 1).peaks
+    assert (peaks.cores, peaks.memory_bytes, peaks.gpu_memory_bytes) == (6.0, 6 * GB, 30 * GB)
+
+
+def test_too_few_runs_are_a_sentence_and_no_guess(session: Session) -> None:
+    """It names what there is of the name, and the size that would do."""
+    with pytest.raises(
+        ConfigError, match=f"3 runs with 2 GPUs completed, and a spread needs {LEAST_RUNS}.*say gpu: 1,"
+    ):
+        read_history(session, "nightly", 2)
+    with pytest.raises(ConfigError, match="no completed run of this name"):
+        read_history(session, "never-seen", 1)
+
+
+def test_a_node_is_known_with_what_is_free_of_it(session: Session) -> None:
+    """Held GPUs are not free, and a node without GPUs is known by its agent alone."""
+    stock = {one.node: one for one in read_stock(session, ledger_end(session))}
+    assert sorted(stock) == ["c0", "g0", "g1", "g2"]
+    assert (stock["g0"].gpus_free, stock["g0"].holders, stock["g0"].cores_free) == (2, (), 32.0)
+    assert (stock["g1"].gpus_free, stock["g1"].holders[0].until_us) == (0, MONDAY + 50 * HOUR)
+    assert stock["g2"].holders[0].until_us is None
+    assert (stock["c0"].gpus, stock["c0"].cores_free, stock["c0"].memory_free_bytes) == (0, 12.0, 54 * GB)
+    assert (stock["c0"].local_nvme_bytes, stock["g0"].price_micros_per_gpu_hour) == (None, None)
+
+
+def test_a_held_node_comes_whole_when_its_time_limit_ends(session: Session) -> None:
+    """Until then it is not offered without its GPUs: a task that must stay off GPU nodes would land on it."""
+    now = ledger_end(session)
+    nodes, left_out = offered(read_stock(session, now), (), now)
+    by_name = {node.name: node for node in nodes}
+    assert by_name["g1"] == Node("g1", 32, 256 * GB, 2, 80 * GB, 4000 * GB, "r1", "train", None, 26 * 3600, SKU)
+    assert left_out == (LeftOut("g2", "held by open, and nobody said until when"),)
+
+
+def test_a_group_that_nobody_is_in_is_refused(session: Session) -> None:
+    """Else the plan would say that no node will do, which is not what is wrong."""
+    stock = read_stock(session, ledger_end(session))
+    assert [node.name for node in offered(stock, ("train",), MONDAY + DAY)[0]] == ["g0", "g1"]
+    with pytest.raises(ConfigError, match="no node is in group 'trian'; the ledger knows other, train"):
+        offered(stock, ("trian",), MONDAY + DAY)
+
+
+def test_what_a_file_leaves_to_the_ledger_is_put_in_its_place(session: Session) -> None:
+    """A task whose duration is said keeps it, and the runs behind the other are there to draw from."""
+    tasks = (Task("prep", 4, GB, None, gpus=1, history="nightly"), Task("say", 1, GB, None))
+    file = TaskFile(tasks, None, Network(), MONDAY + DAY, None)
+    assert asks_ledger(file)
+    looked = look_up(StoreLedger(session), file)
+    prep, said = looked.file.tasks
+    ((kind, on_h100),) = prep.durations
+    assert (prep.duration, kind) == (None, SKU)
+    assert (on_h100.p50_seconds, on_h100.runs, said.duration, said.durations) == (1800, 6, None, ())
+    ((name, of, history),) = looked.runs_of
+    assert (name, of, history.sku, history.seconds) == ("prep", SKU, SKU, tuple(600 * tens for tens in SIX))
+    assert looked.file.nodes is not None
+    assert len(looked.file.nodes) == 3
+
+
+def test_a_node_of_which_something_is_not_known_is_left_out_with_the_reason() -> None:
+    """None is never 0, and never as much as there is."""
+    holder = Holder("r", "asr", 1, None, 4 * GB, None)
+    partly = StockNode("n1", None, None, 8, 64 * GB, None, 2, 1, None, None, None, True, (holder,))
+    blind = StockNode("n2", None, None, None, None, None, 0, 0, None, None, None, True, ())
+    down = StockNode("n3", None, None, 8, 64 * GB, None, 0, 0, None, None, None, False, ())
+    kept = StockNode("n4", None, None, 8, 64 * GB, None, 2, 0, None, None, None, True, ())
+    nodes, left_out = offered([partly, blind, down, kept], (), 0)
+    assert nodes == ()
+    assert [said.why for said in left_out] == [
+        "how much of its cores and memory asr may use is not known",
+        "its cores or its memory are not known",
+        "its scheduler says that it is not up",
+        "none of its GPUs is free, and the ledger knows no holder: drained, kept or broken",
+    ]
+
+
+def test_time_that_has_passed_does_not_count_as_held(session: Session) -> None:
+    """A plan that starts after the limit has the node from its beginning."""
+    nodes, _ = offered(read_stock(session, ledger_end(session)), ("train",), MONDAY + 51 * HOUR + SECOND)
+    assert [node.available_from_seconds for node in nodes] == [0, 0]
+
+
+def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> None:
+    """A plan made from afar stands on the same figures; what the server refuses is its own sentence."""
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
+    with served(create_server(config, store)) as client:
+        afar, here = ServerLedger(str(client.base_url)), StoreLedger(session)
+        assert afar.nodes() == here.nodes()
+        assert afar.history("nightly", 1) == here.history("nightly", 1, "H100") == afar.history("nightly", 1, SKU)
+        with pytest.raises(ConfigError, match="3 runs with 2 GPUs completed"):
+            afar.history("nightly", 2)
+
+
+@pytest.mark.parametrize("what", ["history", "nodes"])
+def test_people_can_read_what_a_plan_would_take(session: Session, what: What) -> None:
+    """Before they rest a plan on it, of one kind of GPU where there are several."""
+    text = answer(Reader(session, Settings()), Request(what, "nightly", gpus=1, sku=SKU if what == "history" else None))
+    assert ("6 runs with 1 GPU" if what == "history" else "4 nodes, 2 GPUs free") in text
+    assert all(len(line) <= 80 for line in text.splitlines())

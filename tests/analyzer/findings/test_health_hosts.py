@@ -1,0 +1,216 @@
+"""What is noticed of hosts: work for processors, agents, drivers, links, memory that nobody holds."""
+
+from dataclasses import replace
+
+import pytest
+
+from analyzer.findings.health import silent_agents
+from analyzer.findings.health.book import look
+from analyzer.findings.health.drivers import HostDriver
+from analyzer.findings.health.drivers import judged as judged_drivers
+from analyzer.findings.health.links import Port, judged_ports
+from analyzer.findings.health.silent_agents import Agent
+from analyzer.findings.health.silent_agents import judged as judged_agents
+from analyzer.findings.health.zombie_memory import Unheld
+from analyzer.findings.health.zombie_memory import judged as judged_memory
+from tests.analyzer.findings.health_fleets import (
+    GB,
+    NODES,
+    UNTIL,
+    WELL,
+    compute,
+    gpus,
+    hosts,
+    not_judged,
+    noticed,
+    train,
+    well,
+)
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+
+
+def test_a_run_without_gpus_on_a_gpu_host_is_noticed() -> None:
+    """Its cores are what loaders of the GPU runs beside it wait for."""
+    fleet = well()
+    compute(fleet, "slurm/alpha/9", "n2", cores=10.0)
+    compute(fleet, "slurm/alpha/10", "n3", cores=0.5)  # a daemon
+    compute(fleet, "slurm/alpha/11", "n3", cores=20.0, hours=1)  # too short
+    (notice,) = noticed(fleet, "fleet/cpu_only")
+    assert notice.run_ids == ("slurm/alpha/9",)
+    assert notice.sentence.startswith("keeps 10 cores of n2 busy for 3 h and holds no GPU, beside runs that need GPUs")
+
+
+def test_a_run_that_leaves_its_gpus_alone_is_noticed() -> None:
+    """It is its owner's to ask for none; one that works is not meant, however many cores it takes."""
+    fleet = hosts({"n1-a": {"utilization_ratio": 0.0, "sm_active_ratio": 0.0, "memory_used_bytes": 0}})
+    train(fleet, ["n1-a"], "slurm/alpha/5", "tokenise")
+    train(fleet, ["n1-b"], "slurm/alpha/6")
+    compute(fleet, "slurm/alpha/5", "n1", cores=30.0)
+    compute(fleet, "slurm/alpha/6", "n1", cores=30.0)
+    (notice,) = noticed(fleet, "fleet/cpu_only")
+    assert (notice.subject, notice.actor, notice.confidence) == ("tokenise", "run", "high")
+
+
+def test_processors_that_nobody_tells_of_are_not_judged() -> None:
+    """A fleet whose hosts send no figures of runs cannot be accused of CPU-only ones."""
+    fleet = Fleet()
+    fleet.own("n1", ["a"])
+    fleet.sample("n1", "a", MONDAY, UNTIL, **WELL)
+    assert noticed(fleet, "fleet/cpu_only") == []
+    assert len(not_judged(fleet, "fleet/cpu_only")) == 1
+    assert len(not_judged(fleet, "run/packed_stages")) == 0  # there was no run to judge
+
+
+def test_memory_that_nobody_holds_is_noticed() -> None:
+    """The next run finds less than it was promised. What a run holds is its own."""
+    fleet = hosts({"n4-a": {"utilization_ratio": 0.0, "sm_active_ratio": 0.0}, "n4-b": {"memory_used_bytes": GB // 4}})
+    train(fleet, [gpu for node in NODES[:3] for gpu in gpus(node)])
+    (notice,) = noticed(fleet, "fleet/zombie_memory")
+    assert (notice.gpu_uuid, notice.confidence) == ("n4-a", "high")
+    assert "37.3 GiB of its memory in use for 6 h while nobody held it" in notice.sentence
+
+
+@pytest.mark.parametrize(
+    ("unheld", "count"),
+    [
+        (Unheld("n1", "a", 1_800_000, 500_000_000, 0, MONDAY), 1),
+        (Unheld("n1", "a", 1_799_999, 500_000_000, 0, MONDAY), 0),
+        (Unheld("n1", "a", 1_800_000, 499_999_999, 0, MONDAY), 0),
+    ],
+)
+def test_a_context_between_two_runs_is_no_zombie(unheld: Unheld, count: int) -> None:
+    """Half an hour and half a gigabyte are what is asked for."""
+    assert len(list(judged_memory(unheld))) == count
+
+
+def test_memory_that_nobody_tells_is_not_judged() -> None:
+    """None is not an empty GPU."""
+    fleet = hosts({gpu: {"memory_used_bytes": None} for node in NODES for gpu in gpus(node)})
+    assert not_judged(fleet, "fleet/zombie_memory") == ["no memory in use of GPUs was told"]
+
+
+def test_silence_is_measured_against_the_fleet() -> None:
+    """A host that fell silent two hours ago, and one that never spoke; one that its scheduler calls down is neither."""
+    fleet = well()
+    for node, until in (("n5", UNTIL - 2 * HOUR - 5 * MINUTE), ("n7", UNTIL - 3 * HOUR)):
+        fleet.own(node, [f"{node}-a"])
+        fleet.sample(node, f"{node}-a", MONDAY, until, **WELL)
+    fleet.own("n6", ["n6-a"])
+    fleet.add("node_states", [{"node": "n7", "started_at": UNTIL - 4 * HOUR, "ended_at": UNTIL, "state": "down"}])
+    found = noticed(fleet, "fleet/silent_agents")
+    assert [(notice.node, notice.rule.rsplit("/", 1)[1]) for notice in found] == [
+        ("n5", "silent"),
+        ("n6", "never_seen"),
+    ]
+    assert found[0].sentence.startswith("silent for 2 h: 1 GPU paid for and not measured")
+
+
+@pytest.mark.parametrize(
+    ("agent", "kinds"),
+    [
+        (Agent("n1", 8, False, True, 100, told_ms=3_600_000, gaps=3, beat_ms=10_000), []),
+        (Agent("n1", 8, False, True, 100, told_ms=3_600_000, gaps=20, beat_ms=10_000), ["gaps"]),
+        (Agent("n1", 8, False, True, 100, dropped_batches=2, dropped_rows=400), ["dropped"]),
+        (Agent("n1", 8, False, True, 100, offset_ms=1_000), []),
+        (Agent("n1", 8, False, True, 100, offset_ms=1_001), ["clock"]),
+    ],
+)
+def test_an_agent_that_is_not_well_is_noticed(agent: Agent, kinds: list[str]) -> None:
+    """Each fault by itself: they have different remedies."""
+    assert [notice.rule.rsplit("/", 1)[1] for notice in judged_agents([agent])] == kinds
+
+
+def test_agents_that_say_nothing_of_themselves_are_not_judged() -> None:
+    """What a Prometheus brought has no agent of ours."""
+    fleet = Fleet()
+    fleet.own("n1", ["a"])
+    fleet.sample("n1", "a", MONDAY, UNTIL, **WELL)
+    assert len(not_judged(fleet, "fleet/silent_agents")) == 1
+
+
+def test_a_driver_that_is_not_the_groups_is_noticed() -> None:
+    """By majority, in the order of versions: .9 is older than .10. Two hosts have no majority."""
+    group = [HostDriver("h100", f"n{number}", "570.10.1") for number in range(3)]
+    (old,) = judged_drivers([*group, HostDriver("h100", "n9", "570.9.9")])
+    assert (old.subject, old.confidence) == ("n9", "high")
+    (new,) = judged_drivers([*group, HostDriver("h100", "n9", "580.1")])
+    assert new.confidence == "medium"
+    assert list(judged_drivers([HostDriver("a", "n1", "1.0"), HostDriver("a", "n2", "2.0")])) == []
+    assert list(judged_drivers([*group, HostDriver("h100", "n9", None)])) == []
+
+
+def test_a_group_behind_the_fleet_is_noticed() -> None:
+    """It has no odd host, and is old all the same."""
+    older = [HostDriver("a100", f"m{number}", "535.1") for number in range(3)]
+    newer = [HostDriver("h100", f"n{number}", "570.1") for number in range(4)]
+    (notice,) = judged_drivers(older + newer)
+    assert (notice.subject, notice.confidence) == ("a100", "medium")
+
+
+def test_drivers_that_nobody_tells_are_not_judged() -> None:
+    """An import of samples alone knows none."""
+    fleet = Fleet()
+    fleet.own("n1", ["a"])
+    fleet.sample("n1", "a", MONDAY, UNTIL, **WELL)
+    assert len(not_judged(fleet, "fleet/drivers")) == 1
+
+
+def test_links_are_noticed_where_they_are_not_as_the_others() -> None:
+    """One GPU sends packets again, one port runs at half the speed of those beside it."""
+    fleet = well({"n1-a": {"pcie_replay_events": 9}, "n2 port": {"speed_bytes_per_second": 25e9}})
+    found = noticed(fleet, "fleet/links")
+    assert [(notice.rule, notice.subject) for notice in found] == [
+        ("fleet/links/pcie", "n1-a"),
+        ("fleet/links/speed", "n2/rdma0"),
+    ]
+    assert "540 PCIe packets sent again in its worst hour" in found[0].sentence
+    assert "200 Gbit/s where most ports of h100 run at 400" in found[1].sentence
+
+
+def test_replays_within_what_is_recommended_are_not_noticed() -> None:
+    """Eight a minute are."""
+    assert noticed(well({"n1-a": {"pcie_replay_events": 7}}), "fleet/links") == []
+
+
+def test_errors_count_where_they_stand_out() -> None:
+    """What all ports have is the fabric's, and no cable's."""
+    ports = [Port("h100", "infiniband", f"n{number}", "rdma0", None, 40, 3_600_000) for number in range(4)]
+    worn = Port("h100", "infiniband", "n9", "rdma0", None, 9_000, 3_600_000)
+    assert [notice.node for notice in judged_ports([*ports, worn])] == ["n9"]
+    assert list(judged_ports([replace(worn, node=f"n{number}") for number in range(3)])) == []
+    assert list(judged_ports(ports)) == []
+
+
+def test_links_that_nobody_tells_of_are_not_judged() -> None:
+    """Neither replays nor speeds; NVLink's counters are not sent by any agent yet."""
+    fleet = hosts({**{gpu: {"pcie_replay_events": None} for node in NODES for gpu in gpus(node)}})
+    for kind in ("pcie", "nvlink"):
+        assert len(not_judged(fleet, f"fleet/links/{kind}")) == 1
+    assert not_judged(fleet, "fleet/links/speed") == []
+
+
+def test_imported_samples_accuse_no_agent() -> None:
+    """History has samples while jobs ran: that a host has none after its last one is no agent's silence."""
+    fleet = Fleet()
+    for number in range(12):
+        fleet.own(f"n{number:02}", [f"G{number}"])
+        until = MONDAY + (1 + number) * HOUR
+        fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, until)
+        fleet.sample(f"n{number:02}", f"G{number}", MONDAY, until)
+    fleet.analyze(now=MONDAY + DAY)
+    assert noticed(fleet, silent_agents.RULE, MONDAY + DAY) == []
+    assert len(not_judged(fleet, silent_agents.RULE, MONDAY + DAY)) == 1
+
+
+def test_job_history_alone_accuses_no_agent() -> None:
+    """What a scheduler told of 48 hosts without an agent is one word on what is not measured, and no 48 notices."""
+    fleet = Fleet()
+    for number in range(48):
+        fleet.own(f"n{number:02}", [f"G{number}"])
+        fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, MONDAY + 6 * HOUR)
+    fleet.analyze(now=MONDAY + DAY)
+    with fleet.store.session() as session:
+        said = look(session, MONDAY, MONDAY + DAY)
+    assert [notice for notice in said.notices if notice.rule.startswith(silent_agents.RULE)] == []
+    (unjudged,) = [each for each in said.unjudged if each.rule == silent_agents.RULE]
+    assert "none of 48 hosts was measured" in unjudged.missing

@@ -1,0 +1,247 @@
+"""What is noticed of runs: services beside training, full memory, idle tensor cores, packed stages, too large a GPU."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from analyzer.findings.health.hbm_headroom import Fullest
+from analyzer.findings.health.hbm_headroom import judged as judged_memory
+from analyzer.findings.health.mixed import Mixture, Part
+from analyzer.findings.health.mixed import judged as judged_mixture
+from analyzer.findings.health.mixed_precision import Pipes
+from analyzer.findings.health.mixed_precision import judged as judged_pipes
+from analyzer.findings.health.packed_stages import Turns
+from analyzer.findings.health.packed_stages import judged as judged_turns
+from analyzer.findings.health.too_large import Kind, Use
+from analyzer.findings.health.too_large import judged as judged_use
+from tests.analyzer.findings.health_fleets import GB, NODES, UNTIL, WELL, gpus, hosts, not_judged, noticed, train, well
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+
+
+def serving(fleet: Fleet, slow_until: int) -> None:
+    """Let a service answer, too late until then."""
+    row = {"node": "n1", "run_id": "slurm/alpha/8", "slo_seconds": 0.5, "requests": 10}
+    fleet.add(
+        "service_samples",
+        [
+            row
+            | {"started_at": at, "ended_at": at + MINUTE, "first_token_seconds_p99": 2.0 if at < slow_until else 0.1}
+            for at in range(MONDAY, UNTIL, MINUTE)
+        ],
+    )
+
+
+def beside_training(slow_until: int) -> Fleet:
+    """Return a service that has training beside it for the first three hours."""
+    fleet = hosts()
+    train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="service")
+    train(fleet, ["n1-b"], until=MONDAY + 3 * HOUR, queue="gpu")
+    serving(fleet, slow_until)
+    return fleet
+
+
+def test_a_service_that_is_late_beside_training_is_noticed() -> None:
+    """Only meanwhile: when it is alone again it keeps its promise."""
+    (notice,) = noticed(beside_training(MONDAY + 2 * HOUR), "fleet/mixed")
+    assert (notice.subject, notice.confidence, notice.team) == ("chat-serve", "medium", None)
+    assert "over its promised latency 66.6 % of that time" in notice.sentence
+
+
+def test_a_service_that_keeps_its_promise_is_only_possible() -> None:
+    """Sharing a host is no fault; it is listed for who asks for everything."""
+    (notice,) = noticed(beside_training(MONDAY), "fleet/mixed")
+    assert notice.confidence == "low"
+    (always,) = noticed(beside_training(UNTIL), "fleet/mixed")
+    assert always.confidence == "low"  # late alone as well: training is not why
+
+
+def test_one_queue_for_both_is_only_possible() -> None:
+    """Priorities may keep them apart."""
+    fleet = hosts()
+    train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="gpu")
+    train(fleet, ["n2-a"], queue="gpu")
+    assert [(n.subject, n.confidence) for n in noticed(fleet, "fleet/mixed")] == [("queue gpu", "low")]
+
+
+def test_a_service_without_a_promise_is_not_judged() -> None:
+    """Nobody can say that it did worse."""
+    fleet = hosts()
+    train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="service")
+    train(fleet, ["n1-b"], queue="gpu")
+    assert len(not_judged(fleet, "fleet/mixed")) == 1
+
+
+def test_training_that_loses_more_beside_a_service_counts_too() -> None:
+    """Less than an hour together is a change of shift."""
+    apart, together = Part(1000, 50), Part(1000, 200)
+    mixture = Mixture("a", "a", None, 3_600_000, ("n1",), ("b",), Part(), Part(), together, apart)
+    (notice,) = judged_mixture(mixture)
+    assert notice.confidence == "medium"
+    assert list(judged_mixture(replace(mixture, ms=3_599_999))) == []
+
+
+def test_nearly_full_memory_is_noticed() -> None:
+    """With how runs of that name ended it is more than a gauge."""
+    fleet = hosts({"n1-a": {"memory_used_bytes": 77 * GB}})
+    train(fleet, ["n1-a"], name="wide")
+    (notice,) = noticed(fleet, "run/hbm_headroom")
+    assert (notice.subject, notice.confidence) == ("wide", "low")  # a flat line is no evidence
+    over = {"exit_status": "out_of_memory", "until": MONDAY + HOUR}
+    train(fleet, ["n2-a"], "slurm/alpha/3", "wide", **over)
+    (notice,) = noticed(fleet, "run/hbm_headroom")
+    assert notice.confidence == "high"
+
+
+@pytest.mark.parametrize(
+    ("run", "confidences"),
+    [
+        (Fullest("a", "a", None, "n1", "g", 80 * GB, 5, 73 * GB, 40 * GB, 0), ["medium"]),
+        (Fullest("a", "a", None, "n1", "g", 80 * GB, 5, 72 * GB, 40 * GB, 0), []),  # a tenth is free
+        (Fullest("a", "a", None, "n1", "g", 80 * GB, 2, 79 * GB, 40 * GB, 0), []),  # not steady
+    ],
+)
+def test_memory_that_comes_and_goes_is_evidence(run: Fullest, confidences: list[str]) -> None:
+    """What was set aside at the start never moves."""
+    assert [notice.confidence for notice in judged_memory([run])] == confidences
+
+
+def test_a_service_may_fill_its_memory() -> None:
+    """Its cache is what it is for."""
+    fleet = hosts({"n1-a": {"memory_used_bytes": 79 * GB}})
+    train(fleet, ["n1-a"], name="chat-serve", queue="service")
+    assert noticed(fleet, "run/hbm_headroom") == []
+
+
+def test_memory_without_a_size_is_not_judged() -> None:
+    """79 GB is little of a B200."""
+    fleet = Fleet()
+    fleet.own("n1", ["n1-a"])
+    fleet.sample("n1", "n1-a", MONDAY, UNTIL, **WELL)
+    train(fleet, ["n1-a"])
+    assert len(not_judged(fleet, "run/hbm_headroom")) == 1
+
+
+def test_tensor_cores_that_rest_are_noticed() -> None:
+    """In training alone: nothing is known of what an evaluation computes."""
+    but = {"tensor_active_ratio": 0.005, "fp32_active_ratio": 0.4}
+    fleet = hosts({"n1-a": but, "n2-a": but})
+    train(fleet, ["n1-a"], name="old-train")
+    train(fleet, ["n2-a"], "slurm/alpha/2", "eval-bench")
+    (notice,) = noticed(fleet, "run/mixed_precision")
+    assert (notice.subject, notice.confidence) == ("old-train", "high")
+    assert notice.sentence.startswith("tensor cores unused (0.5 %) while SMs are busy (90 %) over 5 GPU-hours")
+
+
+@pytest.mark.parametrize(
+    ("pipes", "confidences"),
+    [
+        (Pipes("a", "a", None, 7_200_000, 600, 20), ["medium"]),  # nobody told of FP32
+        (Pipes("a", "a", None, 7_199_999, 600, 20, 300), []),
+        (Pipes("a", "a", None, 7_200_000, 499, 20, 300), []),
+        (Pipes("a", "a", None, 7_200_000, 600, 21, 300), []),
+        (Pipes("a", "a", None, 7_200_000, 600, 20, 50), []),  # neither is FP32 what keeps the SMs busy
+        (Pipes("a", "a", None, 7_200_000, 600, 20, 300, 300), []),  # FP64 has no use for them
+    ],
+)
+def test_busy_sms_alone_are_no_fp32(pipes: Pipes, confidences: list[str]) -> None:
+    """Graphs, tables and simulations keep SMs busy without any matrix product."""
+    assert [notice.confidence for notice in judged_pipes([pipes])] == confidences
+
+
+def test_gpus_without_gpm_are_not_judged() -> None:
+    """One line for the kind of GPU, not one for each run."""
+    dumb: dict[str, Any] = {"sm_active_ratio": None, "tensor_active_ratio": None}
+    fleet = well({gpu: dumb for node in NODES for gpu in gpus(node)})
+    assert not_judged(fleet, "run/mixed_precision") == [
+        "no SM and tensor activity of H100-80GB (GPM is Hopper's and newer)"
+    ]
+
+
+def test_stages_that_take_turns_are_noticed() -> None:
+    """Forty minutes of processors, twenty of GPUs, and again."""
+    fleet = Fleet()
+    fleet.own("n1", ["n1-a"])
+    train(fleet, ["n1-a"], name="etl-and-fit")
+    rows = []
+    for at in range(MONDAY, UNTIL, MINUTE):
+        prepares = (at - MONDAY) // MINUTE % 60 < 40
+        share = 0.02 if prepares else 0.9
+        fleet.sample("n1", "n1-a", at, at + MINUTE, **WELL | {"utilization_ratio": share, "sm_active_ratio": share})
+        told = {"node": "n1", "run_id": "slurm/alpha/1", "started_at": at, "ended_at": at + MINUTE}
+        rows.append(told | {"cores_allotted": 16.0, "cpu_seconds": 60 * (15.5 if prepares else 2.0)})
+    fleet.add("run_samples", rows)
+    (notice,) = noticed(fleet, "run/packed_stages")
+    assert notice.subject == "etl-and-fit"
+    assert "split it into a run for processors and a run for GPUs" in notice.sentence
+    assert notice.evidence[0].seen == "66.6 %"
+
+
+@pytest.mark.parametrize(
+    ("turns", "count"),
+    [
+        (Turns("a", "a", None, 300, 200, 700, 100, 80, 8), 1),
+        (Turns("a", "a", None, 119, 200, 700, 60, 40, 8), 0),
+        (Turns("a", "a", None, 300, 400, 700, 100, 80, 8), 0),  # its GPUs are busy enough
+        (Turns("a", "a", None, 300, 200, 900, 290, 5, 8), 0),  # starved: a finding, not a second stage
+        (Turns("a", "a", None, 300, 200, 700, 100, 80, 3), 0),  # prepared once, then trained
+    ],
+)
+def test_turns_are_what_tells_two_stages(turns: Turns, count: int) -> None:
+    """Full processors beside quiet GPUs are input starvation as long as nothing alternates."""
+    assert len(list(judged_turns([turns]))) == count
+
+
+SMALL = Use("a", "a", None, "H100-80GB", 80 * GB, 1, DAY // 1000, 80, 60, 10, 20, 4 * GB, 2_000, 8 * GB)
+OWNED = [Kind("L4-24GB", 24 * GB), Kind("H100-80GB", 80 * GB)]
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"utilization": 151},
+        {"memory": 10 * GB + 1},
+        {"held_ms": DAY // 1000 - 1},
+        {"dram": 300},  # little memory, streamed again and again
+        {"tensor": 200},
+        {"sm": 400},
+        {"millicores_per_gpu": 13_000},  # the GPU is what came with the cores
+        {"host_bytes_per_gpu": 33 * GB},
+        {"sku": None},
+    ],
+)
+def test_a_large_gpu_is_judged_by_everything_together(otherwise: dict[str, Any]) -> None:
+    """Never from the memory gauge alone: each signal by itself keeps the rule silent."""
+    assert list(judged_use([replace(SMALL, **otherwise)], OWNED)) == []
+
+
+def test_something_smaller_must_be_there() -> None:
+    """A kind that the fleet owns before a slice, and neither for a run that needs several A10s."""
+    (kind,) = judged_use([SMALL], OWNED)
+    assert "L4-24GB, which the fleet has, would do" in kind.sentence
+    (part,) = judged_use([SMALL], OWNED[1:])
+    assert "MIG slice" in part.sentence
+    assert list(judged_use([replace(SMALL, sku="A10-24GB", gpu_bytes=24 * GB)], OWNED[:1])) == []
+    (bounded,) = judged_use([replace(SMALL, sm=None, dram=None)], OWNED)
+    assert bounded.confidence == "medium"
+
+
+def test_a_run_that_a_slice_would_do_is_found() -> None:
+    """Over a day; the same run as a service is judged by its promise instead."""
+    little = {
+        "utilization_ratio": 0.08,
+        "sm_active_ratio": 0.06,
+        "tensor_active_ratio": 0.01,
+        "dram_active_ratio": 0.02,
+    }
+    fleet, until = Fleet(), MONDAY + 26 * HOUR
+    for node, name in (("n1", "probe"), ("n2", "probe-serve")):
+        fleet.own(node, [f"{node}-a"])
+        fleet.sample(
+            node, f"{node}-a", MONDAY, until, every=10 * MINUTE, **WELL | little | {"memory_used_bytes": 4 * GB}
+        )
+        train(fleet, [f"{node}-a"], f"slurm/alpha/{node}", name)
+    size = {"sku": "H100-80GB", "memory_bytes": 80 * GB, "started_at": MONDAY, "ended_at": MONDAY + MINUTE}
+    fleet.add("inventory", [size | {"node": node, "gpu_uuid": f"{node}-a"} for node in ("n1", "n2")])
+    (notice,) = noticed(fleet, "run/too_large", until=until)
+    assert (notice.subject, notice.confidence) == ("probe", "high")

@@ -1,0 +1,162 @@
+"""Notices of services: each rule says its number where it holds, nothing where it does not, and what it lacked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyzer.findings.health.book import look
+from analyzer.findings.health.notice import Notice, Span
+from analyzer.findings.health.serving.cold_starts import Starts
+from analyzer.findings.health.serving.cold_starts import judge as judge_starts
+from analyzer.findings.health.serving.figures import Figures
+from analyzer.findings.health.serving.look import JUDGES, Judge
+from analyzer.settings.settings import Settings
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
+from tests.analyzer.ledger.serving_services import T, declared, replica, says
+
+END = T + 2 * HOUR
+WELL = Figures("chat", None, ("r",), 7_200_000, 7_200_000, 0, 400, 7_200_000, 0, 7_200_000, 0, slo_ms=7_200_000)
+
+
+def noticed(fleet: Fleet, settings: Settings | None = None) -> dict[str, Notice]:
+    """Return the notices of services, by the last part of their rule."""
+    fleet.analyze(settings=settings)
+    with fleet.store.session() as session:
+        found = look(session, T, T + DAY).notices
+    return {notice.rule.removeprefix("serving/"): notice for notice in found if notice.rule.startswith("serving/")}
+
+
+def serving(busy: float = 0.5, **told: Any) -> Fleet:
+    """Return a service of one replica whose stack says the same throughout."""
+    fleet = Fleet()
+    replica(fleet, 1, end=END, busy=busy, rate=None)
+    says(fleet, 1, T, END, **told)
+    return fleet
+
+
+def processes(fleet: Fleet, busiest: float) -> None:
+    """Say how busy the busiest process of the replica was."""
+    row = {"node": "n1", "run_id": "slurm/alpha/1", "workers": 4, "workers_busiest_cpu_ratio": busiest}
+    fleet.add("process_samples", [row | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, END, MINUTE)])
+
+
+def test_a_service_that_is_well_is_not_mentioned() -> None:
+    """Requests run in batches, nobody waits, the cache has room, first tokens come in time."""
+    told = {"requests": 60, "running": 8, "waiting": 0, "kv_cache_ratio": 0.5}
+    fleet = serving(0.9, **told, first_token_seconds_p99=0.2, slo_seconds=1.0)
+    processes(fleet, 0.5)
+    assert noticed(fleet) == {}
+
+
+def test_a_full_cache_with_a_queue_is_the_limit() -> None:
+    """Half of the time: the number is the share, and it is the stack's own word."""
+    fleet = serving(0.99, requests=60, running=8, waiting=0, kv_cache_ratio=0.5)
+    says(fleet, 1, T, END, requests=0, running=8, waiting=5, kv_cache_ratio=0.97)
+    (rule, notice), *others = noticed(fleet).items()
+    assert (rule, others) == ("kv_cache_full", [])
+    assert "for 50 % of the time" in notice.sentence
+    assert (notice.confidence, notice.actor) == ("high", "run")
+
+
+def test_a_full_cache_that_nobody_waits_for_is_well_used() -> None:
+    """Prefixes are kept for as long as there is room: full is what a cache should be."""
+    assert noticed(serving(0.99, requests=60, running=8, waiting=0, kv_cache_ratio=1.0)) == {}
+
+
+def test_a_queue_beside_an_idle_gpu_is_not_for_want_of_gpus() -> None:
+    """A queue all the time and a GPU without a kernel for 70 % of it overlap for 70 %."""
+    found = noticed(serving(0.3, requests=60, running=0, waiting=4))
+    assert list(found) == ["queue_beside_idle_gpus"]
+    assert "for at least 69 % of the time" in found["queue_beside_idle_gpus"].sentence  # its first minute worked
+
+
+def test_a_queue_before_a_busy_gpu_is_its_load() -> None:
+    """More requests than it can take is a want of replicas, and another matter."""
+    assert noticed(serving(0.99, requests=60, running=8, waiting=4)) == {}
+
+
+def test_a_full_thread_beside_an_idle_gpu_is_the_limit() -> None:
+    """Requests run, no kernel does, and one process fills its core."""
+    fleet = serving(0.3, requests=60, running=8, waiting=0)
+    processes(fleet, 1.0)
+    notice = noticed(fleet)["host_threads"]
+    assert notice.evidence[0].seen == "up to 100 % of a core"
+    assert notice.wrong_if
+
+
+def test_an_idle_gpu_beside_a_processor_with_room_accuses_no_thread() -> None:
+    """Something else holds it up; without figures of the host nobody says what."""
+    fleet = serving(0.3, requests=60, running=8, waiting=0)
+    processes(fleet, 0.4)
+    assert "host_threads" not in noticed(fleet)
+    assert ("serving/host_threads", "not told: processor figures of its processes or cgroup") in lacking(
+        serving(0.3, requests=60, running=8, waiting=0)
+    )
+
+
+def test_one_request_at_a_time_with_a_queue_is_unbatched() -> None:
+    """A busy GPU, one request running, others waiting."""
+    found = noticed(serving(0.99, requests=60, running=1, waiting=3))
+    assert list(found) == ["unbatched"]
+    assert found["unbatched"].evidence[0].verdict == "<- unbatched"
+
+
+def test_one_request_at_a_time_without_a_queue_is_the_load() -> None:
+    """There is nothing to batch it with."""
+    assert noticed(serving(0.99, requests=60, running=1, waiting=0)) == {}
+
+
+def test_late_answers_while_a_replica_stands_by(tmp_path: Path) -> None:
+    """One replica is late and another has nothing to do; what is promised may stand in the policy."""
+    fleet = serving(0.99, requests=60, running=8, waiting=0, first_token_seconds_p99=2.0)
+    replica(fleet, 2, end=END, busy=0.0, rate=0)
+    assert "late_while_replicas_stand_by" not in noticed(fleet)  # nobody promised anything
+    found = noticed(fleet, declared(tmp_path, slo_seconds=0.5))
+    assert "in 12 windows of ten minutes while a run of it stood by" in found["late_while_replicas_stand_by"].sentence
+
+
+def test_late_answers_of_replicas_that_all_work_are_a_want_of_replicas() -> None:
+    """Then nobody stands by, and this rule has nothing to say."""
+    fleet = serving(0.99, requests=60, running=8, waiting=0, first_token_seconds_p99=2.0, slo_seconds=0.5)
+    assert noticed(fleet) == {}
+
+
+def test_starts_are_counted_with_their_gpu_hours() -> None:
+    """Two replicas whose GPU works ten minutes after they took it, and answers a minute later."""
+    fleet = Fleet()
+    for number in (1, 2):
+        run = replica(fleet, number, start=T + 10 * MINUTE, end=END, busy=0.9, rate=None)
+        node, gpu = f"n{number}", f"G{number}"
+        fleet.sample(
+            node, gpu, T, T + 10 * MINUTE, utilization_ratio=0.0, utilization_zero_ratio=1.0, sm_active_ratio=0.0
+        )
+        fleet.hold(run, node, [gpu], T, END, name="chat", queue="serving")
+        says(fleet, number, T + 10 * MINUTE, END, requests=60)
+    notice = noticed(fleet)["cold_starts"]
+    assert "spent 0.3 GPU-hours on starting" in notice.sentence
+    seen = {line.what: line.seen for line in notice.evidence}
+    assert seen["start of a GPU"] == "600 s in the median, 600 s at the longest"
+    assert seen["first answer"] == "11.0 min after a run began, in the median"
+
+
+def test_one_start_and_short_starts_are_not_mentioned() -> None:
+    """Whatever runs has started once."""
+    week = Span(T, T + 7 * DAY)
+    assert list(judge_starts(Starts("chat", None, ("r",), 10**9, 10**8, 1, 10**8, 10**8, None), week)) == []
+    assert list(judge_starts(Starts("chat", None, ("r",), 10**9, 10**6, 9, 10**5, 10**6, None), week)) == []
+
+
+@pytest.mark.parametrize(("rule", "judge"), JUDGES)
+def test_a_rule_without_its_signal_says_so(rule: str, judge: Judge) -> None:
+    """Not evaluated is an answer; a service of which all is told and nothing is wrong gives none."""
+    said = judge(Figures("chat", None, ("r",), 7_200_000))
+    assert isinstance(said, str), rule
+    assert judge(WELL) is None
+
+
+def lacking(fleet: Fleet) -> set[tuple[str, str]]:
+    """Return the rules that were not evaluated, and why."""
+    fleet.analyze()
+    with fleet.store.session() as session:
+        return {(each.rule, each.missing) for each in look(session, T, T + DAY).unjudged}

@@ -1,0 +1,105 @@
+"""A fleet that is well is not mentioned, and what is said of one that is not does not depend on chance."""
+
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from analyzer.findings import health as notices
+from analyzer.findings.health import book, serving
+from analyzer.findings.health.book import RULES, look
+from analyzer.findings.health.ecc import XIDS
+from analyzer.findings.health.limits import LIMITS
+from collector.lake.upkeep.rolling import roll_up
+from collector.store.tier_schema import make_tables
+from tests.analyzer.findings.health_fleets import UNTIL, WELL, noticed, well
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
+
+SICK: dict[str, dict[str, Any]] = {
+    "n1-a": {"pcie_replay_events": 20, "memory_used_bytes": 79_000_000_000},
+    "n2-b": {"ecc_uncorrected_events": 1, "pcie_width": 8},
+    "n3 agent": {"clock_offset_seconds": 4.0},
+    "n4 inventory": {"driver_version": "535.1.2"},
+}
+
+
+def test_a_healthy_busy_fleet_yields_no_notice() -> None:
+    """A list that always has something in it is read by nobody."""
+    assert noticed(well()) == []
+
+
+def test_an_empty_store_yields_nothing() -> None:
+    """Nor does a ledger without hours accuse anybody."""
+    with Fleet().store.session() as session:
+        assert look(session, MONDAY, UNTIL).notices == ()
+
+
+def test_the_same_fleet_says_the_same() -> None:
+    """Order and words follow from what is stored: the week's mail and the page must not differ."""
+    first, second = noticed(well(SICK)), noticed(well(SICK))
+    assert first == second
+    assert {notice.rule for notice in first} >= {
+        "hardware/pcie_width",
+        "fleet/ecc/uncorrected",
+        "fleet/links/pcie",
+        "fleet/silent_agents/clock",
+        "fleet/drivers",
+        "run/hbm_headroom",
+    }
+    assert len({notice.id for notice in first}) == len(first)
+
+
+def test_hours_say_what_samples_say() -> None:
+    """Whoever keeps a store up has its notices from the tier of hours, and nothing else changes by that."""
+    fleet = well(SICK)
+    before = noticed(fleet)
+    make_tables(fleet.store)
+    roll_up(fleet.store, 1e12, now_us=UNTIL + HOUR)
+    with fleet.store.session() as session:
+        session.execute(
+            "DELETE FROM gpu_samples WHERE pcie_replay_events = 0 AND ecc_uncorrected_events = 0 AND started_at < ?",
+            [UNTIL - 2 * HOUR],
+        )
+        after = look(session, MONDAY, UNTIL).notices
+        assert session.row("SELECT count(*) FROM gpu_hours")[0] > 0
+    assert [(notice.rule, notice.subject) for notice in after] == [(notice.rule, notice.subject) for notice in before]
+
+
+def test_finer_samples_say_the_same() -> None:
+    """Of samples of ten seconds those are read in which five minutes end: they stand for the others."""
+    coarse, fine = Fleet(), Fleet()
+    for fleet, every in ((coarse, MINUTE), (fine, MINUTE // 6)):
+        fleet.own("n1", ["n1-a"])
+        fleet.sample("n1", "n1-a", MONDAY, MONDAY + HOUR, every=every, **WELL)
+        with fleet.store.session() as session:
+            look(session, MONDAY, MONDAY + HOUR)
+    counts = "SELECT hour, gpu_uuid, ms, utilization, sm, memory_max FROM notice_gpu_hours"
+    answers = []
+    for fleet in (coarse, fine):
+        with fleet.store.session() as session:
+            look(session, MONDAY, MONDAY + HOUR)
+            answers.append(session.rows(counts))
+    assert answers[0] == answers[1] == [(MONDAY, "n1-a", HOUR // 1000, 990, 900, 40_000_000_000)]
+
+
+def test_every_hardware_xid_has_its_remedy() -> None:
+    """A number without a word for what to do is no help at three in the morning."""
+    assert set(XIDS) == set(LIMITS.hardware_xids)
+
+
+def test_every_rule_is_asked_once() -> None:
+    """A rule that was written and is not in the list notices nothing, and no test of its own would say so."""
+    names = [f"{notices.__name__}.{found.name}" for found in iter_modules(notices.__path__)]
+    places = [f"{name}.look" if name == serving.__name__ else name for name in names if name != book.__name__]
+    written = [place for place in places if hasattr(import_module(place), "look")]
+    assert sorted(rule.__module__ for rule in RULES) == sorted(written)
+
+
+def test_every_number_is_documented() -> None:
+    """docs/notices.md gives each with where it comes from."""
+    text = (Path(__file__).parents[3] / "docs" / "notices.md").read_text("utf-8")
+    for field in fields(LIMITS):
+        value = getattr(LIMITS, field.name)
+        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+        assert f"| `{field.name}` | {shown} | " in text

@@ -1,0 +1,282 @@
+"""What of a service's reserve is booked beyond its policy: exact milliseconds, and never without evidence."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analyzer.findings.book import findings
+from analyzer.settings.settings import Settings
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, Fleet
+from tests.analyzer.ledger.serving_services import RESTS, SOURCE, T, declared, replica, says, working
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+
+
+def six(busy: float = 0.5, rate: int = 10, idle: int | None = 0) -> Fleet:
+    """Return a service of six replicas: three share the traffic, three rest."""
+    fleet = Fleet()
+    for number in range(1, 7):
+        works = number <= 3
+        replica(fleet, number, busy=busy if works else 0.0, rate=rate if works else idle)
+    return fleet
+
+
+def test_without_a_policy_all_reserve_is_declared() -> None:
+    """Nobody said how much is too much: it is the service's reserve, and the ledger says what it lacks."""
+    fleet = six()
+    fleet.analyze()
+    assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+    assert ("replicas beyond policy", "no policy declared") in missing(fleet)
+
+
+def test_six_replicas_where_the_traffic_needs_three(tmp_path: Path) -> None:
+    """Three are kept and rest between requests; the three beyond answered nothing for half an hour, and are idle.
+
+    30 requests a second at 10 a replica. The first hour is the look-back of the second: judged from window 5 on, when
+    fewer than a fifth of the look-back's windows are unknown.
+    """
+    fleet = six()
+    fleet.analyze(settings=declared(tmp_path))
+    hours = fleet.states("slurm/alpha/4")
+    first_judged = judged_from(fleet, "slurm/alpha/4")
+    rests = 3 * HOUR_MS - first_judged
+    assert hours["held_idle", "abandoned"] == rests
+    assert hours["headroom", "declared"] == first_judged - MINUTE_MS
+    assert "beyond_policy" not in {cause for _, cause in hours}
+    for kept in ("slurm/alpha/1", "slurm/alpha/2", "slurm/alpha/3"):
+        assert set(fleet.states(kept)) == {("headroom", "declared"), ("productive", "decode")}
+    assert fleet.unbalanced() == []
+
+
+def test_a_reserve_that_answers_now_and_then_is_beyond_policy_and_not_idle(tmp_path: Path) -> None:
+    """Its count moves: somebody asks it. One request a second in all needs the minimum of two."""
+    fleet = Fleet()
+    for number in range(1, 7):
+        replica(fleet, number, busy=0.1 * number, rate=1)
+    fleet.analyze(settings=declared(tmp_path))
+    judged_ms = 3 * HOUR_MS - judged_from(fleet, "slurm/alpha/1")
+    for surplus in (1, 2, 3, 4):  # the least used first
+        assert fleet.states(f"slurm/alpha/{surplus}")["headroom", "beyond_policy"] == judged_ms * (10 - surplus) // 10
+    for kept in (5, 6):
+        assert ("headroom", "beyond_policy") not in fleet.states(f"slurm/alpha/{kept}")
+    assert "held_idle" not in {state for state, _ in fleet.states()}
+
+
+def test_standby_and_minimum_are_kept(tmp_path: Path) -> None:
+    """What the policy allows is no finding: 30 a second and two thirds over it need five of six."""
+    fleet = six(idle=None)
+    for number in (4, 5, 6):
+        says(fleet, number, T, T + 3 * HOUR, requests=1)
+    fleet.analyze(settings=declared(tmp_path, standby_ratio=0.6))
+    found = {run for run in range(1, 7) if ("headroom", "beyond_policy") in fleet.states(f"slurm/alpha/{run}")}
+    assert found == {4}
+    fleet = six()
+    fleet.analyze(settings=declared(tmp_path, minimum_replicas=6))
+    assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+
+
+def test_the_busiest_window_of_the_look_back_counts(tmp_path: Path) -> None:
+    """Reserve for the next peak is what a policy is for: an hour after it, nothing is beyond."""
+    fleet = Fleet()
+    for number in range(1, 5):
+        replica(fleet, number, end=T + 4 * HOUR, busy=0.2, rate=None)
+        says(fleet, number, T, T + HOUR, requests=600)
+        says(fleet, number, T + HOUR, T + 4 * HOUR, requests=30)
+    fleet.analyze(settings=declared(tmp_path))
+    first = beyond_windows(fleet)[0]
+    assert (
+        first == T // 1000 + 2 * HOUR_MS
+    )  # the peak's last window is 50 minutes to an hour; its look-back ends at two
+    assert fleet.states()["headroom", "beyond_policy"] == 2 * 2 * HOUR_MS * 8 // 10
+
+
+def test_a_share_of_time_is_a_target_that_needs_no_counter(tmp_path: Path) -> None:
+    """Three replicas at 20 % are 0.6 of one: two at a target of 0.4. Nothing is called idle without a counter."""
+    fleet = Fleet()
+    for number in range(1, 5):
+        replica(fleet, number, busy=0.2 if number < 4 else 0.0, rate=None)
+    fleet.analyze(settings=declared(tmp_path, requests_per_second=None, busy_ratio=0.4, minimum_replicas=0))
+    states = fleet.states("slurm/alpha/4")
+    assert states["headroom", "beyond_policy"] == 3 * HOUR_MS - judged_from(fleet, "slurm/alpha/4")
+    assert "held_idle" not in {state for state, _ in fleet.states()}
+    assert ("idle service", "its count of answered requests") in missing(fleet)
+
+
+def test_unknown_traffic_accuses_nobody(tmp_path: Path) -> None:
+    """Half of the replicas say nothing: what they answered is not known, and silence is no want of requests."""
+    fleet = six(idle=None)
+    fleet.analyze(settings=declared(tmp_path))
+    assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+    assert [rule for rule, why in missing(fleet) if "requests of its replicas" in why] == ["replicas beyond policy"]
+
+
+def test_a_promise_that_is_not_kept_keeps_all_replicas(tmp_path: Path) -> None:
+    """While first tokens come too late, no replica is too many by a rate that somebody measured last year."""
+    fleet = six(rate=0)
+    for number in (1, 2, 3):
+        says(fleet, number, T, T + 3 * HOUR, requests=600, first_token_seconds_p99=0.9)
+    fleet.analyze(settings=declared(tmp_path, slo_seconds=0.5))
+    assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+    fleet.analyze(settings=declared(tmp_path, slo_seconds=1))
+    assert ("held_idle", "abandoned") in fleet.states()
+
+
+def test_a_policy_counts_from_its_date(tmp_path: Path) -> None:
+    """Declared at two o'clock, it says nothing of one o'clock."""
+    fleet = six()
+    at_two = declared(tmp_path, **{"from": "2025-11-10T02:00:00Z"})
+    fleet.analyze(settings=at_two)
+    assert fleet.states("slurm/alpha/6")["held_idle", "abandoned"] == HOUR_MS
+
+
+def test_another_policy_makes_the_ledger_anew(tmp_path: Path) -> None:
+    """The file is part of the rules: the same samples under another minimum are another ledger, and the same again."""
+    fleet = six()
+    fleet.analyze(settings=declared(tmp_path))
+    before = fleet.rows()
+    assert fleet.analyze(settings=declared(tmp_path)).hours == 0
+    fleet.analyze(settings=declared(tmp_path, minimum_replicas=5))
+    idle = fleet.states()["held_idle", "abandoned"]
+    assert idle == 3 * HOUR_MS - judged_from(fleet, "slurm/alpha/4")
+    fleet.analyze(settings=declared(tmp_path))
+    assert fleet.rows() == before
+
+
+def test_replicas_within_one_run_are_told_apart_by_pod_or_declared(tmp_path: Path) -> None:
+    """A deployment is one run: half of its pods beyond policy are half of its stand-still."""
+    for gpus, members in ((None, True), (1, False)):
+        fleet = Fleet()
+        fleet.own("n1", [f"G{gpu}" for gpu in range(4)])
+        for gpu in range(4):
+            member = {"member": f"chat-{gpu}"} if members else {}
+            fleet.hold("kubernetes/prod/a", "n1", [f"G{gpu}"], T, T + 3 * HOUR, **{"name": "chat", **member})
+            fleet.sample("n1", f"G{gpu}", T, T + MINUTE, **working(1.0))
+            fleet.sample("n1", f"G{gpu}", T + MINUTE, T + 3 * HOUR, **working(0.5))
+        settings_ = declared(tmp_path, requests_per_second=2, gpus_per_replica=gpus)
+        for _ in range(4):
+            told = {"node": "n1", "run_id": "kubernetes/prod/a", "requests": 60}
+            fleet.add(
+                "service_samples",
+                [told | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, T + 3 * HOUR, MINUTE)],
+            )
+        fleet.analyze(settings=settings_)
+        judged_ms = 3 * HOUR_MS - judged_from(fleet, "kubernetes/prod/a")
+        assert fleet.states()["headroom", "beyond_policy"] == 2 * judged_ms // 2, gpus
+        assert fleet.unbalanced() == []
+
+
+def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used() -> None:
+    """A standby replica loads 30 GB and may never be asked; a GPU that loaded nothing is not part of the service."""
+    for memory, state in ((30 * 2**30, ("headroom", "declared")), (0, ("held_idle", "never_used"))):
+        fleet = Fleet()
+        fleet.own("n1", ["G1"])
+        fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR, name="chat", queue="serving")
+        fleet.sample("n1", "G1", T, T + HOUR, **(RESTS | {"memory_used_bytes": memory}))
+        fleet.analyze()
+        assert fleet.states() == {("starting", "model_load"): 900_000, state: 2_700_000}
+
+
+def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom() -> None:
+    """Of serving pods, 66.8 % of samples are 0 while memory is held (Alibaba GenTD26): that is never starved."""
+    fleet = Fleet()
+    for number in range(1, 5):
+        replica(fleet, number, end=T, rate=None)
+        fleet.hold(f"slurm/alpha/{number}", f"n{number}", [f"G{number}"], T, T + 3 * HOUR, name="chat", queue="serving")
+        for at in range(T, T + 3 * HOUR, 15 * MINUTE):
+            fleet.sample(f"n{number}", f"G{number}", at, at + 5 * MINUTE, **working(1.0))
+            fleet.sample(f"n{number}", f"G{number}", at + 5 * MINUTE, at + 15 * MINUTE, **RESTS)
+        row = {"node": f"n{number}", "run_id": f"slurm/alpha/{number}", "workers": 8, "workers_busiest_cpu_ratio": 1.0}
+        fleet.add(
+            "process_samples",
+            [row | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, T + 3 * HOUR, MINUTE)],
+        )
+    fleet.analyze()
+    assert fleet.states() == {("headroom", "declared"): 8 * HOUR_MS, ("productive", "decode"): 4 * HOUR_MS}
+
+
+def test_a_finding_shows_replicas_need_and_the_row(tmp_path: Path) -> None:
+    """Who is told of too many replicas wants to see by whose word."""
+    fleet = Fleet()
+    for number in range(1, 7):
+        replica(fleet, number, busy=0.5, rate=1)
+    fleet.analyze(settings=declared(tmp_path))
+    with fleet.store.session() as session:
+        (found,) = [one for one in findings(session, T, T + 3 * HOUR) if one.cause == "beyond_policy"]
+    seen = {line.what: line.seen for line in found.evidence}
+    assert seen["replicas"] == "6, where the policy needs 2"
+    assert seen["policy"] == f"row 1, since 2025-01-01: {SOURCE}"
+    assert found.actor == "run"
+
+
+ANY_SERVICE = {
+    "busy": st.lists(st.sampled_from((0.0, 0.013, 0.3, 0.777, 1.0)), min_size=1, max_size=4),
+    "rates": st.lists(st.sampled_from((None, 0, 1, 7)), min_size=4, max_size=4),
+    "minimum": st.integers(0, 3),
+    "ends": st.lists(st.sampled_from((95, 120, 133)), min_size=4, max_size=4),
+}
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(**ANY_SERVICE)
+def test_every_millisecond_stays_booked_once(tmp_path_factory: pytest.TempPathFactory, **drawn: Any) -> None:
+    """Whatever is moved from declared to beyond and idle, each GPU's hours sum to what is owned."""
+    _only_reserve_moves(tmp_path_factory.mktemp("policy"), **drawn)
+
+
+@pytest.mark.soak
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(**ANY_SERVICE)
+def test_every_millisecond_of_many_services_stays_booked_once(
+    tmp_path_factory: pytest.TempPathFactory, **drawn: Any
+) -> None:
+    """The same at length."""
+    _only_reserve_moves(tmp_path_factory.mktemp("policy"), **drawn)
+
+
+def _only_reserve_moves(
+    folder: Path, busy: list[float], rates: list[int | None], minimum: int, ends: list[int]
+) -> None:
+    fleet, bare = Fleet(), Fleet()
+    for each in (fleet, bare):
+        for number, share in enumerate(busy):
+            replica(each, number, end=T + ends[number] * MINUTE, busy=share, rate=rates[number])
+    fleet.analyze(settings=declared(folder, minimum_replicas=minimum))
+    bare.analyze(settings=Settings())
+    assert fleet.unbalanced() == []
+    reserve = {("headroom", "declared"), ("headroom", "beyond_policy"), ("held_idle", "abandoned")}
+    with_policy, without = fleet.states(), bare.states()
+    assert sum(ms for key, ms in with_policy.items() if key in reserve) == without.get(("headroom", "declared"), 0)
+    assert {k: v for k, v in with_policy.items() if k not in reserve} == {
+        k: v for k, v in without.items() if k not in reserve
+    }
+    for each in (fleet, bare):
+        each.store.close()
+
+
+def missing(fleet: Fleet) -> set[tuple[str, str]]:
+    """Return the rules that were not evaluated, and why."""
+    with fleet.store.session() as session:
+        return set(session.rows("SELECT rule, missing FROM not_evaluated"))
+
+
+def judged_from(fleet: Fleet, run: str) -> int:
+    """Return how many milliseconds after the start a run's service was first held to its policy."""
+    with fleet.store.session() as session:
+        (first,) = session.row(
+            "SELECT min(window_start) FROM run_windows WHERE run_id = ? AND (counts->>'$.needed') IS NOT NULL", [run]
+        )
+    return int(first - T) // 1000
+
+
+def beyond_windows(fleet: Fleet) -> list[int]:
+    """Return the first milliseconds of the windows in which anything was beyond policy, in order."""
+    with fleet.store.session() as session:
+        rows = session.rows(
+            "SELECT DISTINCT window_start // 1000 FROM run_windows "
+            "WHERE (verdict->>'$.beyond_policy_permille')::BIGINT > 0 ORDER BY 1"
+        )
+    return [at for (at,) in rows]

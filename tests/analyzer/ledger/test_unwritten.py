@@ -1,0 +1,86 @@
+"""A pass over a lake does not ask for tables that nobody has ever written to, and misses nothing that is written."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.wire.tables import TABLES
+from analyzer.analysis import analyze
+from analyzer.ledger.unwritten import hide_unwritten
+from analyzer.settings.settings import Settings
+from collector.store.database import Store
+from collector.store.lake import beside
+from collector.store.session import Session
+from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
+
+RUN = "slurm/alpha/1"
+VIEWS = "SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal"
+SERVED = "SELECT hour, run_id, node, requests FROM served_amounts ORDER BY ALL"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet of one GPU that a service holds, in a lake that nobody has analysed."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path, lake=beside(path)) as store:
+        yield _with_a_service(Fleet(store))
+
+
+def _with_a_service(fleet: Fleet) -> Fleet:
+    with fleet.together():
+        fleet.own("n0", ["g0"])
+        fleet.hold(RUN, "n0", ["g0"], MONDAY, MONDAY + HOUR)
+        fleet.sample("n0", "g0", MONDAY, MONDAY + HOUR)
+    return fleet
+
+
+def _serve(fleet: Fleet) -> None:
+    told = {"node": "n0", "run_id": RUN, "started_at": MONDAY, "ended_at": MONDAY + HOUR, "requests": 7}
+    fleet.add("service_samples", [told])
+
+
+def _hidden(session: Session) -> set[str]:
+    with session.transaction():
+        session.rows("FROM receipts")
+        hide_unwritten(session)
+    return {view for (view,) in session.rows(VIEWS)}
+
+
+def test_what_nobody_has_written_is_hidden_and_has_the_columns_of_its_table(fleet: Fleet) -> None:
+    """The lake has all tables of the contract; three have rows."""
+    with fleet.store.session() as session:
+        before = session.rows("DESCRIBE service_samples")
+        assert _hidden(session) == TABLES.keys() - {"ownership", "allocations", "gpu_samples"}
+        after = session.rows("DESCRIBE service_samples")
+    assert [(name, kind) for name, kind, *_ in after] == [(name, kind) for name, kind, *_ in before]
+
+
+def test_a_table_that_was_emptied_is_not_hidden(fleet: Fleet) -> None:
+    """Of it the catalogue may have rows that an older reader still sees."""
+    _serve(fleet)
+    with fleet.store.session() as session:
+        session.execute("DELETE FROM service_samples")
+        assert "service_samples" not in _hidden(session)
+
+
+def test_what_is_written_first_while_a_pass_goes_on_is_booked_by_the_next(fleet: Fleet) -> None:
+    """The pass has looked before; what it did not see it does not count as done."""
+    with Store.open(None) as store:
+        told = _with_a_service(Fleet(store))
+        _serve(told)
+        told.analyze()
+        with store.session() as session:
+            at_once = session.rows(SERVED)
+    analyze(fleet.store, Settings(), now_us=MONDAY + DAY, progress=lambda *_: _serve(fleet))
+    fleet.analyze()
+    with fleet.store.session() as session:
+        assert session.rows(SERVED) == at_once
+    assert [requests for *_, requests in at_once] == [7]
+
+
+def test_nothing_is_hidden_in_a_store_without_a_lake() -> None:
+    """What is planned there is planned faster than views are made."""
+    with Store.open(None) as store, store.session() as session:
+        hide_unwritten(session)
+        assert session.rows(VIEWS) == []

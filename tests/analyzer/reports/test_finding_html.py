@@ -1,0 +1,79 @@
+"""A finding as one document: the picture that the page has, nothing from elsewhere, and every name as text."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.scripts import policy, scripts
+from analyzer.findings.explain.argue import Argument
+from analyzer.findings.explain.plot import Plot, Signal
+from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.findings.explain.signs import Sign
+from analyzer.findings.rules.needs import Need
+from analyzer.interfaces.html.html import finding_html
+from analyzer.period import HOUR
+from analyzer.reports.finding_charts import finding_charts
+from analyzer.reports.finding_view import Explained
+from tests.analyzer.charts.without_scripts import without_scripts
+from tests.analyzer.reports import example_week
+
+TIMES = tuple(example_week.TUESDAY_8 + place * HOUR for place in range(8))
+PLOT = Plot(
+    "slurm/alpha/81234",
+    "waiting for input",
+    TIMES,
+    (50.0, 52.0, 48.0, 0.0, 51.0, 49.0, 50.0, 50.0),
+    (40.0, 38.0, 44.0, 0.0, 41.0, 42.0, 40.0, 41.0),
+    Signal("busiest worker", "% of a core", (97.0, 98.0, 96.0, None, 97.0, 98.0, 99.0, 97.0), 90.0),
+)
+ARGUMENT = Argument(
+    (Sign("busiest loader worker", "98 % of a core", "90 % of a core or more", True),),
+    (
+        RuledOut("local disk", "10 % busy, full is 80 %"),
+        RuledOut("checkpoints", "28.2 GPU-hours are booked as overhead", "overhead"),
+        RuledOut("heat (f-c5j2)", "booked apart", "finding"),
+    ),
+    Need("the loader", 3_400_000_000, 5_800_000_000),
+    "severe",
+    PLOT,
+    ("2026-11-01+1",),
+)
+
+
+def explained(subject: str = "llama-sft") -> Explained:
+    """Return the example's finding of waiting for input, with a plot."""
+    finding = replace(example_week.findings()[2], subject=subject, hosts=("n14", "n15"))
+    advice = tuple(one for one in example_week.recommendations() if finding.id in one.finding_ids)
+    return Explained(finding, "USD", "Europe/Berlin", ARGUMENT, advice=advice)
+
+
+def test_the_document_reads_as_it_was_drawn(golden: Callable[[str, str], None]) -> None:
+    """It is sent around: who opens it sees picture, numbers and what to do, without us."""
+    golden("report/explain.html", without_scripts(finding_html(explained())))
+
+
+def test_the_document_loads_nothing_and_runs_nothing_but_its_charts() -> None:
+    """A file in a mail must not tell anybody that it was opened; a name in it is its user's text."""
+    page = finding_html(explained("<script>alert(1)</script>"))
+    assert page.count("<script>") == 2, "plotly and draw.js, which the policy names by their hashes"
+    own = page.replace(str(scripts()), "")
+    assert policy() in page.replace("&#39;", "'")
+    assert set(re.findall(r"<script[^>]*>", own)) == {
+        '<script type="application/json" id="finding-1-data">',
+        '<script type="application/json" id="finding-2-data">',
+    }
+    assert "&lt;script&gt;" in own
+    assert not re.search(r"https?:|\bsrc=|\bhref=|@import|url\((?!#)", own)
+
+
+def test_the_document_has_the_page_s_charts() -> None:
+    """The same series and the same mark, each with its numbers below it."""
+    page = finding_html(explained())
+    for place, chart in enumerate(finding_charts(explained().finding, PLOT, "Europe/Berlin"), 1):
+        block = re.search(rf'id="finding-{place}-data">(.*?)</script>', page)
+        assert block is not None
+        assert json.loads(block[1]) == json.loads(json.dumps(stacked_bars(chart)))
+        assert chart.title in page.replace("&#39;", "'")
+    assert page.count("data-chart=") == page.count("<summary>The numbers") == 2

@@ -1,0 +1,256 @@
+"""Readings: one answer, however it is asked for."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.answers.answer import answer
+from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.text.finding_text import check_words, findings_text
+from analyzer.interfaces.text.run_text import run_text
+from analyzer.ledger import which_run
+from analyzer.ledger.timeline import Point
+from analyzer.period import HOUR
+from analyzer.recommendations.judges import Judges
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
+from analyzer.text.paper import Paper
+from analyzer.text.words import span_words, until_words
+from collector.store.database import Store
+from collector.store.session import Session
+from tests.analyzer.reports import example_week
+
+BERLIN = Settings(cluster="alpha", timezone="Europe/Berlin")
+
+
+@dataclass(frozen=True)
+class At:
+    """One stretch of an example timeline."""
+
+    bucket_start: int
+    state: str
+    cause: str | None
+    milliseconds: int
+
+
+def example_timeline(_: Session, run_id: str, points: int) -> Sequence[Point]:
+    """Return a run that works five parts of nine and waits for input four, but for its first and last stretch."""
+    step = 70 * HOUR // points
+    start = example_week.TUESDAY_8
+    found: list[Point] = []
+    for place in range(points):
+        edge = place in (0, points - 1)
+        found.append(At(start + place * step, "productive", "compute", 1 if edge else 5))
+        found.append(At(start + place * step, "starved", "preprocessing", 1 if edge else 4))
+        found.append(At(start + place * step, "starting", "warm_up", 9 if edge else 0))
+    return found
+
+
+def example_findings(_: Session, start: int, end: int, run: str | None) -> list[Finding]:
+    """Return the example week's findings, or one run's; none of an earlier week."""
+    found = example_week.findings() if end > example_week.W46.start else []
+    return [finding for finding in found if run is None or run in finding.run_ids]
+
+
+EXAMPLE = Judges(
+    example_findings,
+    lambda _, found, *rest: example_week.recommendations() if found else [],
+    example_timeline,
+)
+
+
+@pytest.fixture
+def reader(session: Session) -> Reader:
+    """Return a reader of the example week and its sixteen findings."""
+    return Reader(session, BERLIN, EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("run", Request("run", "81234")),
+        ("findings", Request("findings")),
+        ("findings_top", Request("findings", top=3, ascii=True, width=64)),
+        ("explain", Request("explain", "f-m3p8")),
+        ("unjudged", Request("findings", unjudged=True)),
+        ("recommend", Request("recommend", top=5)),
+        ("show", Request("show", "r-3mx8")),
+    ],
+)
+def test_screens(reader: Reader, golden: Callable[[str, str], None], name: str, request_: Request) -> None:
+    """Words and layout are the product's face: every change is read as a diff."""
+    text = answer(reader, request_)
+    assert max(map(len, text.splitlines())) <= request_.width
+    golden(f"report/{name}.txt", text)
+
+
+def test_check_says_which_findings_it_fails_for(reader: Reader) -> None:
+    """A job that ends with 1 and no word is disabled by whoever has to read its log."""
+    found = reader.list_findings(reader.period(None))
+    words = check_words(found.alarming)
+    high = {finding.id for finding in found.findings if finding.confidence == "high"}
+    assert words.startswith("check failed: ")
+    assert set(words.rpartition(": ")[2].split(", ")) == high
+    assert check_words(()).startswith("check: no finding")
+
+
+def test_a_suspicion_too_small_for_a_figure_is_no_row_of_zeros(reader: Reader) -> None:
+    """0.0 hours beside a cut-off cause told nothing."""
+    one, two = example_week.findings()[2:4]
+    large = replace(one, id="f-aaaaa", suspicion=True, what="perhaps input: loader software")
+    small = replace(two, id="f-bbbbb", suspicion=True, milliseconds=1)
+    report = replace(reader.list_findings(reader.period(None)), suspicions=(large, small), everything=True)
+    text = findings_text(report, Paper(ascii=True))
+    assert "  f-aaaaa llama-sft        input: loader software    462.5 GPU-hours" in text
+    assert "under 0.05 GPU-hours each: f-bbbbb" in text
+    assert "0.0" not in text.partition("SUSPECTED")[2].partition("WORTH")[0].replace("0.05", "")
+
+
+def test_the_default_is_the_last_complete_week(reader: Reader) -> None:
+    """Without a word people mean the week that has just ended."""
+    assert reader.period(None).label == "2026-W46"
+    assert "week 2026-W46" in answer(reader, Request("week"))
+
+
+def test_json_has_exact_integers(reader: Reader) -> None:
+    """Machines add up what people see rounded."""
+    document = json.loads(answer(reader, Request("week", format="json")))
+    assert (document["schema"], document["version"]) == ("gpuledger/week", 1)
+    entries = document["report"]["breakdown"]["entries"]
+    assert sum(entry["cost_micros"] for entry in entries) == 67_737_600_000
+    assert sum(entry["milliseconds"] for entry in entries) == 32_256 * 3_600_000
+    assert sum(f["at_stake_micros"] for f in document["report"]["findings"]) == 9_225_660_000
+
+
+@pytest.mark.parametrize("what", ["week", "run", "findings", "recommend"])
+def test_json_fields_are_documented(reader: Reader, what: str) -> None:
+    """--json is a promise: a field that nobody documented is a promise that nobody keeps."""
+    request = Request(what, "81234" if what == "run" else None, format="json")  # type: ignore[arg-type]
+    body = json.loads(answer(reader, request))["report"]
+    documented = Path("docs/json.md").read_text()
+    for row in body if isinstance(body, list) else [body]:
+        for field in row:
+            assert f"`{field}`" in documented, field
+
+
+def test_html_escapes_every_name(session: Session) -> None:
+    """A run's name is its user's text: markup in it must stay text in every reader's browser."""
+    evil = [replace(one, subject="<script>alert(1)</script>") for one in example_week.recommendations()]
+    judges = replace(EXAMPLE, recommendations=lambda *_: evil)
+    page = answer(Reader(session, BERLIN, judges), Request("week", format="html"))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "http" not in page.replace('http-equiv="', "")
+
+
+@pytest.mark.parametrize("text", ["81234", "slurm/alpha/81234", "llama-sft", "/81234"])
+def test_a_run_answers_to_any_unique_name(reader: Reader, text: str) -> None:
+    """Nobody types a whole id twice."""
+    assert reader.run(text).facts.run_id == "slurm/alpha/81234"
+
+
+def test_an_ambiguous_run_is_not_guessed(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report of the wrong run is worse than none. A list that is cut says so."""
+    with pytest.raises(LedgerError, match=r"several runs answer to '00': ([^,;]+, ){2}[^,; ]+; say more"):
+        reader.run("00")
+    monkeypatch.setattr(which_run, "CANDIDATES_SHOWN", 2)
+    with pytest.raises(LedgerError, match=r"several runs answer to '00': [^,;]+, [^,; ]+ and more; say more"):
+        reader.run("00")
+    with pytest.raises(LedgerError, match="knows no run"):
+        reader.run("99999")
+
+
+def test_a_running_run_is_told_so_far(reader: Reader) -> None:
+    """The report of a run that still runs says so, and where it is heading."""
+    report = reader.run("81234")
+    running = replace(
+        report,
+        facts=replace(report.facts, ended_at=None, exit_status=None),
+        limit_at=report.facts.started_at + 100 * HOUR if report.facts.started_at else None,
+    )
+    text = run_text(running, Paper())
+    assert "still running" in text
+    assert "1,128.0 GPU-hours so far" in text
+    assert "at its limit, Sat 14 Nov 12:12:" in text
+    assert "of what it has lost (P20/P50/P80)" in text
+    assert "a week (P20/P50/P80)" not in text, "three days told as a week contradict the list of the fleet"
+    ended = run_text(report, Paper())
+    saves = [line for line in text.splitlines() if "it has lost (P20" in line]
+    assert [line.replace("of what it has lost", "each run") for line in saves] == [
+        line for line in ended.splitlines() if "each run (P20" in line
+    ], "running or ended, the same loss saves the same"
+
+
+def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
+    """What goes on for long is weighed against what a week costs."""
+    report = reader.run("81234")
+    span = replace(report.span, start=report.span.end - 8 * 24 * HOUR)
+    running = replace(report, facts=replace(report.facts, ended_at=None, exit_status=None), span=span)
+    assert "a week (P20/P50/P80)" in run_text(running, Paper())
+
+
+def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> None:
+    """What its clocks lost and what its peers waited end together; the lines to paste stand there once."""
+    report = reader.run("81234")
+    first = replace(report.findings[0], id="f-again")
+    (advice, *_) = [one for one in report.recommendations if report.findings[0].id in one.finding_ids]
+    both = replace(advice, finding_ids=(report.findings[0].id, "f-again"))
+    text = run_text(replace(report, findings=(report.findings[0], first), recommendations=(both,)), Paper())
+    assert text.count(f"{advice.id}  TRY: ") == 1
+
+
+def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
+    """A service that began before the first hour known is charged with what is known, and says since when."""
+    report = reader.run("81234")
+    began = report.span.start - 240 * HOUR
+    facts = replace(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
+    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR), Paper())
+    assert "1,128.0 GPU-hours since Tue 10 Nov 08:00" in text
+    assert "so far" not in text
+    assert "its limit was Sat 7 Nov 08:00, and it still runs" in text
+    assert "16 H100-80GB over all attempts" in text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"what": "weather"}, {"what": "week", "width": "wide"}, {"what": "week", "store": "/etc/passwd"}, {}],
+)
+def test_bad_requests_are_refused(query: dict[str, str]) -> None:
+    """What comes over the network is checked before anything reads it."""
+    with pytest.raises(ConfigError):
+        Request.of(query)
+
+
+def test_a_request_survives_the_network() -> None:
+    """--server must answer what --store would."""
+    request = Request("findings", since="7d", top=3, ascii=True, everything=True, width=100)
+    assert Request.of(request.query()) == request
+
+
+def test_an_unknown_id_says_where_to_look(reader: Reader) -> None:
+    """Ids are typed by hand."""
+    with pytest.raises(LedgerError, match="gpuledger findings lists them"):
+        answer(reader, Request("explain", "f-none"))
+
+
+def test_an_empty_ledger_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The first command on a new site must say what to do next, not fail."""
+    Store.open(tmp_path / "s.duckdb").close()
+    with pytest.raises(LedgerError, match="the ledger is empty"):
+        report(["week", "--store", str(tmp_path / "s.duckdb")])
+
+
+def test_moments_read_as_people_say_them() -> None:
+    """A mute until Wednesday 00:00 was read as one day more than it is."""
+    midnight = example_week.W46.start + 48 * HOUR
+    assert until_words(midnight, "Europe/Berlin") == "the end of Tue 10 Nov"
+    assert until_words(midnight + HOUR, "Europe/Berlin") == "Wed 11 Nov 01:00"
+    assert span_words(midnight, midnight + 5 * HOUR, "Europe/Berlin") == "Wed 11 Nov 00:00 - 05:00"
+    assert span_words(midnight - HOUR, midnight, "Europe/Berlin") == "Tue 10 Nov 23:00 - 24:00"
+    assert span_words(midnight - HOUR, midnight + 24 * HOUR, "Europe/Berlin") == "Tue 10 Nov 23:00 - Wed 11 Nov 24:00"

@@ -1,0 +1,131 @@
+"""The report on one command: time first, no price guessed, and a comparison that says whether a change worked."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.interfaces.answers.recording import price_micros, recording_report
+from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.text.against_text import against_sentence
+from analyzer.interfaces.text.recording_text import recording_text
+from analyzer.interfaces.text.run_prediction import came_out
+from analyzer.interfaces.text.run_text import head_pairs
+from analyzer.interfaces.text.week_text import week_text
+from analyzer.reports.week import WeekReport
+from analyzer.text.paper import Paper
+from analyzer.text.picture import picture
+from tests.analyzer.reports.example_recording import write_recording
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run that waits for its loader, the same run after the change, and others."""
+    folder = tmp_path_factory.mktemp("recordings")
+    write_recording(folder / "before.json", 45, waiting=True)
+    write_recording(folder / "after.json", 30, waiting=False)
+    write_recording(folder / "no_gpu.json", 20, waiting=False, gpus=0)
+    write_recording(folder / "killed.json", 20, waiting=True, ended=False)
+    return folder
+
+
+def test_a_waiting_run_reads_as_it_was_drawn(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """The first screen that a new user sees: the limit, where the time went, why, and what to change."""
+    text = recording_text(recording_report(recordings / "before.json", None), Paper())
+    assert "$" not in text.split("NOT JUDGED")[0]
+    golden("report/recording.txt", text)
+
+
+def test_after_the_change(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """The loop closes with one flag: did it work, by how much, and what is the next limit."""
+    before = recording_report(recordings / "before.json", price_micros("2.60"))
+    after = recording_report(recordings / "after.json", price_micros("2.60"))
+    golden("report/recording_against.txt", recording_text(after, Paper(), before))
+
+
+def test_without_a_gpu_the_host_is_told(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """A laptop without a GPU is where many try it first: it says what it saw, and what it could not."""
+    golden("report/recording_no_gpu.txt", recording_text(recording_report(recordings / "no_gpu.json", None), Paper()))
+
+
+def test_a_run_that_tells_its_steps_finds_them_again(tmp_path: Path) -> None:
+    """Who asked for --steps-from, or copied the ten lines, wants to see that they were heard."""
+    path = write_recording(tmp_path / "run.json", 20, waiting=False, says={"steps": 1200, "tokens": 8_380_000})
+    told = recording_report(path, None)
+    assert "1,200 steps, 8.38 million tokens (said by the run)" in recording_text(told, Paper())
+    assert told.run is not None
+    assert ("1,200 steps (said by the run)", "") in head_pairs(told.run)
+
+
+def test_what_a_killed_watcher_left_counts(recordings: Path) -> None:
+    """The run that was killed is the one that somebody wants explained."""
+    told = recording_report(recordings / "killed.json", None)
+    assert told.ended is None
+    assert "as far as it was watched" in recording_text(told, Paper())
+
+
+def test_time_is_conserved(recordings: Path) -> None:
+    """Every GPU-second of the command is in the table: gpus times its length, to the millisecond."""
+    told = recording_report(recordings / "before.json", None)
+    assert told.run is not None
+    assert told.run.breakdown.milliseconds == 4 * told.microseconds // 1000
+
+
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
+    """People pass the wrong file; the sentence names it."""
+    (tmp_path / "x.json").write_text('{"hello": 1}\n')
+    with pytest.raises(LedgerError, match=r"x\.json"):
+        recording_report(tmp_path / "x.json", None)
+
+
+@pytest.mark.parametrize("price", ["two", "-1", "nan", "inf"])
+def test_a_price_that_is_none_is_refused(price: str) -> None:
+    """A mistyped price must not become a cost."""
+    with pytest.raises(ConfigError, match="--price"):
+        price_micros(price)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html", "markdown"])
+def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> None:
+    """gpuledger run --report FILE asks for the form by the file's name."""
+    out = tmp_path / "report"
+    assert report(["recording", str(recordings / "before.json"), "--format", form, "--out", str(out)]) == 0
+    text = out.read_text()
+    assert "waiting for input" in text
+    if form == "json":
+        assert json.loads(text)["schema"] == "gpuledger/recording"
+
+
+def test_the_picture_loads_nothing(week: WeekReport) -> None:
+    """A picture in a README must not call home from every reader's browser."""
+    drawn = picture(week_text(week, Paper()), "gpuledger report week")
+    assert drawn.startswith("<svg")
+    assert "67,738" in drawn
+    assert "@font-face" not in drawn
+    assert "url(http" not in drawn
+
+
+def test_a_command_that_failed_is_not_called_faster(recordings: Path) -> None:
+    """It was over sooner because it broke."""
+    before = recording_report(recordings / "before.json", None)
+    after = recording_report(recordings / "after.json", None)
+    assert after.ended is not None
+    failed = replace(after, ended=replace(after.ended, exit_code=3))
+    assert "Faster" in against_sentence(before, after)
+    assert "Faster" not in against_sentence(before, failed)
+
+
+def test_a_prediction_is_held_to_what_came(tmp_path: Path) -> None:
+    """A prediction that nobody looks at again is a promise; one of a command that failed proves nothing."""
+    before = recording_report(write_recording(tmp_path / "before.json", 45, True), None)
+    for minutes, word in ((30, "inside"), (40, "slower than"), (20, "faster than")):
+        after = recording_report(write_recording(tmp_path / f"{minutes}.json", minutes, False), None)
+        told = came_out(before, after)
+        assert told is not None
+        assert f"came out {word} the range" in told
+    killed = recording_report(write_recording(tmp_path / "killed.json", 30, False, ended=False), None)
+    assert came_out(before, killed) is None
+    assert came_out(after, before) is None  # nothing was proposed

@@ -1,0 +1,97 @@
+"""Labels say of which GPU, host, disk or link a series is, and who held it."""
+
+import pytest
+
+from collector.prometheus.labels import Holder, Subject, gpu_facts, holder, host, subject
+from collector.prometheus.names import catalogue
+from tests.collector.prometheus.writes import labels
+
+
+def of(name: str, **more: str) -> Subject | None:
+    """Return the subject of a series of dcgm-exporter."""
+    metric = catalogue()[name]
+    return subject(metric, metric.slots[0], labels(name) | more)
+
+
+@pytest.mark.parametrize(
+    ("named", "node"),
+    [
+        ({"Hostname": "n14", "instance": "10.0.0.7:9400"}, "n14"),
+        ({"hostname": "n14", "instance": "10.0.0.7:9400"}, "n14"),
+        ({"node": "worker-3", "Hostname": "dcgm-exporter-x7k2p"}, "worker-3"),
+        ({"Hostname": "dcgm-exporter-x7k2p", "pod": "dcgm-exporter-x7k2p", "instance": "10.0.0.7:9400"}, "10.0.0.7"),
+        ({"instance": "n14:9400"}, "n14"),
+        ({"instance": "n14"}, "n14"),
+        ({"instance": "[fd00::7]:9400"}, "fd00::7"),
+        ({}, None),
+    ],
+)
+def test_which_host(named: dict[str, str], node: str | None) -> None:
+    """The name must be the scheduler's; an exporter in a pod may give the pod's (dcgm-exporter#78)."""
+    assert host(named) == node
+
+
+def test_a_mig_instance_is_a_part_of_its_gpu() -> None:
+    """Two instances of one GPU bear its UUID; taken for the GPU they would be one row with the numbers of either."""
+    found = of("DCGM_FI_PROF_SM_ACTIVE", GPU_I_ID="7", GPU_I_PROFILE="1g.10gb")
+    assert found == Subject("gpu_samples", "n14", (("gpu_uuid", "GPU-0/7"), ("parent_uuid", "GPU-0")))
+    ours = of("DCGM_FI_PROF_SM_ACTIVE", GPU_I_ID="MIG-ab", GPU_I_PROFILE="1g.10gb")
+    assert ours is not None
+    assert ours.key("gpu_uuid") == "MIG-ab"
+
+
+def test_what_is_a_whole_gpus_is_not_said_of_its_instances() -> None:
+    """dcgm-exporter repeats the board's power for each instance: seven of them would draw seven times as much."""
+    assert of("DCGM_FI_DEV_POWER_USAGE", GPU_I_ID="7") is None
+    assert of("DCGM_FI_DEV_FB_USED", GPU_I_ID="7") is not None
+
+
+@pytest.mark.parametrize(
+    ("named", "who"),
+    [
+        ({"pod": "train-0", "namespace": "research", "container": "main"}, Holder("research", "train-0", "main", None)),
+        (
+            {"pod": "dcgm-exporter-x", "namespace": "gpu", "exported_pod": "train-0", "exported_namespace": "research"},
+            Holder("research", "train-0", None, None),
+        ),
+        ({"pod": "nvidia-dcgm-exporter-x7k2p", "namespace": "gpu", "container": "nvidia-dcgm-exporter"}, None),
+        ({"hpc_job": "81234"}, Holder(None, None, None, "81234")),
+        ({"pod": "", "hpc_job": ""}, None),
+        ({}, None),
+    ],
+)
+def test_who_held_it(named: dict[str, str], who: Holder | None) -> None:
+    """Where Prometheus does not honour labels, `pod` is the exporter's own, which would hold every GPU of the fleet."""
+    assert holder(named) == who
+
+
+def test_what_a_gpu_is() -> None:
+    """Prices are by what a GPU is called when it is bought."""
+    facts = gpu_facts(labels("x", 3, pci_bus_id="00000000:B1:00.0", DCGM_FI_DRIVER_VERSION="570.86"))
+    assert (facts.index, facts.pci_bus_id, facts.driver_version) == (3, "0000:b1:00.0", "570.86")
+    assert facts.sku(None) == "H100-80GB"
+    assert gpu_facts({"modelName": "NVIDIA L40S"}).sku(45 * 2**30) == "L40S-48GB"
+    assert gpu_facts({"GPU_I_PROFILE": "1c.3g.20gb", "modelName": "NVIDIA A100"}).mig_slices == 3
+
+
+@pytest.mark.parametrize("device", ["dm-0", "nvme0n1p1", "loop3", "md127", "sr0"])
+def test_a_disk_is_counted_once(device: str) -> None:
+    """What lies on a disk shows again what the disk shows."""
+    metric = catalogue()["node_disk_read_bytes_total"]
+    assert subject(metric, metric.slots[0], {"instance": "n14:9100", "device": device}) is None
+    assert subject(metric, metric.slots[0], {"instance": "n14:9100", "device": "nvme0n1"}) is not None
+
+
+@pytest.mark.parametrize("device", ["lo", "veth1234", "docker0", "cali12ab", "ib0", "bond0"])
+def test_a_link_is_counted_once(device: str) -> None:
+    """Virtual links carry what a card under them carries; IP over InfiniBand is counted by the port."""
+    metric = catalogue()["node_network_receive_bytes_total"]
+    assert subject(metric, metric.slots[0], {"instance": "n14:9100", "device": device}) is None
+
+
+def test_another_exporters_uuid_is_made_the_drivers() -> None:
+    """nvidia_gpu_exporter leaves GPU- out, and Slurm and the kubelet do not."""
+    metric = catalogue()["nvidia_smi_utilization_gpu_ratio"]
+    found = subject(metric, metric.slots[0], {"instance": "n14:9835", "uuid": "5a1c"})
+    assert found is not None
+    assert found.key("gpu_uuid") == "GPU-5a1c"
