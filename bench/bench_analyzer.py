@@ -24,7 +24,7 @@ _ANALYSE = """
 import json, re, sys, time
 from pathlib import Path
 from analyzer.analysis import analyze
-from analyzer.config import Settings
+from analyzer.settings.settings import Settings
 from collector.store.database import Store
 settings = Settings(prices=Path(sys.argv[2]))
 before = time.process_time()

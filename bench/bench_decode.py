@@ -48,7 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": machine(), "against": options.against, "shapes": {}}
     with _earlier(options.against) as earlier:
-        ours = importlib.import_module("collector.decoding.batch")
+        ours = importlib.import_module("collector.pipeline.decoding.batch")
         for name, shape in SHAPES.items():
             body, sent_at = _body(shape)
             calls: dict[str, Callable[[], object]] = {"now": lambda: ours.decode(body, sent_at)}  # noqa: B023 - at once
@@ -172,8 +172,13 @@ def _loaded(folder: Path) -> ModuleType:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
     try:
-        moved = (folder / "collector/pipeline/decoding/batch.py").exists()
-        return importlib.import_module("collector.decoding.batch" if moved else "collector.decode")
+        places = (
+            "collector.pipeline.decoding.batch",
+            "collector.decoding.batch",
+            "collector.decode",
+        )  # the newest first
+        there = (name for name in places if (folder / name.replace(".", "/")).with_suffix(".py").exists())
+        return importlib.import_module(next(there))
     finally:
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.split(".")[0] in ("agent", "collector")]:

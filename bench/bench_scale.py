@@ -28,8 +28,8 @@ _PASS = """
 import json, re, sys, time
 from pathlib import Path
 from analyzer.analysis import analyze
-from analyzer.config import Settings
-from analyzer.finding_book import findings
+from analyzer.settings.settings import Settings
+from analyzer.findings.book import findings
 from collector.store.database import Store
 settings = Settings()
 before = time.process_time()

@@ -29,12 +29,12 @@ _KEEP_UP = """
 import json, re, sys, time
 from pathlib import Path
 from collector.config import CollectorConfig
-from collector.opening import open_store
-from collector.tiers import due
-from collector.tiers.schema import make_tables
-from collector.upkeep.layout import RAW
-from collector.upkeep.retention import Keeping, drop
-from collector.upkeep.rolling import roll_up
+from collector.store.opening import open_store
+from collector.lake.tiers import due
+from collector.store.tier_schema import make_tables
+from collector.lake_layout import RAW
+from collector.lake.upkeep.retention import Keeping, drop
+from collector.lake.upkeep.rolling import roll_up
 before, began = time.process_time(), time.monotonic()
 with open_store(CollectorConfig(store=Path(sys.argv[1]))) as store:
     make_tables(store)

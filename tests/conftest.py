@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
@@ -104,6 +105,7 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        psutil.PROCFS_PATH = "/proc"  # an agent has one procfs, and psutil one place to name it; a test names its own
         if (sys.excepthook, threading.excepthook) != before:
             sys.excepthook, threading.excepthook = before
             root = logging.getLogger()

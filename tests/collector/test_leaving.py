@@ -18,7 +18,7 @@ def work():
 threading.Thread(target=work, name=sys.argv[1], daemon=True).start()
 asked.wait()
 time.sleep(0.3)
-from collector.server import _leave_the_busy
+from collector.http.server import _leave_the_busy
 _leave_the_busy()
 """
 

@@ -164,10 +164,10 @@ def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) ->
 SEALING = """
 import sys, time
 from pathlib import Path
-from collector.landing import Landing
-from collector.sealing.mark import Mark
-from collector.sealing.seal import seal
-from tests.sealing.test_sealing import batch, lake_store
+from collector.pipeline.landing import Landing
+from collector.store.seal_mark import Mark
+from collector.lake.sealing.seal import seal
+from tests.collector.lake.test_sealing import batch, lake_store
 with lake_store(Path(sys.argv[1])) as store:
     mark = Mark.of(store)
     with Landing(store, mark) as landing:

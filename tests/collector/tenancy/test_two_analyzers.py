@@ -110,7 +110,7 @@ def dies_after_the_commit(analyzer: Analyzer) -> None:
 _PASSES = """
 import sys
 from pathlib import Path
-from tests.ledger.several import Analyzer, in_folder
+from tests.analyzer.ledger.several import Analyzer, in_folder
 folder = Path(sys.argv[1])
 one = Analyzer("victim", folder, in_folder(folder))
 print("ready", flush=True)
