@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Protocol
 
-MICROSECONDS = 1_000_000
+from agent.wire.units import SECOND_US
 
 
 class Clock(Protocol):
@@ -36,7 +36,7 @@ class SystemClock:
 
     def wait_until(self, monotonic: int, stop: threading.Event) -> bool:
         """Sleep until then, or until `stop` is set; return whether it is set."""
-        return stop.wait(max(0.0, (monotonic - self.monotonic()) / MICROSECONDS))
+        return stop.wait(max(0.0, (monotonic - self.monotonic()) / SECOND_US))
 
 
 class Timeline:
@@ -48,8 +48,8 @@ class Timeline:
     a clock that was wrong for long, the right time is told at once, although some of it was told before.
     """
 
-    STEP_TOLERANCE = 2 * MICROSECONDS
-    HOLD = 60 * MICROSECONDS  # the longest silence that one step back is worth
+    STEP_TOLERANCE = 2 * SECOND_US
+    HOLD = 60 * SECOND_US  # the longest silence that one step back is worth
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -4,8 +4,8 @@ import math
 import re
 
 from agent.errors import ConfigError
+from agent.wire.units import MINUTE_SECONDS
 
-SECONDS_PER_MINUTE = 60
 MINUTES_PER_HOUR = 60
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
@@ -32,9 +32,9 @@ def size_bytes(given: str | float) -> int:
 
 def duration(seconds_: float) -> str:
     """Return a duration for a person: "4.2 s", "45 min 00 s", "2 h 05 min 00 s"."""
-    if seconds_ < SECONDS_PER_MINUTE:
+    if seconds_ < MINUTE_SECONDS:
         return f"{seconds_:.1f} s"
-    minutes, rest = divmod(round(seconds_), SECONDS_PER_MINUTE)
+    minutes, rest = divmod(round(seconds_), MINUTE_SECONDS)
     hours, minutes = divmod(minutes, MINUTES_PER_HOUR)
     return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
 

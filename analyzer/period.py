@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
 
 WINDOW_MS = 600_000
-HOUR = 3_600_000_000
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ALARMS_PERIOD = "7d"  # whose findings alarms tell
 EXAMPLES = "2026-W46, 2026-11, 7d, 12h, monday, today, 2026-11-09, 2026-11-09T08:00"
@@ -33,7 +33,7 @@ class Period:
     @property
     def hours(self) -> int:
         """Its length in hours; a week has 168, or 167 or 169 where the clock changes."""
-        return (self.end - self.start) // HOUR
+        return (self.end - self.start) // HOUR_US
 
     @property
     def first_day(self) -> date:
@@ -95,14 +95,14 @@ class Calendar:
 
     def last_complete_week(self, known_until: int) -> Period:
         """Return the newest week that has ended by the end of the newest hour that is known."""
-        return self.week_of(self.week_of(known_until).start - HOUR)
+        return self.week_of(self.week_of(known_until).start - HOUR_US)
 
     def before(self, period: Period) -> Period:
         """Return the period of the same kind before this one: a week's, a month's, else one of the same length."""
         if re.fullmatch(r"\d{4}-W\d{2}", period.label):
-            return self.week_of(period.start - HOUR)
+            return self.week_of(period.start - HOUR_US)
         if re.fullmatch(r"\d{4}-\d{2}", period.label):
-            return self.month_of(period.start - HOUR)
+            return self.month_of(period.start - HOUR_US)
         return Period(2 * period.start - period.end, period.start, f"before {period.label}", self.timezone)
 
     def parse(self, text: str, now: int) -> Period:
@@ -145,14 +145,14 @@ class Calendar:
         except ValueError as error:
             raise ConfigError(f"{text!r} names no period: say {EXAMPLES}") from error
         start = micros(moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.timezone)))
-        return self._checked(start // HOUR * HOUR, _hour_after(now), text)
+        return self._checked(start // HOUR_US * HOUR_US, _hour_after(now), text)
 
     def _back(self, count: int, unit: str, label: str, now: int) -> Period:
         end = _hour_after(now)
         hours = count * {"h": 1, "d": 24, "w": 168}[unit]
         if hours == 0:
             raise ConfigError(f"{label} is no span: say {EXAMPLES}")
-        return self._checked(end - hours * HOUR, end, label)
+        return self._checked(end - hours * HOUR_US, end, label)
 
     def _since_weekday(self, name: str, now: int) -> Period:
         today = local(now, self.timezone).date()
@@ -202,7 +202,7 @@ def micros(moment: datetime) -> int:
 
 
 def _hour_after(instant: int) -> int:
-    return -(-instant // HOUR) * HOUR
+    return -(-instant // HOUR_US) * HOUR_US
 
 
 def iso(micros: int) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
+from agent.wire.units import DAY_MS, HOUR_MS
 from bench.bodies import SECOND, Speaker, speaker, window
 from bench.line import Line
 from bench.machine import add_record, keep, machine, told
@@ -29,7 +30,6 @@ from bench.tsdb_result import Taken, bars, table, taken_of
 from bench.tsdb_servers import Prometheus, Server, VictoriaMetrics
 from collector.lake.upkeep.compaction import compact
 from collector.store.database import Store
-from simulator.site import DAY, HOUR
 
 HOSTS = 64
 BEATS = 60  # a body
@@ -43,7 +43,7 @@ def recorded(hosts: int, minutes: int) -> list[Rows]:
     simulation, found = Simulation(), []
     for number in range(hosts):
         day, host = divmod(number, len(simulation.hosts))
-        start = day % 6 * DAY + 10 * HOUR
+        start = day % 6 * DAY_MS + 10 * HOUR_MS
         found.append(simulation.tables(simulation.hosts[host], minutes * 60, (TABLE,), start=start)[TABLE])
     return found
 
@@ -125,7 +125,7 @@ def into_us(directory: Path, recordings: Sequence[Rows], ends_at: int, settings:
 def _compacted(path: Path, ends_at: int, values: int) -> tuple[int, str]:
     """Compact as if two days had passed; return the bytes that are then needed, catalogue included, and say of what."""
     with Store.open(path) as store:
-        compact(store, time.monotonic() + 3600, ends_at + 2 * DAY * 1000)
+        compact(store, time.monotonic() + 3600, ends_at + 2 * DAY_MS * 1000)
         with store.session() as session:
             sizes = dict(session.rows("SELECT table_name, file_size_bytes FROM ducklake_table_info('lake')"))
             counted = ", ".join(f"count({name})" for name in VALUES)
@@ -166,7 +166,9 @@ def main() -> int:
     settings = dict(pair.split("=", 1) for pair in asked.set)
     about, recordings = machine(), recorded(asked.hosts, asked.minutes)
     values = values_of(recordings)
-    ends_at = (time.time_ns() // 1000 - DAY * 1000) // (DAY * 1000) * DAY * 1000 + 20 * HOUR * 1000  # before today
+    ends_at = (time.time_ns() // 1000 - DAY_MS * 1000) // (
+        DAY_MS * 1000
+    ) * DAY_MS * 1000 + 20 * HOUR_MS * 1000  # before today
     with tempfile.TemporaryDirectory(prefix="gpuledger-bench-") as name:
         directory = Path(name)
         mine = into_us(directory, recordings, ends_at, settings)

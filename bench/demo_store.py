@@ -4,18 +4,19 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from agent.wire.units import HOUR_MS
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from simulator.batches import batches
 from simulator.fleet import Fleet
 from simulator.send import encode_batch
-from simulator.site import HOUR, alpha_site
+from simulator.site import alpha_site
 
 GROUP = 64  # batches in one commit
 
 
-def fill(store: Store, fleet: Fleet, every: int = HOUR) -> int:
+def fill(store: Store, fleet: Fleet, every: int = HOUR_MS) -> int:
     """Land every batch of the fleet, of so many milliseconds each; return how many rows of gpu_samples there were."""
     with Landing(store) as landing, store.session() as session:
         arriving = _decoded(fleet, every)

@@ -6,11 +6,11 @@ import urllib.request
 from dataclasses import dataclass
 
 from agent.wire.tables import GPU_SAMPLES
+from agent.wire.units import HOUR_US
 from analyzer.states import BOOKINGS
 from bench.tsdb_servers import VictoriaMetrics
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.tier_tables import HOUR_US
 
 SECOND_US = 1_000_000
 DAY_US = 24 * HOUR_US

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from analyzer.period import HOUR, local
+from agent.wire.units import HOUR_US
+from analyzer.period import local
 from analyzer.states import BOOKINGS, Class
 from collector.store.database import Store
 from collector.store.session import Session
@@ -57,7 +58,7 @@ def _example(
         "SELECT (started_at - ?) / 1e6, coalesce(sm_active_ratio, utilization_ratio), "
         "power_watts / (SELECT max(power_limit_watts) FROM inventory WHERE gpu_uuid = ?) FROM gpu_samples "
         "WHERE gpu_uuid = ? AND started_at >= ? AND started_at < ? ORDER BY 1",
-        [hour, gpu, gpu, hour, hour + HOUR],
+        [hour, gpu, gpu, hour, hour + HOUR_US],
     )
     told = f"{run or 'held by nobody'}, {node}, {local(hour, 'UTC'):%a %H:%M}"
     return Example(label, klass, ms / 3_600_000, told, tuple(rows))

@@ -13,15 +13,16 @@ import numpy.typing as npt
 
 from agent.wire.contract import Column
 from agent.wire.tables import TABLES
+from agent.wire.units import DAY_MS, HOUR_MS
 from simulator.fleet import Fleet
 from simulator.gpus import GpuReadings
-from simulator.site import DAY, HOUR, SECOND, Chunk, Host, alpha_site
+from simulator.site import SECOND, Chunk, Host, alpha_site
 
 GPUS = 8
 BEATS_A_SLOW_ROW = 10  # processes, cgroups, flows and services are read every ten seconds
 NODE = "b00000"  # placeholders, which bodies.py writes over: every name of their kind is as long
 UUID = "GPU-00000000-0000-5000-8000-000000000000"
-MIDWEEK = 2 * DAY + 10 * HOUR
+MIDWEEK = 2 * DAY_MS + 10 * HOUR_MS
 HBM_HERTZ = 2.619e9
 
 Values: TypeAlias = Any  # a numpy array of numbers, or a list of texts or flags

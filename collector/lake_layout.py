@@ -8,8 +8,9 @@ by host first: the GPUs of one run share hosts, so that a run's week is a few ro
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from agent.wire.units import HOUR_US
 from collector.errors import ConfigError
-from collector.tier_tables import HOUR_US, SIZES, TIERED, tiered
+from collector.tier_tables import SIZES, TIERED, tiered
 
 DAY_US = 24 * HOUR_US
 WEEK_US = 7 * DAY_US

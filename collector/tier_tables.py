@@ -10,6 +10,7 @@ from functools import cache, partial
 
 from agent.wire.contract import Column, Table
 from agent.wire.tables import TABLES
+from agent.wire.units import HOUR_US, MINUTE_US
 from collector.tier_measures import (
     Kept,
     Measure,
@@ -25,8 +26,6 @@ from collector.tier_measures import (
     united,
 )
 
-MINUTE_US = 60_000_000
-HOUR_US = 60 * MINUTE_US
 SIZES = {"minutes": MINUTE_US, "hours": HOUR_US}
 
 # Tables that are charted, or that a rule reads, long after their samples are gone. Not agent_samples: what was missed

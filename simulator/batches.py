@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator.columns import Array, Block, Columns, of_rows, of_wire
 from simulator.fleet import Fleet
 from simulator.gpus import GpuReadings
 from simulator.hosts import HostReadings
 from simulator.scheduler import allocations, inventory, node_states, ownership
-from simulator.site import HOUR, Chunk, Host
+from simulator.site import Chunk, Host
 from simulator.workloads import workloads
 
 AGENT_EVERY = 5  # minutes between two rows of an agent about itself
@@ -32,7 +33,7 @@ class Batch:
         return len(self.tables.get("gpu_samples", {}).get("node", ()))
 
 
-def batches(fleet: Fleet, hosts: tuple[str, ...] | None = None, every: int = HOUR) -> Iterator[Batch]:
+def batches(fleet: Fleet, hosts: tuple[str, ...] | None = None, every: int = HOUR_MS) -> Iterator[Batch]:
     """Yield the scheduler's batch, then the span day by day and host by host; `hosts` picks some hosts only.
 
     A batch holds `every` milliseconds: whole hours, of which a day's are a multiple.
@@ -47,7 +48,7 @@ def batches(fleet: Fleet, hosts: tuple[str, ...] | None = None, every: int = HOU
 
 def batch_count(fleet: Fleet) -> int:
     """Return how many batches there are; hours in which an agent is silent make none."""
-    hours = -(-fleet.site.span // HOUR)
+    hours = -(-fleet.site.span // HOUR_MS)
     return 1 + sum(hours - _silent_hours(fleet, host, fleet.site.span) for host in fleet.site.hosts)
 
 
@@ -60,7 +61,7 @@ def scheduler_batch(fleet: Fleet) -> Batch:
     return Batch(agent, site.stream(agent), 0, sent_at, {name: of_rows(name, listed) for name, listed in rows.items()})
 
 
-def host_batches(fleet: Fleet, host: Host, chunk: Chunk, every: int = HOUR) -> Iterator[Batch]:
+def host_batches(fleet: Fleet, host: Host, chunk: Chunk, every: int = HOUR_MS) -> Iterator[Batch]:
     """Yield a batch for every hour (or so many milliseconds) of a chunk in which the host's agent was heard."""
     site = fleet.site
     blocks = host_blocks(fleet, host, chunk)
@@ -72,7 +73,7 @@ def host_batches(fleet: Fleet, host: Host, chunk: Chunk, every: int = HOUR) -> I
             continue
         if start == 0:
             tables["inventory"] = of_rows("inventory", inventory(site, host))
-        sequence = start // HOUR - _silent_hours(fleet, host, start)
+        sequence = start // HOUR_MS - _silent_hours(fleet, host, start)
         yield Batch(host.name, site.stream(host.name), sequence, site.microseconds(end), tables)
 
 
@@ -95,9 +96,9 @@ def host_blocks(fleet: Fleet, host: Host, chunk: Chunk) -> list[tuple[str, Block
 
 def _silent_hours(fleet: Fleet, host: Host, before: int) -> int:
     """Return in how many hours before this one the host's agent sent nothing."""
-    starts = np.arange(0, before, HOUR, dtype=np.int64)
+    starts = np.arange(0, before, HOUR_MS, dtype=np.int64)
     silences = [outage for outage in fleet.outages if outage.node == host.name and outage.silences]
-    return sum(int(((starts >= gap.start) & (starts + HOUR <= gap.end)).sum()) for gap in silences)
+    return sum(int(((starts >= gap.start) & (starts + HOUR_MS <= gap.end)).sum()) for gap in silences)
 
 
 def _gpu_block(fleet: Fleet, host: Host, chunk: Chunk) -> Block:

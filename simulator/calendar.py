@@ -1,16 +1,16 @@
 """Times of the week, in milliseconds since its start, and what broke when."""
 
+from agent.wire.units import DAY_MS, HOUR_MS, MINUTE_MS
 from simulator.outages import Outage
-from simulator.site import DAY, HOUR, MINUTE
 
 MON, TUE, WED, THU, FRI, SAT, SUN = range(7)
 
-NODE_DIED = 2 * DAY + 13 * HOUR + 12 * MINUTE  # n05, Wednesday 13:12
+NODE_DIED = 2 * DAY_MS + 13 * HOUR_MS + 12 * MINUTE_MS  # n05, Wednesday 13:12
 
 
 def clock(day: int, hour: float, minute: float = 0) -> int:
     """Return a time of the week in milliseconds since its start."""
-    return round(day * DAY + hour * HOUR + minute * MINUTE)
+    return round(day * DAY_MS + hour * HOUR_MS + minute * MINUTE_MS)
 
 
 def week_outages() -> tuple[Outage, ...]:

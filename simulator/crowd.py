@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from agent.wire.units import HOUR_MS, MINUTE_MS
 from simulator.archetypes import evaluation, interactive, serving, sweep
 from simulator.calendar import MON, THU, clock
 from simulator.plan import Entry, Plan, seats
-from simulator.site import HOUR, MINUTE, Site
+from simulator.site import Site
 
 
 def crowd(site: Site) -> Iterator[Entry]:
@@ -73,8 +74,8 @@ def _sweep(site: Site) -> Iterator[Entry]:
         kind = sweep.KINDS[trial % len(sweep.KINDS)] if trial % 20 != 11 else sweep.held_by_context
         failing = kind is sweep.out_of_memory
         hours = rng.uniform(3.0, 9.0) if failing else rng.uniform(18.0, 36.0)
-        started, ended = free[at], free[at] + round(hours * HOUR)
-        free[at] = ended + round(rng.uniform(0.2, 4.0) * HOUR)
+        started, ended = free[at], free[at] + round(hours * HOUR_MS)
+        free[at] = ended + round(rng.uniform(0.2, 4.0) * HOUR_MS)
         node, gpus = pairs[at]
         status = "out_of_memory" if failing else "completed"
         open_ended = ended >= site.span
@@ -101,9 +102,9 @@ def _evaluations(site: Site) -> Iterator[Entry]:
     for number in range(212):
         gpu = free.index(min(free))
         started = free[gpu]
-        ended = started + round(rng.uniform(1.1, 3.4) * HOUR)
-        free[gpu] = ended + round(rng.uniform(0.2, 2.2) * HOUR)
-        where, asked = seats(("n23",), (gpu,)), started - 9 * MINUTE
+        ended = started + round(rng.uniform(1.1, 3.4) * HOUR_MS)
+        free[gpu] = ended + round(rng.uniform(0.2, 2.2) * HOUR_MS)
+        where, asked = seats(("n23",), (gpu,)), started - 9 * MINUTE_MS
         if ended < site.span:
             yield (
                 Plan(f"81100_{number}", "eval", "nlp", "gpu", where, asked, started, ended, "completed"),

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from agent.wire.units import MINUTE_MS
 from simulator.activity import FloatArray, IntArray
 from simulator.fleet import Fleet
-from simulator.site import MINUTE, Chunk, Host
+from simulator.site import Chunk, Host
 
 # Summed over the host's GPUs; of pressures and busy workers the largest counts.
 SUMMED = (
@@ -42,7 +43,7 @@ class HostReadings:
 
     def __init__(self, fleet: Fleet, host: Host, chunk: Chunk) -> None:
         self.host = host
-        self.edges: IntArray = np.arange(chunk.start, chunk.end + 1, MINUTE, dtype=np.int64)
+        self.edges: IntArray = np.arange(chunk.start, chunk.end + 1, MINUTE_MS, dtype=np.int64)
         self.heard = fleet.heard(host, self.edges[:-1], self.edges[1:])
         self._rng = fleet.site.generator("host", host.name, chunk.index)
         means = [self._means(fleet, gpu) for gpu in range(host.gpus)]
@@ -90,14 +91,14 @@ class HostReadings:
     def _means(self, fleet: Fleet, gpu: int) -> FloatArray:
         timeline = fleet.timeline(self.host, gpu)
         sums = timeline.cumulated(SUMMED + LARGEST, self.edges)
-        means: FloatArray = np.diff(sums, axis=0) / (MINUTE / 1_000)
+        means: FloatArray = np.diff(sums, axis=0) / (MINUTE_MS / 1_000)
         return means
 
     def _shake(self, sigma: float) -> FloatArray:
         return 1 + sigma * np.clip(self._rng.standard_normal(len(self.edges) - 1), -3, 3)
 
     def _storage(self, device: str, read: FloatArray, written: FloatArray, waited: FloatArray) -> dict[str, FloatArray]:
-        seconds = MINUTE / 1_000
+        seconds = MINUTE_MS / 1_000
         return {
             "read_bytes": np.rint(read * seconds / 4096) * 4096,
             "written_bytes": np.rint(written * seconds / 4096) * 4096,
@@ -107,7 +108,7 @@ class HostReadings:
         }
 
     def _link(self, arriving: FloatArray, leaving: FloatArray) -> dict[str, FloatArray]:
-        seconds = MINUTE / 1_000
+        seconds = MINUTE_MS / 1_000
         return {
             "receive_bytes": np.rint(arriving * self._shake(0.02) * seconds),
             "transmit_bytes": np.rint(leaving * self._shake(0.02) * seconds),

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+from agent.wire.units import HOUR_MS, MINUTE_MS
 from simulator.archetypes import evaluation, finetuning, interactive, serving, sweep
 from simulator.calendar import SUN, clock, week_outages
 from simulator.crowd import crowd
 from simulator.outages import Outage
 from simulator.plan import Entry, Plan, seats
-from simulator.site import HOUR, MINUTE, Site
+from simulator.site import Site
 from simulator.training import training
 
 
@@ -34,8 +35,8 @@ def pending(site: Site) -> tuple[Plan, ...]:
 
 def _small() -> list[Entry]:
     """Two hours on two hosts: a starved run, a service, a notebook, a short evaluation, four sharers, free GPUs."""
-    hours = HOUR
-    sft = Plan("1", "llama-sft", "nlp", "gpu", seats(("s01",), (0, 1, 2, 3)), 0, 4 * MINUTE, None, None)
+    hours = HOUR_MS
+    sft = Plan("1", "llama-sft", "nlp", "gpu", seats(("s01",), (0, 1, 2, 3)), 0, 4 * MINUTE_MS, None, None)
     served = Plan(
         "2",
         "ranker-serve",
@@ -49,8 +50,8 @@ def _small() -> list[Entry]:
         promised_seconds=0.25,
     )
     book = Plan("3", "notebook", "vision", "interactive", seats(("s02",), (2,)), -hours, -hours, None, None)
-    short = Plan("4", "eval", "nlp", "gpu", seats(("s02",), (3,)), 0, 10 * MINUTE, 80 * MINUTE, "completed")
-    failed = Plan("5", "det-sweep", "vision", "gpu", seats(("s01",), (4, 5)), 0, 0, 70 * MINUTE, "out_of_memory")
+    short = Plan("4", "eval", "nlp", "gpu", seats(("s02",), (3,)), 0, 10 * MINUTE_MS, 80 * MINUTE_MS, "completed")
+    failed = Plan("5", "det-sweep", "vision", "gpu", seats(("s01",), (4, 5)), 0, 0, 70 * MINUTE_MS, "out_of_memory")
     shared = [
         Plan(f"6_{at}", "label-clean", "search", "shared", seats(("s02",), (7,)), 0, hours, None, None, shared=2)
         for at in range(2)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SECOND = 1_000  # milliseconds: the unit of time inside the simulator
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
+from agent.wire.units import DAY_MS, GIB, HOUR_MS
 
-GIBIBYTE = 2**30
+SECOND = 1_000  # milliseconds: the unit of time inside the simulator
+
 NAMESPACE = uuid.UUID("8f0c2f8e-3d5c-5b0e-9a55-6d7f0c1b2a39")  # of every UUID made here
 
 
@@ -31,8 +29,8 @@ class Sku:
     purchase_option: str
 
 
-H100 = Sku("H100-80GB", 80 * GIBIBYTE, 70.0, 700.0, 1.98e9, True, 5, 7, "reserved")
-A100 = Sku("A100-80GB", 80 * GIBIBYTE, 55.0, 400.0, 1.41e9, False, 4, 7, "owned")
+H100 = Sku("H100-80GB", 80 * GIB, 70.0, 700.0, 1.98e9, True, 5, 7, "reserved")
+A100 = Sku("A100-80GB", 80 * GIB, 55.0, 400.0, 1.41e9, False, 4, 7, "owned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +76,10 @@ class Site:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the days of the span in order; the last has its own beat."""
-        last = (self.span - 1) // DAY
+        last = (self.span - 1) // DAY_MS
         for index in range(last + 1):
             seconds = self.last_day_every_seconds if index == last else self.every_seconds
-            yield Chunk(index, index * DAY, min((index + 1) * DAY, self.span), seconds * SECOND)
+            yield Chunk(index, index * DAY_MS, min((index + 1) * DAY_MS, self.span), seconds * SECOND)
 
     def microseconds(self, milliseconds: int) -> int:
         """Return a time of the simulation as the wire has it."""
@@ -117,12 +115,12 @@ def alpha_site(seed: int = 1, every_seconds: int = 60, last_day_every_seconds: i
     racks = (("rack-1", range(1, 9), H100), ("rack-2", range(9, 17), H100), ("rack-3", range(17, 25), A100))
     hosts = tuple(Host(f"n{number:02}", rack, sku) for rack, numbers, sku in racks for number in numbers)
     last = every_seconds if last_day_every_seconds is None else last_day_every_seconds
-    return Site("alpha", hosts, WEEK_STARTED_AT, 7 * DAY, every_seconds, last, seed, "week")
+    return Site("alpha", hosts, WEEK_STARTED_AT, 7 * DAY_MS, every_seconds, last, seed, "week")
 
 
 def small_site(seed: int = 1, every_seconds: int = 10) -> Site:
     """Return two hosts over two hours, for tests that must be quick: one of H100, one of A100."""
     hosts = (Host("s01", "rack-1", H100), Host("s02", "rack-2", A100))
     return Site(
-        "mini", hosts, WEEK_STARTED_AT + 9 * HOUR * 1_000, 2 * HOUR, every_seconds, every_seconds, seed, "small"
+        "mini", hosts, WEEK_STARTED_AT + 9 * HOUR_MS * 1_000, 2 * HOUR_MS, every_seconds, every_seconds, seed, "small"
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from agent.wire.units import HOUR_MS, MINUTE_MS
 from simulator.archetypes import (
     alignment,
     controls,
@@ -16,7 +17,6 @@ from simulator.archetypes import (
 )
 from simulator.calendar import FRI, MON, NODE_DIED, SAT, SUN, THU, TUE, WED, clock
 from simulator.plan import Archetype, Entry, Plan, seats
-from simulator.site import HOUR, MINUTE
 
 LONG = 21 * 86_400.0
 NODE_NOTICED = NODE_DIED + pretraining.NODE_NOTICED
@@ -119,8 +119,8 @@ def _vision() -> Iterator[Entry]:
         (8, 0, "n13", clock(THU, 7), 14.5, "completed"),
     )
     for run, attempt, node, started, hours, status in slots:
-        ended = started + round(hours * HOUR)
-        where, asked, number = seats((node,)), started - 25 * MINUTE, f"{81150 + 23 * run}"
+        ended = started + round(hours * HOUR_MS)
+        where, asked, number = seats((node,)), started - 25 * MINUTE_MS, f"{81150 + 23 * run}"
         plan = Plan(number, "vit-large", "vision", "preempt", where, asked, started, ended, status, attempt)
         yield plan, vision.vit
 
@@ -140,5 +140,5 @@ def _odd_jobs() -> Iterator[Entry]:
     )
     for number, name, account, node, gpus, started, ended, archetype in table:
         where = seats((node,), gpus)
-        plan = Plan(number, name, account, "gpu", where, started - 20 * MINUTE, started, ended, "completed")
+        plan = Plan(number, name, account, "gpu", where, started - 20 * MINUTE_MS, started, ended, "completed")
         yield replace(plan, cores_per_gpu=CORES_PER_GPU.get(name, plan.cores_per_gpu)), archetype

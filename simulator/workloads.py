@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.wire.units import MINUTE_MS
 from simulator.activity import FloatArray, IntArray
 from simulator.columns import Block, joined
 from simulator.fleet import Fleet, Stay
 from simulator.plan import Plan, Run
-from simulator.site import MINUTE, Chunk, Host, Site
+from simulator.site import Chunk, Host, Site
 
-EVERY = 5 * MINUTE  # process trees, cgroups and progress are dear to read
-SERVICE_EVERY = MINUTE
+EVERY = 5 * MINUTE_MS  # process trees, cgroups and progress are dear to read
+SERVICE_EVERY = MINUTE_MS
 
 SIGNALS = (
     "memory",

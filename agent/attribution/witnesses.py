@@ -14,8 +14,8 @@ from agent.attendant import Attendant
 from agent.attribution.aliases import Aliases
 from agent.attribution.held import Told
 from agent.attribution.run import Authority
-from agent.clock import MICROSECONDS
 from agent.errors import SourceError, SourceHungError
+from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
 PATIENCE_SECONDS = 0.2  # with all witnesses together; what comes later counts at the next reading
@@ -108,7 +108,7 @@ class Witnesses:
             one.asked_at = now
             one.attendant.begin()
             if (late := one.attendant.late) is not None:
-                self._take(one, late.value, late.came_at / MICROSECONDS)
+                self._take(one, late.value, late.came_at / SECOND_US)
         patience = self._patience_seconds
         for one in due:
             self._hear(one, patience)
@@ -145,7 +145,7 @@ class Witnesses:
             one.witness.close()
 
     def _microseconds(self) -> int:
-        return round(self._seconds() * MICROSECONDS)
+        return round(self._seconds() * SECOND_US)
 
     def _hear(self, one: _Asked, patience_seconds: float) -> None:
         try:

@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 
-from agent.clock import MICROSECONDS, Clock, SystemClock
+from agent.clock import Clock, SystemClock
 from agent.errors import ConfigError, SourceError
 from agent.settings.config import DEFAULT_FILE, AgentConfig, load, settings_file
 from agent.top.asking import page
 from agent.top.now import HostNow, host_now
 from agent.top.text import screen
+from agent.wire.units import SECOND_US
 
 EVERY_SECONDS, LEAST_SECONDS = 5.0, 1.0
 COLUMNS = 80
@@ -57,14 +58,14 @@ def _watch(config: AgentConfig, now: HostNow, every_seconds: float, clock: Clock
             lines = ([f"! {trouble}"] if trouble else []) + screen(now, before, elapsed, columns)
             write(_HOME + "".join(f"{line}{_END_LINE}\r\n" for line in lines[: rows - 1]) + _END)
             sys.stdout.flush()
-            clock.wait_until(clock.monotonic() + round(every_seconds * MICROSECONDS), never)
+            clock.wait_until(clock.monotonic() + round(every_seconds * SECOND_US), never)
             try:
                 newer = host_now(page(config))
             except SourceError as error:
                 trouble = str(error)  # the last look stays under it
                 continue
             moment = clock.monotonic()
-            before, now, elapsed, began, trouble = now, newer, (moment - began) / MICROSECONDS, moment, ""
+            before, now, elapsed, began, trouble = now, newer, (moment - began) / SECOND_US, moment, ""
     except KeyboardInterrupt:
         return
     finally:

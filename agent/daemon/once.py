@@ -4,16 +4,16 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.clock import MICROSECONDS, Clock
+from agent.clock import Clock
 from agent.daemon.about import AgentSource, AgentState
 from agent.sampling.sampler import Sampler, tables_of
 from agent.sampling.track import UNHURRIED_SECONDS
 from agent.sampling.wiring import Eyes, open_stamper
 from agent.settings.config import AgentConfig
 from agent.source import Tables, Value
+from agent.wire.units import GB, SECOND_US
 
 Row = Mapping[str, Value]
-BYTES_PER_GIGABYTE = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ def read_once(config: AgentConfig, eyes: Eyes, clock: Clock, every_seconds: floa
     sampler = Sampler(stamper, [*eyes.sources, own], clock, every_seconds, hang_seconds=UNHURRIED_SECONDS)
     said = sampler.beat(everything=True)
     began = clock.monotonic()
-    clock.wait_until(began + round(every_seconds * MICROSECONDS), threading.Event())
+    clock.wait_until(began + round(every_seconds * SECOND_US), threading.Event())
     said += sampler.beat(everything=True)
     sampler.close()
-    elapsed_seconds = (clock.monotonic() - began) / MICROSECONDS
+    elapsed_seconds = (clock.monotonic() - began) / SECOND_US
     silent = {one.name: one.failing for one in eyes.witnesses() if one.failing}
     return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, eyes.no_gpu)
 
@@ -129,8 +129,8 @@ def _percent(what: str, value: Value) -> str:
 def _gigabytes(what: str, used: Value, total: Value) -> str:
     if not isinstance(used, int | float):
         return ""
-    of = f" of {total / BYTES_PER_GIGABYTE:.1f}" if isinstance(total, int | float) else ""
-    return f"{what} {used / BYTES_PER_GIGABYTE:.1f}{of} GB"
+    of = f" of {total / GB:.1f}" if isinstance(total, int | float) else ""
+    return f"{what} {used / GB:.1f}{of} GB"
 
 
 def _unit(value: Value, scale: int, unit: str) -> str:

@@ -4,11 +4,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from agent.clock import MICROSECONDS, Clock
+from agent.clock import Clock
 from agent.errors import EnvelopeError
 from agent.sampling.sampler import Stamped, tables_of
 from agent.source import Tables
 from agent.wire.envelope import encode
+from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Batcher:
     def __init__(self, node: str, clock: Clock, batch_seconds: float, append: Callable[[Draft], bool]) -> None:
         self._node = node
         self._clock = clock
-        self._length = round(batch_seconds * MICROSECONDS)
+        self._length = round(batch_seconds * SECOND_US)
         self._append = append
         self._said: list[Stamped] = []
         self._began = clock.monotonic()

@@ -17,10 +17,11 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from agent.clock import MICROSECONDS, Clock
+from agent.clock import Clock
 from agent.delivery.backoff import LONGEST_SECONDS, Backoff, retry_after
 from agent.delivery.post import Answer, Link
 from agent.spool import Spool
+from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
 HOPELESS = (400, 413, 422)
@@ -128,8 +129,8 @@ class Sender:
         before, began = self._clock.wall(), self._clock.monotonic()
         answer = link.post(body, self._epoch)
         wall, took = self._clock.wall() - before, self._clock.monotonic() - began
-        if answer.server_time is not None and abs(wall - took) < STEP_SECONDS * MICROSECONDS:
-            self.counts.clock_offset_seconds = (answer.server_time - before - took / 2) / MICROSECONDS
+        if answer.server_time is not None and abs(wall - took) < STEP_SECONDS * SECOND_US:
+            self.counts.clock_offset_seconds = (answer.server_time - before - took / 2) / SECOND_US
         return answer
 
     def _judge(self, sequence: int, answer: Answer) -> float:
@@ -163,7 +164,7 @@ class Sender:
         if answer.reason != CLOCK:
             return True
         return answer.date is not None and (
-            self._clock.wall() / MICROSECONDS - answer.date.timestamp() < CLOCKS_APART_SECONDS
+            self._clock.wall() / SECOND_US - answer.date.timestamp() < CLOCKS_APART_SECONDS
         )
 
     def _begin_stream(self, sequence: int) -> None:

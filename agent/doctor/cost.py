@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.clock import MICROSECONDS, Clock
+from agent.clock import Clock
 from agent.daemon.about import cpu_seconds, rss_bytes
 from agent.sampling.sampler import Sampler, Stamped, tables_of
 from agent.sampling.track import UNHURRIED_SECONDS
@@ -12,10 +12,10 @@ from agent.sampling.wiring import open_stamper
 from agent.settings.config import AgentConfig
 from agent.source import Source, Tables, Value
 from agent.wire.envelope import encode
+from agent.wire.units import HOUR_SECONDS, SECOND_US
 
 BEATS = 4
 PAUSE_SECONDS = 0.5
-SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ def measure(config: AgentConfig, sources: Sequence[Source], clock: Clock) -> Cos
     said = sampler.beat(everything=True)  # opens what is opened once, and measures no interval
     before, sent = cpu_seconds(), 0
     for _ in range(BEATS):
-        clock.wait_until(clock.monotonic() + round(PAUSE_SECONDS * MICROSECONDS), threading.Event())
+        clock.wait_until(clock.monotonic() + round(PAUSE_SECONDS * SECOND_US), threading.Event())
         beat = sampler.beat(everything=True)
         sent += _bytes(config, beat)
         said += beat
     took = cpu_seconds() - before
     sampler.close()
-    beats_per_hour = SECONDS_PER_HOUR / config.beat_seconds
+    beats_per_hour = HOUR_SECONDS / config.beat_seconds
     return Cost(
         core_ratio=took / BEATS / config.beat_seconds,
         memory_bytes=rss_bytes(config.proc),

@@ -6,11 +6,11 @@ from typing import Any
 
 from agent.doctor.examine import Examination
 from agent.doctor.finding import Line
+from agent.wire.units import MINUTE_SECONDS
 
 WIDTH = 80
 _ANSWER = 7  # columns before what is said
 MEGA = 10**6
-MINUTE = 60
 
 
 def lines(found: Examination) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _leaves(found: Examination) -> Iterator[str]:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:g} s" if seconds < MINUTE else f"{seconds / MINUTE:g} min"
+    return f"{seconds:g} s" if seconds < MINUTE_SECONDS else f"{seconds / MINUTE_SECONDS:g} min"
 
 
 def _item(name: str, words: str) -> Iterator[str]:

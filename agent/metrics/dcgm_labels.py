@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from agent.metrics.holders import Holder
 from agent.metrics.series import label
 from agent.source import Row
+from agent.wire.units import GIB
 
-GIB = 2**30
 MIG_PARTS = 8  # of a GPU's memory; a MIG profile is named by whole parts
 
 Named = dict[str, str]

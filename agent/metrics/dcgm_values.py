@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from agent.clock import MICROSECONDS
 from agent.source import Row, Value
+from agent.wire.units import SECOND_US
 
 RATES = ("pcie_transmit_bytes", "pcie_receive_bytes", "nvlink_transmit_bytes", "nvlink_receive_bytes")
 # Counters of the interval that dcgm-exporter adds up.
@@ -42,7 +42,7 @@ def _rates(row: Row) -> dict[str, Value]:
     started, ended = row.get("started_at"), row.get("ended_at")
     if not (isinstance(started, int) and isinstance(ended, int) and ended > started):
         return {}
-    seconds = (ended - started) / MICROSECONDS
+    seconds = (ended - started) / SECOND_US
     rates: dict[str, Value] = {}
     for name in RATES:
         moved = row.get(name)

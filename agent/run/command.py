@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.errors import AgentError
+from agent.wire.units import KIB
 
 FORWARDED = frozenset(
     {
@@ -33,7 +34,6 @@ STOPPED_BY_TERMINAL = frozenset(
     {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 )  # not SIGSTOP: that is somebody's will
 SIGNALLED = 128
-BYTES_PER_KIBIBYTE = 1024  # ru_maxrss counts these
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -137,4 +137,4 @@ def _reap(pid: int) -> Ended | Literal["stopped"] | None:
         elif child == pid:
             code = os.waitstatus_to_exitcode(status)
             exit_code = code if code >= 0 else SIGNALLED - code
-            seen = Ended(exit_code, used.ru_utime + used.ru_stime, used.ru_maxrss * BYTES_PER_KIBIBYTE)
+            seen = Ended(exit_code, used.ru_utime + used.ru_stime, used.ru_maxrss * KIB)

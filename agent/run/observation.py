@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.clock import MICROSECONDS, Clock
+from agent.clock import Clock
 from agent.daemon.about import cpu_seconds, rss_bytes
 from agent.delivery.batch import Batcher
 from agent.errors import AgentError, SourceError
@@ -17,6 +17,7 @@ from agent.sampling.wiring import Eyes
 from agent.settings.config import AgentConfig
 from agent.source import Row, Source, Value
 from agent.wire.recording import VERSION, RecordingEnd, RecordingHeader, RecordingWriter
+from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
 GPU_SECONDS = 0.1  # between two readings, where there is a GPU and nobody asked otherwise
@@ -127,7 +128,7 @@ class Observation:
         self._written(lambda: self._writer.end(end))
         if self._unwritten:
             _LOG.warning("%d parts of the recording could not be written", self._unwritten)
-        return took / MICROSECONDS
+        return took / SECOND_US
 
     def _run(self) -> None:
         try:
@@ -137,7 +138,7 @@ class Observation:
 
     def _deliver(self, stamped: Sequence[Stamped]) -> None:
         self._take(stamped)
-        age = (self._clock.monotonic() - self._began) / MICROSECONDS
+        age = (self._clock.monotonic() - self._began) / SECOND_US
         for since, period in SLOWER:
             if age > since:
                 self._sampler.slow_to(period)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from agent.clock import MICROSECONDS
+from agent.wire.units import SECOND_US
 
 LATENESS_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)  # upper bounds
 
@@ -19,7 +19,7 @@ class Beats:
 
     def began(self, lateness: int, period: int) -> None:
         """Note that a beat began this many microseconds after its time."""
-        seconds = max(0, lateness) / MICROSECONDS
+        seconds = max(0, lateness) / SECOND_US
         self.late += lateness > period // 2
         self.count += 1
         self.late_seconds += seconds

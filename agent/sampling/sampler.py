@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.clock import MICROSECONDS, Clock, Timeline
+from agent.clock import Clock, Timeline
 from agent.sampling.lateness import Beats
 from agent.sampling.stamp import Stamper, is_interval, tells_facts
 from agent.sampling.track import HANG_SECONDS, Track, readings
 from agent.source import Reading, Source, Tables
 from agent.wire.tables import TABLES
+from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
 GAP_PERIODS = 3  # of silence, after which a reading no longer speaks for the time since the last one
@@ -73,10 +74,10 @@ class Sampler:
         self._stamper = stamper
         self._clock = clock
         self._timeline = Timeline(clock)
-        self._period = round(period_seconds * MICROSECONDS)
+        self._period = round(period_seconds * SECOND_US)
         self._hang_seconds = hang_seconds
         self.tracks = [
-            Track(source, max(self._period, round(source.period_seconds * MICROSECONDS)), self._timeline.now)
+            Track(source, max(self._period, round(source.period_seconds * SECOND_US)), self._timeline.now)
             for source in sources
         ]
         self.beats = beats or Beats()
@@ -98,7 +99,7 @@ class Sampler:
 
     def slow_to(self, period_seconds: float) -> None:
         """Beat at most this often from now on. To be called from `deliver`, or before the first beat."""
-        self._period = max(self._period, round(period_seconds * MICROSECONDS))
+        self._period = max(self._period, round(period_seconds * SECOND_US))
         for track in self.tracks:
             track.period = max(track.period, self._period)
 

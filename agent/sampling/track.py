@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from agent.attendant import Attendant, Late
-from agent.clock import MICROSECONDS
 from agent.errors import DriverChangedError, SourceError, SourceHungError
 from agent.source import Reading, Row, Source
 from agent.wire.tables import TABLES
+from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
 PATIENCE_SECONDS = 0.1  # with one source before the next one is asked
 HANG_SECONDS = 0.5  # with a source before it is left alone
 UNHURRIED_SECONDS = 8.0  # with a source where there is no beat to keep: a cold driver takes some
-LONGEST_PAUSE = 60 * MICROSECONDS  # between two tries of a source that fails
+LONGEST_PAUSE = 60 * SECOND_US  # between two tries of a source that fails
 MOST_DOUBLINGS = 20
 
 

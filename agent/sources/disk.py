@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.clock import MICROSECONDS
 from agent.errors import SourceError
 from agent.procfs import differences, share, text, understanding
 from agent.source import Reading, Row
@@ -16,6 +15,7 @@ from agent.sources.mounts.cifs import share_name
 from agent.sources.mounts.counters import at_mounts
 from agent.sources.mounts.lustre import lustre_places, system_name
 from agent.sources.mounts.table import uncounted_mounts
+from agent.wire.units import SECOND_US
 
 MILLISECONDS = 1000
 DEVICES_MAX = 64
@@ -188,7 +188,7 @@ def mount_row(mount: Mount, before: MountCounters | None, now: MountCounters | N
         return row
     moved = differences(before, now, (*_AMOUNTS, "age_seconds", "read_microseconds"))
     del moved["age_seconds"]  # only shows whether it is the same mount
-    row["read_wait_seconds"] = _seconds(moved.pop("read_microseconds"), MICROSECONDS)
+    row["read_wait_seconds"] = _seconds(moved.pop("read_microseconds"), SECOND_US)
     return row | moved
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.clock import MICROSECONDS
 from agent.procfs import difference, share, text, understanding
 from agent.source import Reading
 from agent.sources.counters import memory, processor_ticks
+from agent.wire.units import SECOND_US
 
 PRESSURES = ("cpu", "io", "memory")
 
@@ -92,7 +92,7 @@ class HostSource:
         row: dict[str, float | int | None] = {}
         if (last := self._last) is not None:
             row["cpu_busy_ratio"], row["cpu_iowait_ratio"] = cpu_ratios(last.ticks, now.ticks)
-            elapsed = (now.read_at - last.read_at) * MICROSECONDS
+            elapsed = (now.read_at - last.read_at) * SECOND_US
             for what in PRESSURES:
                 stalled = difference(last.stalled[what], now.stalled[what])
                 row[f"pressure_{what}_some_ratio"] = share(stalled, elapsed)

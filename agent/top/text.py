@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from agent.top.now import GpuNow, Held, HostNow, slowed
+from agent.wire.units import GIB
 
 UNKNOWN = "-"
-GIB = 2**30
 NARROWEST, WIDE = 64, 100  # from WIDE on there is room for users
 WORDS = {"thermal": "heat", "hardware": "board", "power": "power", "sync_boost": "peers"}
 HEAD = f"{'GPU':>3}{'UTIL':>6}{'SM':>6}{'HBM':>7}{'W':>6}{'C':>5}  {'NOW':<6}{'SLOWED':<11}{'PROCS':>5}  "

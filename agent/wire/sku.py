@@ -2,7 +2,7 @@
 
 import re
 
-BYTES_PER_GIB = 2**30
+from agent.wire.units import GIB
 
 # What vendors print on the box. The driver reports a little less (ECC and firmware keep their part), never more.
 MARKETED_GIB = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 141, 144, 180, 186, 192, 270, 288)
@@ -33,7 +33,7 @@ def sku(name: str, memory_bytes: int | None) -> str:
 def _size_gib(named: list[int], memory_bytes: int | None) -> int | None:
     if memory_bytes is None or memory_bytes <= 0:
         return named[0] if named else None
-    measured = memory_bytes / BYTES_PER_GIB
+    measured = memory_bytes / GIB
     for size in (*named, *MARKETED_GIB):
         if measured / ROUNDING <= size and measured >= size * (1 - LARGEST_SHORTFALL):
             return size

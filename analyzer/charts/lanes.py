@@ -12,12 +12,12 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
+from agent.wire.units import DAY_SECONDS, MINUTE_SECONDS, PERMILLE, SECOND_US, WEEK_SECONDS
 from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette
 from analyzer.period import local
 from analyzer.states import Class
 from analyzer.text.words import day
 
-SECOND_US, MINUTE_S, DAY_S = 1_000_000, 60, 86_400
 # CSS pixels of the ribbon, of a lane, of the room above each for its words, of a rank, of what stands around all.
 RIBBON, LANE, ABOVE, RANK, RANKS_LEAST, AROUND = 40, 46, 20, 9, 24, 72
 MARKS_AT = 1 + 0.5 * ABOVE / RIBBON  # of the ribbon's height
@@ -25,11 +25,11 @@ NAME_EVERY = 16  # a name takes so many pixels downwards
 LETTER, NAME_LETTERS = 7, 14  # and each letter across; of a longer one the end is shown
 TICK_EVERY = 90
 TICKS_S = (
-    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, DAY_S, 2 * DAY_S, 7 * DAY_S,
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+    DAY_SECONDS, 2 * DAY_SECONDS, WEEK_SECONDS,
 )  # fmt: skip
 TOLD_FROM = 0.005  # a smaller share of a stretch is not told in words
 SPREAD = 0.22  # how strongly the spread of the ranks is painted
-PERMILLE = 1000
 RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 # plotly measures every label, and all of it again where one is too wide: half of the time of a first drawing.
 AS_IS = {"automargin": False, "ticklabeloverflow": "allow"}
@@ -297,7 +297,7 @@ def _time(zoom: RunTimeline, lowest: str) -> dict[str, object]:
     """Return the axis of time, with ticks at whole local times."""
     begins, ends = zoom.seconds(zoom.start), zoom.seconds(zoom.end)
     most = (ends - begins) / max(1, zoom.pixels // TICK_EVERY)
-    step = next((step for step in TICKS_S if step >= most), DAY_S * -(-int(most) // DAY_S))
+    step = next((step for step in TICKS_S if step >= most), DAY_SECONDS * -(-int(most) // DAY_SECONDS))
     shift = round((local(zoom.start, zoom.timezone).utcoffset() or timedelta()).total_seconds())
     first = -(-(-(-zoom.start // SECOND_US) + shift) // step) * step - shift  # days begin at midnight
     moments = [at * SECOND_US for at in range(first, zoom.end // SECOND_US + 1, step)]
@@ -314,6 +314,6 @@ def _ticks(moments: Sequence[int], step: int, timezone: str) -> Iterator[str]:
     for at in moments:
         when = local(at, timezone)
         today = day(when)
-        time = "" if step >= DAY_S else f"{when:%H:%M:%S}" if step < MINUTE_S else f"{when:%H:%M}"
+        time = "" if step >= DAY_SECONDS else f"{when:%H:%M:%S}" if step < MINUTE_SECONDS else f"{when:%H:%M}"
         yield today if not time else time if today == before else f"{time}<br>{today}"
         before = today

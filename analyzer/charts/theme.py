@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
+from agent.wire.units import DAY_MS
 from analyzer.text.templating import TEMPLATES
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ FONT = 'system-ui, "DejaVu Sans", sans-serif'
 CLEAR = "rgba(0,0,0,0)"
 # What touches another has a pattern besides its colour.
 PATTERNS: "Mapping[Class, str]" = {"useful": "", "avoidable": "/", "overhead": ".", "spare": "", "unknown": "x"}
-DAY_MS = 86_400_000
 FAINTER = 0.35  # of a second band of one class against the first, and so on
 
 

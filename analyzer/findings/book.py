@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.history.naming import Key, longer_ids, named
 from analyzer.findings.history.rule_versions import rule_versions
@@ -20,7 +21,6 @@ from analyzer.states import BOOKINGS, Confidence, booking
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HOUR_US = 3_600_000_000
 _AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")
 THROTTLED = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
 SLOWED_PERMILLE = 30  # of its clock that the slowest GPU must have lost
@@ -46,7 +46,6 @@ WHERE window_start >= $start AND window_start < $end AND {whose} ORDER BY run_id
 _WINDOWS_KNOWN = (
     "SELECT min(window_start), max(window_start) FROM run_windows WHERE window_start >= ? AND window_start < ?"
 )
-DAY_US = 24 * HOUR_US
 
 _HELD = """
 SELECT coalesce(r.name, l.run_id), r.team, sum(l.milliseconds)::BIGINT FROM ledger l LEFT JOIN runs r USING (run_id)

@@ -1,10 +1,9 @@
 """A finding in one sentence that a person understands: who, where, why, and what it has cost since when."""
 
+from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.period import WEEKDAYS, local
 from analyzer.text.words import CENTS_UNDER, day, gpu_hours, money
-
-WEEK_US = 7 * 86_400_000_000
 
 
 def told(finding: Finding, currency: str, timezone: str) -> str:

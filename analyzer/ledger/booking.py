@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_MS
 from analyzer.ledger import fabric
 from analyzer.ledger.causes.serving.services import Service
 from analyzer.ledger.causes.stages.book import count_hours
@@ -26,7 +27,6 @@ from analyzer.states import LOSABLE
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAY_MS = 86_400_000
 MARGIN_MS = MARGIN_US // 1000
 ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
 

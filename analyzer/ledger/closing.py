@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from agent.wire.units import HOUR_US
 from analyzer.ledger.thresholds import LOOK_AHEAD_MS
 from analyzer.period import Calendar, local, micros
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HOUR_US = 3_600_000_000
 LOOK_AHEAD_US = LOOK_AHEAD_MS * 1000
 CLOSES_AFTER = timedelta(hours=48)
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.ledger.believed import show_believed
-from analyzer.ledger.closing import HOUR_US, LOOK_AHEAD_US
+from analyzer.ledger.closing import LOOK_AHEAD_US
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unwritten import hide_unwritten
 from analyzer.queries.statements import run as run_sql

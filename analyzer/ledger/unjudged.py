@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_US
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow
-
-HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)

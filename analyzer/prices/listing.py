@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from agent.wire.units import HOUR_US
 from analyzer.prices.book import PriceBook
 from analyzer.prices.charge_rows import Charge
 from analyzer.prices.derived.spot import Spot
@@ -11,7 +12,6 @@ from analyzer.prices.non_gpu_rows import Tariff
 from analyzer.prices.options import ANY
 from analyzer.prices.site import Derived, PriceRow
 from analyzer.prices.told import place_of
-from analyzer.settings.toml_entry import HOUR_US
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from analyzer.period import HOUR
+from agent.wire.units import HOUR_US
 from analyzer.text.words import counted, moment
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def gaps(session: "Session", period: "Period", *kinds: Kind) -> tuple[Gap, ...]:
         StoreError: the store does not answer.
     """
     selects = [
-        f"SELECT '{kind}', count(*), max(l.hour) + {HOUR}, a.hour IS NULL FROM ledger_hours l "
+        f"SELECT '{kind}', count(*), max(l.hour) + {HOUR_US}, a.hour IS NULL FROM ledger_hours l "
         f"LEFT JOIN amount_hours a USING (hour) WHERE l.hour >= $start AND l.hour < $end AND a.{kind} IS NULL "
         "GROUP BY a.hour IS NULL"
         for kind in kinds

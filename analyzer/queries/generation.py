@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.version import installed_version
+from agent.wire.units import DAY_US, HOUR_US
 from analyzer.settings.settings import PATHS
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 KEPT = 32  # computed readings of whole periods: as many as people look at in a day
-HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 FILES = tuple(name for name in PATHS if name != "profile_key")  # which figures are read from, each time anew
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.billing import Bill, divided, read_bill
 from analyzer.recommendations.fleet_plan.moving import gpu_milliseconds, moving, moving_words
@@ -11,7 +12,7 @@ from analyzer.recommendations.gather import gather
 from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.latency import Latency
 from analyzer.recommendations.proposal import SETTING, Proposal
-from analyzer.recommendations.recommendation import SECOND_US, Moving, Recommendation, Saved, Takes
+from analyzer.recommendations.recommendation import Moving, Recommendation, Saved, Takes
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.recommendations.site import read_site
 from analyzer.recommendations.standing import SERVING, Life, read_life

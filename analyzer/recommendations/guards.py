@@ -6,15 +6,11 @@ All of it is a dry run: nothing here changes a fleet. What is held back keeps th
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.wire.units import DAY_SECONDS, HOUR_MS, HOUR_US, MICROS
 from analyzer.recommendations.alternatives import without_doubles
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.rivals import with_alternatives
 from analyzer.settings.placement import DEFAULT, HUNDRED, Guards
-
-HOUR_US = 3_600_000_000
-HOUR_MS = 3_600_000
-MICROS = 1_000_000
-SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ def guarded(advice: Iterable[Recommendation], at: Moment, guards: Guards = DEFAU
 
 def _dated(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
     """Let it end some days after its period, or when its runs do."""
-    latest = at.end + guards.valid_days * SECONDS_A_DAY * MICROS
+    latest = at.end + guards.valid_days * DAY_SECONDS * MICROS
     return replace(one, expires_at=latest if one.expires_at is None else min(latest, one.expires_at))
 
 
@@ -106,7 +102,7 @@ def _too_dear(one: Recommendation, guards: Guards) -> str | None:
 
 
 def _remaining(one: Recommendation, guards: Guards) -> tuple[int, str]:
-    horizon = guards.horizon_days * SECONDS_A_DAY
+    horizon = guards.horizon_days * DAY_SECONDS
     if one.outlook is None or one.outlook.remaining_seconds is None:
         return horizon, f"in {guards.horizon_days} days"
     return min(horizon, one.outlook.remaining_seconds), one.outlook.told

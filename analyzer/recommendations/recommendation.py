@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent.wire.units import SECOND_US, WEEK_SECONDS
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move
@@ -11,7 +12,6 @@ from analyzer.states import Confidence
 
 # How far the tails lie from the median where nobody says: z(0.95) / z(0.80) = 1.645 / 0.842 of a normal distribution.
 TAIL_PERMILLE = 1954
-SECOND_US, WEEK_SECONDS = 1_000_000, 604_800
 UNTOLD = -1  # a tail that follows from P20, P50 and P80
 
 Takes = Literal["now", "next_start"]

@@ -7,7 +7,8 @@ was lost in it.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from analyzer.recommendations.recommendation import SECOND_US, TAIL_PERMILLE, UNTOLD, WEEK_SECONDS, Range
+from agent.wire.units import SECOND_US, WEEK_SECONDS
+from analyzer.recommendations.recommendation import TAIL_PERMILLE, UNTOLD, Range
 from analyzer.states import Confidence
 
 WEEK_US = WEEK_SECONDS * SECOND_US

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import HOUR_MS
 from analyzer.findings.health.fragmentation import Wait
 from analyzer.findings.health.gathering import rolled_until
 from analyzer.measures.efficiency import readings
@@ -16,7 +17,6 @@ from analyzer.recommendations.fleet_plan.places import Feed, Host, Limited, Plac
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HOUR_MS = 3_600_000
 FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
 # Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
 SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from agent.wire.units import MICROS
 from analyzer.finops.charges.sums import Charged
 from analyzer.reports.groups import GroupRow
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import MICROS, decimal, money_decimals
+from analyzer.text.words import decimal, money_decimals
 
 OTHERS = "others, at cost"
 

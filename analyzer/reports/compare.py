@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.which_run import find_run
@@ -18,7 +19,6 @@ from analyzer.recommendations.outcome.work import Unit, Work, log_costs, rates_o
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAY_US = 86_400_000_000
 BACK_US = 56 * DAY_US
 
 

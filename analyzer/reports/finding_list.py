@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.findings.history.case import Case
@@ -16,7 +17,7 @@ from analyzer.ledger.coverage import Measured
 from analyzer.period import Period
 from analyzer.reports.part import Part
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import MICROS, MS_PER_HOUR, decimal, money, nothing_avoidable
+from analyzer.text.words import decimal, money, nothing_avoidable
 
 MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
 CENTS = 100
@@ -238,5 +239,5 @@ def at_stake_column(findings: Sequence[Finding], currency: str) -> tuple[list[st
         units = apportion(total, [micros * CENTS for micros in exact], MICROS)
         return [decimal(unit, 2) for unit in units], money(sum(exact), currency)
     times = [finding.milliseconds * 10 for finding in findings]
-    total = nearest(sum(times), MS_PER_HOUR)
-    return [decimal(unit, 1) for unit in apportion(total, times, MS_PER_HOUR)], f"{decimal(total, 1)} GPU-hours"
+    total = nearest(sum(times), HOUR_MS)
+    return [decimal(unit, 1) for unit in apportion(total, times, HOUR_MS)], f"{decimal(total, 1)} GPU-hours"

@@ -2,21 +2,13 @@
 
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.queries.readings import Breakdown
 from analyzer.reports.groups import GroupRow, Groups
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like, rounded
-from analyzer.text.words import (
-    MICROS,
-    MS_PER_HOUR,
-    UNKNOWN,
-    at_least,
-    decimal,
-    hours_decimals,
-    money_decimals,
-    percent,
-)
+from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +31,11 @@ def team_lines(report: WeekReport) -> tuple[GroupLine, ...]:
 def group_lines(report: WeekReport, groups: Groups) -> tuple[GroupLine, ...]:
     """Return a line a group and the total; the columns add up, and to the figures of the report's main table."""
     rows, whole = groups.rows, report.breakdown
-    hours = _column([row.breakdown.milliseconds for row in rows], MS_PER_HOUR, hours_decimals(whole.milliseconds))
+    hours = _column([row.breakdown.milliseconds for row in rows], HOUR_MS, hours_decimals(whole.milliseconds))
     parts = [row.breakdown.of("avoidable") for row in rows]
     if whole.cost_micros is None:
         costs: list[str | None] = [None] * (len(rows) + 1)
-        lost = _column([part.milliseconds for part in parts], MS_PER_HOUR, hours_decimals(whole.milliseconds))
+        lost = _column([part.milliseconds for part in parts], HOUR_MS, hours_decimals(whole.milliseconds))
     else:
         decimals = money_decimals(whole.cost_micros)
         costs = [*_column([row.breakdown.cost_micros or 0 for row in rows], MICROS, decimals)]

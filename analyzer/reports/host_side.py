@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from agent.wire.units import SECOND_US
 from collector.store.session import Session
 
 DEVICES_SHOWN = 4
-US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,10 @@ def host_side(session: Session, run_id: str, start_us: int, end_us: int) -> Host
 def _devices(
     session: Session, table: str, kind: str, inward: str, outward: str, busy: str, span: list[int]
 ) -> tuple[Device, ...]:
+    a_second = f"{SECOND_US} // greatest(1, ended_at - started_at)"
     rows = session.rows(
         f"SELECT device, any_value({kind}), sum({inward}), sum({outward}), "
-        f"max((coalesce({inward}, 0) + coalesce({outward}, 0)) * {US} // greatest(1, ended_at - started_at)), {busy} "
+        f"max((coalesce({inward}, 0) + coalesce({outward}, 0)) * {a_second}), {busy} "
         f"FROM {table} WHERE ended_at > ? AND started_at < ? GROUP BY device "
         f"HAVING coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) > 0 "
         f"ORDER BY coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) DESC LIMIT {DEVICES_SHOWN}",

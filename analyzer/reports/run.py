@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.findings.finding import Finding
@@ -13,7 +14,7 @@ from analyzer.ledger.timeline import Point
 from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 from analyzer.queries.readings import Breakdown, breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.run_before import EarlierRun, earlier_runs
@@ -122,7 +123,7 @@ def run_span(session: Session, run_id: str, timezone: str) -> Period:
     first, last = session.row("SELECT min(hour), max(hour) FROM ledger WHERE run_id = ?", [run_id])
     if first is None:
         raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    return Period(first, last + HOUR, run_id, timezone)
+    return Period(first, last + HOUR_US, run_id, timezone)
 
 
 def run_report(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import MICROS
 from analyzer.recommendations.outcome.reading import works_of_runs
 from analyzer.text.rounding import nearest
-from analyzer.text.words import MICROS
 
 if TYPE_CHECKING:
     from analyzer.recommendations.outcome.work import Work

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.recommendations.lifecycle.kept import book
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.lifecycle.standing import Standing
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from analyzer.recommendations.lifecycle.prediction import Prediction
     from collector.store.session import Session
 
-DAY_US = 86_400_000_000
 CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks
 WEEKS_SHOWN_US = 56 * DAY_US  # so long after it was applied the week's report still names it
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.history.kept import judgements
 from analyzer.findings.history.record import Record, record_of
@@ -13,7 +14,7 @@ from analyzer.ledger import coverage
 from analyzer.ledger.closing import closes_at, final_at
 from analyzer.ledger.coverage import Hours, Measured, NotJudged, Sku, Unheld
 from analyzer.ledger.running import like_before
-from analyzer.period import HOUR, Calendar, Period, micros
+from analyzer.period import Calendar, Period, micros
 from analyzer.prices.repriced import Repriced
 from analyzer.queries.readings import Breakdown, Entry, breakdown
 from analyzer.recommendations.lifecycle.realised import Realised
@@ -105,8 +106,8 @@ def week_report(
         coverage.measured(session, period),
         coverage.not_judged(session, period),
         coverage.corrections(session, period),
-        micros(closes_at(period.end - HOUR, calendar)),
-        micros(final_at(period.end - HOUR, calendar)),
+        micros(closes_at(period.end - HOUR_US, calendar)),
+        micros(final_at(period.end - HOUR_US, calendar)),
         record_of(judgements(session)),
         invoice=last_match(session, period),
         by_what=by_what(session, period),

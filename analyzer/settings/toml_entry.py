@@ -11,7 +11,6 @@ from pathlib import Path
 from agent.wire.bounded import TOML_BYTES_MOST, TooDeepError, TooMuchError, read_bounded, toml_said
 from analyzer.errors import ConfigError
 
-HOUR_US = 3_600_000_000
 MICROS = Decimal(1_000_000)
 MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
 _DIGITS_MOST = 40  # behind the point: 1e-999999999 is no price, and its fraction would fill the memory

@@ -7,6 +7,7 @@ holds what no formula counts: gaps of the allocator, longer batches, what a driv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import PERMILLE
 from analyzer.errors import ConfigError
 from analyzer.sizing.kinds import Kind, Offer, Rate
 from analyzer.sizing.memory import Memory, memory
@@ -16,7 +17,6 @@ from analyzer.sizing.sharding import Sharding, sharding_of, splits
 from analyzer.sizing.work import Work
 from analyzer.text.wording import gib
 
-PERMILLE = 1000
 LEAST_ROOM_PERMILLE, GOOD_ROOM_PERMILLE = 100, 200
 MOST_NODES = 32  # where the search ends
 LEAST_JOINED_GPUS = 4  # ours: on hosts of fewer no model is spread over several, whose links nobody told

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agent.wire.sku import BYTES_PER_GIB
+from agent.wire.units import GIB
 from analyzer.prices.book import PriceBook
 from analyzer.prices.list_prices import list_prices
 
@@ -116,7 +116,7 @@ def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None
 def named_bytes(sku: str) -> int | None:
     """Return the memory that a SKU's name says, in bytes: 80 GiB of an H100-80GB; None where it says none."""
     match = _NAMED.search(sku)
-    return int(match[1]) * BYTES_PER_GIB if match else None
+    return int(match[1]) * GIB if match else None
 
 
 def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> Rate | None:

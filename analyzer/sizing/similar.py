@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, usual_ways
 from analyzer.sizing.kinds import Kind
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 LOOK_BACK_DAYS = 90
-DAY_US = 86_400_000_000
 NEAR_PERCENT = 25  # ours: how far memory in use may lie from the estimate
 NEAR_TIMES = 2  # and the number of GPUs
 LEAST_RUNS = 5  # of fewer no tenth is told, only the least and the most

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from agent.wire.units import GIB
 from analyzer.prices.options import ANY
 from analyzer.sizing.fitting import Fit
 from analyzer.sizing.kinds import Rate
@@ -12,7 +13,7 @@ from analyzer.text.paper import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
 
-GIB, GIGA = 2**30, 10**9
+GIGA = 10**9
 KINDS_SHOWN = 4
 PURPOSE = {
     "inference": "to serve it",

@@ -5,20 +5,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.queries.readings import Breakdown, Entry
 from analyzer.states import CLASSES, Class
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, apportion_tree, nearest
-from analyzer.text.words import (
-    MICROS,
-    MS_PER_HOUR,
-    UNKNOWN,
-    at_least,
-    decimal,
-    hours_decimals,
-    money_decimals,
-    signed,
-)
+from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, signed
 
 Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
 
@@ -79,7 +71,7 @@ def rounded(breakdown: Breakdown, previous: Breakdown | None = None) -> Rounded:
     before = previous if previous is not None and _comparable(breakdown, previous) else None
     groups = _groups(breakdown, before)
     times = [[entry.milliseconds for entry in group] for group in groups]
-    hours = Column.of(times, MS_PER_HOUR, hours_decimals(breakdown.milliseconds))
+    hours = Column.of(times, HOUR_MS, hours_decimals(breakdown.milliseconds))
     money = None
     if (cost := breakdown.cost_micros) is not None:
         paid = [[entry.cost_micros or 0 for entry in group] for group in groups]

@@ -1,19 +1,18 @@
 """Figures as notices write them: whole numbers in, the words of a sentence out."""
 
-GIB = 2**30
-MS_PER_HOUR = 3_600_000
+from agent.wire.units import GIB, HOUR_MS
 
 
 def hours(ms: int) -> str:
     """Return a length of time: "3.5 h", "40 min"."""
-    if ms < MS_PER_HOUR:
+    if ms < HOUR_MS:
         return f"{ms // 60_000} min"
-    return f"{tenths((ms * 10 + MS_PER_HOUR // 2) // MS_PER_HOUR)} h"
+    return f"{tenths((ms * 10 + HOUR_MS // 2) // HOUR_MS)} h"
 
 
 def gpu_hours(ms: int) -> str:
     """Return GPU time in hours, to a tenth."""
-    return tenths((ms * 10 + MS_PER_HOUR // 2) // MS_PER_HOUR)
+    return tenths((ms * 10 + HOUR_MS // 2) // HOUR_MS)
 
 
 def tenths(amount: int) -> str:

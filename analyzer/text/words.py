@@ -4,11 +4,10 @@ import re
 import unicodedata
 from datetime import datetime
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.period import Period, local
 from analyzer.text.rounding import nearest
 
-MS_PER_HOUR = 3_600_000
-MICROS = 1_000_000
 CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
 UNKNOWN = "-"
 AT_LEAST = "≥"
@@ -60,14 +59,14 @@ def money_decimals(micros: int | None) -> int:
 
 def gpu_hours(milliseconds: int, decimals: int = 1) -> str:
     """Return GPU time in GPU-hours."""
-    return decimal(nearest(milliseconds * 10**decimals, MS_PER_HOUR), decimals)
+    return decimal(nearest(milliseconds * 10**decimals, HOUR_MS), decimals)
 
 
 def hours_decimals(milliseconds: int) -> int:
     """Return how exactly GPU-hours of this size are shown."""
-    if milliseconds >= 10_000 * MS_PER_HOUR:
+    if milliseconds >= 10_000 * HOUR_MS:
         return 0
-    return 1 if milliseconds >= 10 * MS_PER_HOUR else 3
+    return 1 if milliseconds >= 10 * HOUR_MS else 3
 
 
 def percent(part: int, whole: int) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.wire.units import HOUR_MS
 from analyzer.analysis import analyze
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
@@ -25,7 +26,6 @@ from collector.store.lake import beside
 from collector.store.seal_mark import Mark
 from collector.store.tier_schema import make_tables
 from dashboards.demo.demo_site import write_settings
-from simulator.site import HOUR as SIMULATED_HOUR
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
 NODES, GPUS = 6, 2
@@ -97,7 +97,7 @@ def _made(folder: Path, start: int, span: int, week: str, filled: Callable[[Stor
 
 
 def _land(store: Store) -> None:
-    fill(store, demo_fleet(1, 60), 6 * SIMULATED_HOUR)
+    fill(store, demo_fleet(1, 60), 6 * HOUR_MS)
     mark = Mark.of(store)
     while seal(store, mark).more:
         pass

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProblemError
-from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node, Planned, Problem, Rate, Task
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
 
 Impossible = Literal["fits nowhere", "circle", "deadline", "own deadline"]
 IMPOSSIBLE: tuple[Impossible, ...] = ("fits nowhere", "circle", "deadline", "own deadline")

@@ -8,7 +8,8 @@ longest path or the GPUs' hours bound them, and HEFT is a tenth above the bound,
 from dataclasses import replace
 from random import Random
 
-from analyzer.capacity.planner.problem import GB, Duration, Input, Node, Problem, Task
+from agent.wire.units import GB
+from analyzer.capacity.planner.problem import Duration, Input, Node, Problem, Task
 
 MINUTE = 60
 KINDS = (

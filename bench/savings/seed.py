@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import DAY_MS
 from analyzer.analysis import analyze
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
@@ -24,7 +25,7 @@ from bench.savings.measured import held_ms
 from collector.store.database import Store
 from collector.store.session import Session
 from simulator.fleet import Fleet
-from simulator.site import DAY, alpha_site
+from simulator.site import alpha_site
 
 if TYPE_CHECKING:
     from simulator.plan import Run
@@ -87,7 +88,7 @@ def analysed(fleet: Fleet) -> Week:
     start, end = fleet.site.started_at, fleet.site.started_at + fleet.site.span * 1_000
     # A file: a checkpoint of a store in memory of this size ended the process (DuckDB 1.5.5, seeds 1 and 2).
     with tempfile.TemporaryDirectory() as directory, Store.open(Path(directory) / "store.duckdb") as store:
-        fill(store, fleet, DAY)
+        fill(store, fleet, DAY_MS)
         settings = Settings(prices=prices_beside(Path(directory)))
         analyze(store, settings, now_us=end)
         with store.session() as session:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from collector.access.attempts import Attempts
 from collector.access.directory import FRESH_SECONDS, Directory
 from collector.access.presented import is_one_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 STOP_SECONDS = 10.0
-DAY = 86_400_000_000  # microseconds
 
 
 class Access:
@@ -90,7 +90,7 @@ class Access:
     def _expire(self) -> None:
         """Once a day drop what of the audit and of capacity requests is older than must be kept."""
         now = time.time_ns() // 1000
-        if now - self._expired_at > DAY:
+        if now - self._expired_at > DAY_US:
             self._expired_at = now
             with suppress(RegistryError):  # tomorrow is soon enough
                 self.registry.audit.expire(now)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from collector.errors import RegistryError
 from collector.registry.audit import Entry, Kind
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collector.registry import Registry
 
 _LOG = logging.getLogger(__name__)
-HOUR = 3_600_000_000  # microseconds
 MOST_LINES = 10_000  # of one hour; what is beyond is counted under one name
 OTHERS = "others"
 
@@ -97,4 +97,4 @@ class Usage:
         self._counts = dict.fromkeys(self._counts, 0) if at_once else {}
 
     def _this_hour(self) -> int:
-        return self._now() // HOUR * HOUR
+        return self._now() // HOUR_US * HOUR_US

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from collector.schedulers.poll import SECOND
+from agent.wire.units import DAY_MS, SECOND_US
 
 if TYPE_CHECKING:
     from collector.prometheus.answer import Answer
 
-DAY_MS = 86_400_000
 PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
 CREATED = {
     "CronJob": ("kube_cronjob_created", "cronjob"),
@@ -117,7 +116,7 @@ def _read_day(client: Asked, state: State, start: int, end: int) -> None:
     for labels, seconds in _present(client, f"max by (uid) (timestamp({_GPUS}))", start, end):
         pod = state.pods.get(labels.get("uid", ""))
         if pod is not None:
-            pod.last_seen_at = max(pod.last_seen_at, round(seconds * SECOND))
+            pod.last_seen_at = max(pod.last_seen_at, round(seconds * SECOND_US))
     _read_owners(client, state, within, end)
 
 
@@ -143,7 +142,7 @@ def _read_owners(client: Asked, state: State, within: str, end: int) -> None:
     for kind, (metric, label) in CREATED.items():
         if kind in tops:
             for labels, value in _last(client, f"last_over_time({metric}{within})", end):
-                state.created[_own(labels, "namespace"), kind, labels.get(label, "")] = round(value * SECOND)
+                state.created[_own(labels, "namespace"), kind, labels.get(label, "")] = round(value * SECOND_US)
 
 
 def _info(pod: Pod, labels: Mapping[str, str], _: float) -> None:
@@ -172,15 +171,15 @@ def _reason(pod: Pod, labels: Mapping[str, str], value: float) -> None:
 
 
 def _created(pod: Pod, _: Mapping[str, str], value: float) -> None:
-    pod.created_at = round(value * SECOND)
+    pod.created_at = round(value * SECOND_US)
 
 
 def _started(pod: Pod, _: Mapping[str, str], value: float) -> None:
-    pod.started_at = round(value * SECOND)
+    pod.started_at = round(value * SECOND_US)
 
 
 def _completed(pod: Pod, _: Mapping[str, str], value: float) -> None:
-    pod.completed_at = round(value * SECOND)
+    pod.completed_at = round(value * SECOND_US)
 
 
 _FACTS = {

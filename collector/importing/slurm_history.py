@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from collector.importing.claims import Claim, Ground
 from collector.importing.history import History
 from collector.importing.hosts import Hosts
 from collector.importing.known import Known
 from collector.importing.shares import shares
-from collector.schedulers.poll import SECOND, Row, Value
+from collector.schedulers.poll import Row, Value
 from collector.schedulers.slurm.attempts import attempt_of
 from collector.schedulers.slurm.events import Event
 from collector.schedulers.slurm.job import Job
@@ -19,8 +20,8 @@ from collector.schedulers.slurm.rows import alias, holding, waiting
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-PIECE_US = 30 * 86_400 * SECOND  # of a host's state; no row may be longer than 32 days
-OVERDUE_US = 3600 * SECOND  # how long after its limit a job may be called running before nobody believes it
+PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
+OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
 _PLACES = ("node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at")  # a claim's own
 
 
@@ -121,7 +122,7 @@ def _with_indices(job: Job, queued: Job | None) -> Job:
 
 def _is_overdue(job: Job, until: int) -> bool:
     limit = job.time_limit_seconds
-    return limit is not None and (job.started_at or 0) + round(limit * SECOND) + OVERDUE_US < until
+    return limit is not None and (job.started_at or 0) + round(limit * SECOND_US) + OVERDUE_US < until
 
 
 def _waiting(told: Told) -> Iterable[Job]:

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
+from agent.wire.units import SECOND_US
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.slurm_history import Told
-from collector.schedulers.poll import SECOND
 from collector.schedulers.slurm import events, json_jobs, text_jobs
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.reader import SlurmReader
 
-DAY_US = 86_400 * SECOND
+DAY_US = 86_400 * SECOND_US
 MOST_BYTES = 2**30  # of one file
 MOST_JOBS = 1_000_000  # with GPUs, of one import
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agent.wire.units import SECOND_US
 from collector.errors import ConfigError
-from collector.schedulers.poll import SECOND
 
 _BACK = re.compile(r"(\d{1,4})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -23,7 +23,7 @@ class Span:
     @property
     def label(self) -> str:
         """Its length as people say it: "4 weeks", "10 days", "12 hours"."""
-        hours = round((self.until - self.since) / 3600 / SECOND)
+        hours = round((self.until - self.since) / 3600 / SECOND_US)
         for name, length in (("week", 168), ("day", 24)):
             if hours >= length and hours % length == 0:
                 return _counted(hours // length, name)
@@ -59,13 +59,13 @@ def span(since: str, until: str | None, now: int, timezone: ZoneInfo) -> Span:
 
 def _moment(text: str, end: int, timezone: ZoneInfo, flag: str) -> int:
     if found := _BACK.fullmatch(text.strip().lower()):
-        return end - int(found[1]) * _HOURS[found[2]] * 3600 * SECOND
+        return end - int(found[1]) * _HOURS[found[2]] * 3600 * SECOND_US
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise ConfigError(f"{flag} {text!r} names no time: say {_EXAMPLES}") from error
     moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone)
-    return round(moment.timestamp() * SECOND)
+    return round(moment.timestamp() * SECOND_US)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 
+from agent.wire.units import DAY_US
+
 if TYPE_CHECKING:
     from collector.store.session import Session
 
@@ -18,7 +20,6 @@ SILENT_SECONDS = 300
 NAMED = 20  # of those that are silent; their number is told whole
 WITHIN = (15, 30, 60, 120, 300, 900, 3600, 86_400)
 _PREFIX = "gpuledger_collector"
-_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Freshness:
         """
         rows = session.rows(
             "SELECT agent, max(received_at) AS heard FROM receipts WHERE received_at > ? GROUP BY agent ORDER BY heard",
-            [now_us - _DAY_US],
+            [now_us - DAY_US],
         )
         for agent, at_us in rows:
             self.heard(agent, at_us)

@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from agent.connection import Connection, address, pause_seconds
+from agent.wire.units import MILLISECOND_US
 from collector.errors import ServerError
 from collector.pipeline.decoding.plausible import Array
 from collector.prometheus.answer import Answer, lines, matrix
@@ -23,7 +24,6 @@ from collector.prometheus.answer import Answer, lines, matrix
 COMPLAINT_BYTES = 4096
 TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-MILLISECOND = 1000  # microseconds
 PART_SECONDS = 86_400  # of what one question of `series` asks for
 
 Query = Sequence[tuple[str, str | int | float]]
@@ -151,7 +151,7 @@ class Client:
         Raises:
             ServerError: the server cannot be reached or says no.
         """
-        start, end = since // MILLISECOND, until // MILLISECOND
+        start, end = since // MILLISECOND_US, until // MILLISECOND_US
         while start < end:
             part = min(start + PART_SECONDS * 1000, end)
             answer = self.samples(selector, start, part - 1)

@@ -5,12 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.plausible import pc
 from collector.prometheus.answer import Answer
 from collector.prometheus.gathering import spread
 from collector.prometheus.labels import Holder, Subject, holder, subject
 from collector.prometheus.names import Metric
-from collector.prometheus.pivot import MILLISECOND, REACH, shifted
+from collector.prometheus.pivot import REACH, shifted
 
 _TEXTS = ("namespace", "pod", "container", "hpc_job")
 SCHEMA = pa.schema(
@@ -44,7 +45,13 @@ class Holders:
     def table(self) -> pa.Table:
         """Return all stretches; each begins one scrape interval before the first scrape that names the holder."""
         rows = [
-            (found.node, found.key("gpu_uuid"), (first - self._step) * MILLISECOND, last * MILLISECOND, *astuple(who))
+            (
+                found.node,
+                found.key("gpu_uuid"),
+                (first - self._step) * MILLISECOND_US,
+                last * MILLISECOND_US,
+                *astuple(who),
+            )
             for (found, who), spells in self._spells.items()
             for first, last in spells
         ]

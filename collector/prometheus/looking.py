@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.plausible import pc
 from collector.prometheus.gathering import spread
 from collector.prometheus.labels import Subject, subject
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
 LOOK_MILLISECONDS = 600_000
-MILLISECOND = 1000  # microseconds
 ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+|vllm:.+|nv_.+|tgi_.+"}'
 
 
@@ -39,7 +39,7 @@ def look(client: "Client", since: int, until: int) -> Found:
     Raises:
         ServerError: it cannot be reached, refuses us, or is no Prometheus.
     """
-    begin, end = since // MILLISECOND, until // MILLISECOND
+    begin, end = since // MILLISECOND_US, until // MILLISECOND_US
     listed = [catalogue()[name] for name in client.names("__name__", ALL_NAMES, begin, end) if name in catalogue()]
     metrics = sorted(listed, key=lambda metric: (RANK[metric.exporter], metric.name))
     gpus: dict[Subject, str] = {}

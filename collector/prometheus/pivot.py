@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.contract import Column, Table
+from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.plausible import Array, pc
 from collector.prometheus.names import Slot, column_of
@@ -20,7 +21,6 @@ from collector.prometheus.names import Slot, column_of
 REACH = 1.75  # scrape intervals: what is further away has a missing scrape between; scrapes jitter, by less than that
 LONGEST_STEP = 300_000  # milliseconds between two scrapes; Prometheus itself forgets a series after so long
 _TIME_BITS = 42  # of a key, for milliseconds: 139 years; what is left numbers two million subjects
-MILLISECOND = 1000  # microseconds
 
 # What DCGM writes where it has no value, in each of its types; dcgm-exporter lets some through.
 # Source: DCGM, dcgmlib/dcgm_structs.h, DCGM_INT32_BLANK, DCGM_FP64_BLANK and DCGM_INT64_BLANK, and the next few.
@@ -104,7 +104,10 @@ def rows_and_subjects(
     ours = pc.and_(pc.greater(grid.times, since), pc.less_equal(grid.times, until))
     ours = pc.and_(ours, pc.is_valid(grid.befores))
     told = {name: values.take(grid.subjects) for name, values in constants.items()}
-    told |= {"started_at": pc.multiply(grid.befores, MILLISECOND), "ended_at": pc.multiply(grid.times, MILLISECOND)}
+    told |= {
+        "started_at": pc.multiply(grid.befores, MILLISECOND_US),
+        "ended_at": pc.multiply(grid.times, MILLISECOND_US),
+    }
     told |= {name: values for name, values in pivoted.columns.items() if table.has(name)}
     schema = arrow_schema(table)
     arrays = [told[field.name] if field.name in told else pa.nulls(len(grid.keys), field.type) for field in schema]

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
+from agent.wire.units import MILLISECOND_US
 from collector.pipeline.parcel import Parcel, parcel
 from collector.prometheus.answer import Answer
 from collector.prometheus.client import Client
@@ -27,7 +28,6 @@ from collector.prometheus.holders import Holders
 from collector.prometheus.labels import DEFAULT, Clusters
 from collector.prometheus.looking import Found, host_names, look, primaries
 from collector.prometheus.names import catalogue
-from collector.prometheus.pivot import MILLISECOND
 from collector.prometheus.questions import Question, questions, table_steps
 from collector.prometheus.spans import Span, covered, days, stream_of, windows
 
@@ -234,7 +234,9 @@ class _Puller:
         """Yield the rows of one window after another, asking for the next while the last is put together."""
         rows_a_second = max(1, self._found.gpus) * 1000 / self._usual
         length = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, int(WINDOW_ROWS / rows_a_second * 1e6)))
-        self._names |= host_names(self._clients[0], span.since // MILLISECOND, span.until // MILLISECOND, self._steps)
+        self._names |= host_names(
+            self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US, self._steps
+        )
         asked = ((part, question) for part in windows(span, length) for question in self._questions)
         gathering = Gathering(self._found.nodes, self._names, self._clusters)
         left = len(self._questions)
@@ -244,7 +246,7 @@ class _Puller:
                 self.holders.add(question.metric, answer)
             left -= 1
             if not left:
-                yield gathering.rows(since // MILLISECOND, until // MILLISECOND, self._steps)
+                yield gathering.rows(since // MILLISECOND_US, until // MILLISECOND_US, self._steps)
                 self._strangers |= gathering.strangers
                 self._nameless |= gathering.nameless
                 gathering = Gathering(self._found.nodes, self._names, self._clusters)
@@ -258,7 +260,7 @@ class _Puller:
         def ask() -> None:
             for part, question in asked:
                 client = free.popleft()
-                since, until = part[0] // MILLISECOND, part[1] // MILLISECOND
+                since, until = part[0] // MILLISECOND_US, part[1] // MILLISECOND_US
                 waiting.append((part, question, client, self._asking.submit(question.ask, client, since, until)))
                 if not free:
                     return
@@ -274,7 +276,7 @@ class _Puller:
     def _expected(self, span: Span) -> int:
         if self._found.scrape_seconds is None:
             return 0
-        return round(self._found.gpus * (span.until - span.since) / (self._usual * MILLISECOND))
+        return round(self._found.gpus * (span.until - span.since) / (self._usual * MILLISECOND_US))
 
     def _saw(self, table: str, names: Sequence[str]) -> None:
         self.columns.setdefault(table, set()).update(names)

@@ -18,11 +18,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError
 from collector.pipeline.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pending import Pending, Written, temporary
-from collector.prometheus.pivot import MILLISECOND
 from collector.prometheus.request import Sent, sent
 from collector.prometheus.scrapes import Scrapes, batch_of
 from collector.prometheus.targets import Bucket, Meaning, Settling, Target, Targets, meaning
@@ -194,7 +194,7 @@ class Receiver:
         latest = time.time_ns() // 1000 + AHEAD_OF_SENDER
         for sample in series.samples:
             at, value = sample.timestamp, sample.value
-            if not EARLIEST <= at * MILLISECOND <= latest:
+            if not EARLIEST <= at * MILLISECOND_US <= latest:
                 pending.refuse("a sample is of the future, or of before 2015")
             else:
                 self._sample(target, found, at, value, pending)

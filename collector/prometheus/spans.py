@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
+
 if TYPE_CHECKING:
     from collector.store.database import Store
-
-DAY = 86_400_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def windows(span: Span, length: int) -> list[tuple[int, int]]:
 def _cut(since: int, until: int) -> list[Span]:
     spans = []
     while since < until:
-        end = min(until, (since // DAY + 1) * DAY)
+        end = min(until, (since // DAY_US + 1) * DAY_US)
         spans.append(Span(since, end))
         since = end
     return spans

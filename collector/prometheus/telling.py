@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
+from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.prometheus.derived import MOST_BYTES
 from collector.prometheus.labels import Clusters, Holder, Subject, run_of
-from collector.prometheus.pivot import MILLISECOND
 from collector.prometheus.targets import Bucket, Target
 
 AGAIN = 300_000  # milliseconds between two words on who holds a GPU
@@ -48,7 +48,7 @@ class Told:
         if "gpu_samples" not in tables:
             return tables
         since = {
-            (row["node"], row["gpu_uuid"]): row["started_at"] // MILLISECOND
+            (row["node"], row["gpu_uuid"]): row["started_at"] // MILLISECOND_US
             for row in tables["gpu_samples"].select(["node", "gpu_uuid", "started_at"]).to_pylist()
         }
         gpus = self._gpus[target.stream]
@@ -91,8 +91,8 @@ class Told:
         return {
             "node": found.node,
             "gpu_uuid": found.key("gpu_uuid"),
-            "started_at": spell.started_at * MILLISECOND,
-            "ended_at": spell.seen_until * MILLISECOND,
+            "started_at": spell.started_at * MILLISECOND_US,
+            "ended_at": spell.seen_until * MILLISECOND_US,
             "run_id": run_id,
             "member": member,
             "scheduler": scheduler,
@@ -119,8 +119,8 @@ def _memory(found: Subject, bucket: Bucket) -> int | None:
 def _inventory(found: Subject, facts: Any, memory: int | None, begin: int, time: int) -> Row:  # noqa: ANN401
     return {
         "node": found.node,
-        "started_at": begin * MILLISECOND,
-        "ended_at": time * MILLISECOND,
+        "started_at": begin * MILLISECOND_US,
+        "ended_at": time * MILLISECOND_US,
         "gpu_uuid": found.key("gpu_uuid"),
         "parent_uuid": found.key("parent_uuid"),
         "gpu_index": facts.index,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import delete, insert, select
 
+from agent.wire.units import DAY_US
 from collector.registry.tables import AUDIT
 from collector.registry.versions import AUDIT_DAYS
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collector.registry.database import Database
 
 Kind = Literal["change", "read", "refused"]
-_DAY = 86_400_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,6 @@ class Audit:
 
     def expire(self, now: int) -> int:
         """Delete what is older than the database protects, and return how many entries that were."""
-        old = delete(AUDIT).where(AUDIT.c.at < now - (AUDIT_DAYS + 1) * _DAY)
+        old = delete(AUDIT).where(AUDIT.c.at < now - (AUDIT_DAYS + 1) * DAY_US)
         with self._database.writing() as connection:
             return int(connection.execute(old).rowcount)

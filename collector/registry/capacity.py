@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import case, delete, func, insert, select, update
 
+from agent.wire.units import DAY_US
 from collector.errors import FullError, RegistryError
 from collector.registry.audit import Entry, record
 from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 MOST_LISTED = 100_000
 EXPIRED_AT_ONCE = 1_000
 _ONE_BY_ONE = 0x67706371  # the number of PostgreSQL's lock under which requests are added and waived
-DAY = 86_400_000_000
 MOST_EVENTS = 1_000  # of one request
 EventKind = Literal["decided", "waived"]
 
@@ -207,7 +207,7 @@ def _pilots(connection: "Connection", team: str, since: int, but: str) -> int:
 
 def _expire(connection: "Connection", now: int, days: int) -> int:
     """Delete old requests with their histories; what was asked, decided and waived stays in the audit for its time."""
-    before, request, event = now - days * DAY, CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
+    before, request, event = now - days * DAY_US, CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
     later = select(event.number).where((event.request_id == request.id) & (event.at >= before)).exists()
     found = select(request.id).where((request.asked_at < before) & ~later).order_by(request.asked_at)
     old = [id_ for (id_,) in connection.execute(found.limit(EXPIRED_AT_ONCE))]

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import ALLOCATIONS
-from collector.schedulers.poll import SECOND, Row, Value, moment
+from agent.wire.units import SECOND_US
+from collector.schedulers.poll import Row, Value, moment
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-KEPT_US = 2 * 86_400 * SECOND  # how long an allocation that has ended is remembered; the scheduler may tell it again
-WAITING_RETOLD_US = 600 * SECOND  # a job that waits changes its reason and its rank with every pass of the scheduler
+KEPT_US = 2 * 86_400 * SECOND_US  # how long an allocation that has ended is remembered; the scheduler may tell it again
+WAITING_RETOLD_US = 600 * SECOND_US  # a job that waits changes its reason and its rank with every pass of the scheduler
 _DRIFTS = ("priority",)  # changes with time alone, and is no news
 _OF_WAITING = ("pending_reason", "requested_gpus", "labels")  # news, but not at every poll
 

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from collector.schedulers.poll import SECOND, Row
+from agent.wire.units import SECOND_US
+from collector.schedulers.poll import Row
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 GAP_POLLS = 3  # of silence, after which a state is no longer bridged
-UP_TOLD_US = 3600 * SECOND
-OTHER_TOLD_US = 600 * SECOND
-LONGEST_US = 30 * 86_400 * SECOND  # of one row; the collector refuses more than 32 days
+UP_TOLD_US = 3600 * SECOND_US
+OTHER_TOLD_US = 600 * SECOND_US
+LONGEST_US = 30 * 86_400 * SECOND_US  # of one row; the collector refuses more than 32 days
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class NodeBook:
             QUALIFY row_number() OVER (PARTITION BY node ORDER BY ended_at DESC, batch DESC) = 1
             """
         )
-        gap_us = round(GAP_POLLS * every_seconds * SECOND)
+        gap_us = round(GAP_POLLS * every_seconds * SECOND_US)
         return cls(gap_us, {node: Span(state, reason, ended, ended) for node, state, reason, ended in rows})
 
     def news(self, states: Iterable[NodeState], now: int, *, everything: bool = False) -> list[Row]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-SECOND = 1_000_000  # in microseconds, as all times here are
 Value: TypeAlias = str | int | float | None
 Row: TypeAlias = dict[str, Value]
 Tables: TypeAlias = Mapping[str, Sequence[Row]]

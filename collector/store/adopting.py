@@ -7,6 +7,7 @@ that it is done, and from which booking the file goes on.
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from collector.errors import StoreError
 from collector.store.booking import (
     Place,
@@ -21,7 +22,6 @@ from collector.store.booking import (
 from collector.store.books import (
     AMOUNTS,
     DATED,
-    DAY_US,
     WHOLE,
     days_different,
     days_doubled,

@@ -7,6 +7,7 @@ the booking that it follows (booking.py), so that of two analyzers only one can 
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from collector.errors import StoreError, TakenError
 from collector.store import booking, sealed_here
 from collector.store.lake import delete, written
@@ -63,7 +64,6 @@ SAID = {
     "invoice_matches": "match_id",
 }
 _MIRRORED = (*DATED, *AMOUNTS, *WHOLE, *SAID)
-DAY_US = 86_400_000_000
 _DIFFERENT = """
 SELECT DISTINCT hour // {day_us} * {day_us} AS day
 FROM {hot}.ledger_hours h FULL JOIN lake.books.ledger_hours b USING (hour)

@@ -4,13 +4,14 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
+from agent.wire.units import MIB
 from dashboards.grafana.board import Panels, board, chosen, filled
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, NODE
 
 GPU = "{{instance}} {{gpu}}"
 NOT_DEFAULT = "Not in NVIDIA's counters files: add the field to the one that dcgm-exporter is given with -f."
-MIB, MEGA, MILLI = 2**20, 1_000_000, 1000
+MEGA, MILLI = 1_000_000, 1000
 
 
 def dcgm() -> Dashboard:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import SECOND_US, WEEK_US
 from analyzer.interfaces.doctor.words import size, span
 from analyzer.text.words import UNKNOWN, plain
 from collector.metrics.freshness import SILENT_SECONDS
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
 
 SHOWN = 60
-WEEK_US = 7 * 86_400_000_000
-SECOND_US = 1_000_000
 # What an agent says of itself comes with its samples, and is read from the lake: the last minutes are not in it.
 _AGENTS = """
 WITH heard AS (

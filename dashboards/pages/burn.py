@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from agent.wire.units import MICROS
 from analyzer.charts.course import Course, month_course
 from analyzer.finops.budgets.book import budget_book
 from analyzer.finops.budgets.month import Line, MonthReport, month_report
@@ -12,7 +13,7 @@ from analyzer.finops.budgets.spent import spending
 from analyzer.finops.budgets.text import between, expected_column, first_sentence, spent_column
 from analyzer.finops.charges.edited import edited, edited_words
 from analyzer.period import Period, local
-from analyzer.text.words import MICROS, UNKNOWN, amount, day, money_decimals, plain, symbol
+from analyzer.text.words import UNKNOWN, amount, day, money_decimals, plain, symbol
 from dashboards.pages.marks import LONG, Mark, Part
 from dashboards.pages.read_pages import Sheet
 

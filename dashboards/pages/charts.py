@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 
+from agent.wire.units import HOUR_US
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.ledger.timeline import Point
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 from analyzer.queries.readings import within
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session
@@ -17,7 +18,7 @@ MS_PER_MICROSECOND_TOP = 1000
 
 def fleet_chart(session: Session, period: Period) -> Chart:
     """Return how many GPUs, on average, were in each class over the period."""
-    width = max(1, -(-period.hours // BARS)) * HOUR
+    width = max(1, -(-period.hours // BARS)) * HOUR_US
     where, values = within(period)
     counted = session.rows(
         "SELECT (hour - ?) // ? AS bar, state, cause, sum(milliseconds), count(DISTINCT hour) FROM ledger "

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.charts.series import Chart, Trace
 from analyzer.period import Period, day_starts, local
 from analyzer.queries.readings import within
 from analyzer.states import CLASSES, booking
-from analyzer.text.words import MICROS, MS_PER_HOUR, day, symbol
+from analyzer.text.words import day, symbol
 from dashboards.pages.cost_table import class_heads
 from dashboards.pages.read_pages import Sheet
 
@@ -84,4 +85,4 @@ def _days(reading: "Reading", period: Period) -> Sequence[_Day]:
 
 
 def _height(one: _Day, place: int, *, is_priced: bool) -> float:
-    return round(one.classes_micros[place] / MICROS if is_priced else one.classes_ms[place] / MS_PER_HOUR, 2)
+    return round(one.classes_micros[place] / MICROS if is_priced else one.classes_ms[place] / HOUR_MS, 2)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.asking import LIMIT_MAX
 from analyzer.interfaces.api.costs import Bearer, Classes, Cost, CostsAsked, costs_of
@@ -14,8 +15,6 @@ from analyzer.states import CLASSES
 from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like, rounded
 from analyzer.text.words import (
-    MICROS,
-    MS_PER_HOUR,
     UNKNOWN,
     decimal,
     hours_decimals,
@@ -188,7 +187,7 @@ def _sum_of(sums: Sequence[_Sum]) -> _Sum:
 
 def _columns(sums: Sequence[_Sum], whole: Breakdown) -> tuple[list[str], list[str], list[str]]:
     """Return hours, money and what was avoidable of it, each with its total last; each adds up as printed."""
-    hours = _column([one.ms for one in sums], MS_PER_HOUR, hours_decimals(whole.milliseconds))
+    hours = _column([one.ms for one in sums], HOUR_MS, hours_decimals(whole.milliseconds))
     money_places = money_decimals(whole.cost_micros)
     costs = _column([one.micros or 0 for one in sums], MICROS, money_places)
     place = CLASSES.index("avoidable")
@@ -196,7 +195,7 @@ def _columns(sums: Sequence[_Sum], whole: Breakdown) -> tuple[list[str], list[st
         return (
             hours,
             costs,
-            _column([one.classes_ms[place] for one in sums], MS_PER_HOUR, hours_decimals(whole.milliseconds)),
+            _column([one.classes_ms[place] for one in sums], HOUR_MS, hours_decimals(whole.milliseconds)),
         )
     exact = [one.classes_micros[place] for one in sums]
     total = _avoidable_units(whole)
@@ -236,7 +235,7 @@ def _sentence(period: Period, whole: Breakdown, sums: Sequence[_Sum], by: Bearer
     gap = f"; {percent(silent, whole.milliseconds)} of the time was not measured" if whole.has_gap else ""
     gap += "" if lost.milliseconds else unjudged_words(lacking)
     if whole.cost_micros is None:
-        spent = f"{decimal(nearest(whole.milliseconds, MS_PER_HOUR), 0)} GPU-hours were owned, and no price is known"
+        spent = f"{decimal(nearest(whole.milliseconds, HOUR_MS), 0)} GPU-hours were owned, and no price is known"
         known = f"{share} of them were avoidable{gap}" if whole.measured.milliseconds else "nothing was measured"
         return f"{spent}; {known}."
     places = money_decimals(whole.cost_micros)

@@ -4,10 +4,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.interfaces.text.week_text import silent_words
 from analyzer.ledger.coverage import measured
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 from analyzer.queries.readings import within
 from analyzer.text.words import percent
 from dashboards.pages.read_pages import Sheet
@@ -53,7 +54,7 @@ def _hours(reading: "Reading", period: Period) -> list[tuple[int, int, int, int]
 
 
 def _chart(reading: "Reading", period: Period) -> Chart:
-    width = max(1, -(-period.hours // BARS)) * HOUR
+    width = max(1, -(-period.hours // BARS)) * HOUR_US
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for hour, *amounts in _hours(reading, period):
         bar = sums[(hour - period.start) // width]

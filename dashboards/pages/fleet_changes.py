@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
 from analyzer.queries.readings import Breakdown, Entry
 from analyzer.reports.finding_list import FindingsReport, Trend, trend
 from analyzer.reports.week import WeekReport
 from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import nearest
-from analyzer.text.words import MICROS, MS_PER_HOUR, decimal, signed
+from analyzer.text.words import decimal, signed
 
 STATES_SHOWN = 6
 FINDINGS_SHOWN = 5
@@ -61,6 +62,6 @@ def _amounts(breakdown: Breakdown, is_money: bool) -> dict[tuple[Class, str], in
 
 def _moved(key: tuple[Class, str], before: int, now: int, is_money: bool) -> Moved:
     """Round both figures and tell the difference of what is printed, so that the row adds up."""
-    unit = MICROS if is_money else MS_PER_HOUR
+    unit = MICROS if is_money else HOUR_MS
     then, here = nearest(before, unit), nearest(now, unit)
     return Moved(*key, decimal(then, 0), decimal(here, 0), signed(here - then, 0))

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
+from agent.wire.units import HOUR_US
 from analyzer.charts.over_time import stacked_bars
 from analyzer.errors import LedgerError
 from analyzer.interfaces.html.html import week_view
 from analyzer.interfaces.text.notice_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.unjudged import rules_in
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 from analyzer.reports.finding_list import FindingsReport, at_stake_column
 from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
@@ -90,7 +91,7 @@ def _newest(reader: Reader, period: Period) -> Period:
     )
     if hour is None:
         return period
-    return Period(hour, hour + HOUR, "now", period.timezone)
+    return Period(hour, hour + HOUR_US, "now", period.timezone)
 
 
 def _node_or_why(reader: Reader, asked: FleetAsked, period: Period) -> View:

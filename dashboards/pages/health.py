@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from agent.wire.units import SECOND_US
 from analyzer.charts.over_time import stacked_bars
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.words import span
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from dashboards.routes.operations import Doctor
 
 HERE = "/health"
-SECOND_US = 1_000_000
 NAMED = 8  # of those whom a rule could not judge
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
 
+from agent.wire.units import MICROS
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import argue
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
@@ -16,7 +17,7 @@ from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import apportion
 from analyzer.text.table import lines
-from analyzer.text.words import MICROS, gpu_hours, hours_decimals, money, percent, symbol
+from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.charts import run_chart
 from dashboards.pages.run_signals import SIGNALS
 from dashboards.pages.run_timeline import whole

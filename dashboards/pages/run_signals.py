@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analyzer.charts.lanes import PERMILLE, Lane, Ranks
+from agent.wire.units import PERMILLE
+from analyzer.charts.lanes import Lane, Ranks
 from collector.lake.tiers.series import Series, series
 from collector.lake.tiers.sources import Kept
 from collector.lake.tiers.subjects import Subject, gpus_of_run

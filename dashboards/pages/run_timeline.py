@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Literal
 
+from agent.wire.units import MINUTE_US, SECOND_US
 from analyzer.charts.lanes import Band, Lane, Mark, Ribbon, RunTimeline, run_lanes
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.model import iso
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 BUCKET_US = WINDOW_MS * 1000  # how finely the ledger keeps a run's states
-SECOND_US = 1_000_000
 WIDTHS = (160, 2000)
 PIXELS_A_POINT, PIXELS_A_BAR = 2, 3
 MARKS_SHOWN = 400
-MINUTE_US = 60 * SECOND_US
 WORKED_PERMILLE = 50  # a stretch in which less of the GPUs' time than this was work is a stall
 NOT_A_STALL = ("starting", "checkpointing")
 

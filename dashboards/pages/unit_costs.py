@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import MICROS
 from analyzer.finops.unit_cost.counted import Hour, counted
 from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import BACK_US, RunLine, UnitLine, UnitReport, unit_report
 from analyzer.finops.unit_cost.text import change_words
 from analyzer.finops.unit_cost.unit import Unit
 from analyzer.period import Period, day_starts
-from analyzer.text.words import MICROS, UNKNOWN, amount, gpu_hours, money_decimals, plain
+from analyzer.text.words import UNKNOWN, amount, gpu_hours, money_decimals, plain
 from dashboards.pages.marks import Mark, trend
 from dashboards.pages.read_pages import Sheet
 

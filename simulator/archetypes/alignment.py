@@ -6,10 +6,10 @@ systems); alternation of rollout and training is a known false positive of starv
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator import labels
 from simulator.archetypes.phases import DENSE, SPINNING, gib, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR
 
 
 def alternating(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -24,7 +24,7 @@ def alternating(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     saved = tape.now
     while tape.running:
         tape.play(rollout, spread(rng, 290)).play(syncing, 24).play(update, spread(rng, 210)).play(syncing, 32)
-        if tape.now - saved >= 2 * HOUR:
+        if tape.now - saved >= 2 * HOUR_MS:
             save(tape, update, 7e9, 110, remote=False)
             saved = tape.now
     return alike(plan, tape)

@@ -8,11 +8,11 @@ on PCIe, power 0.2-0.4 (host wait in HTA's sense).
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator import labels
 from simulator.activity import Activity
 from simulator.archetypes.phases import DENSE, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR
 
 
 def page_cache_fed(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -55,6 +55,6 @@ def _steady(plan: Plan, horizon: int, rng: np.random.Generator, phase: Activity,
     tape = plan.tape(horizon)
     start_up(tape, rng, memory=memory, weights=4e9, again=plan.attempt > 0)
     while tape.running:
-        tape.play(phase, spread(rng, 2 * HOUR / 1_000, 0.1))
+        tape.play(phase, spread(rng, 2 * HOUR_MS / 1_000, 0.1))
         save(tape, phase, 1.5e9, 35, remote=False)
     return alike(plan, tape)

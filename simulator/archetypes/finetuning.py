@@ -9,11 +9,11 @@ the links are quiet meanwhile.
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator import labels
 from simulator.activity import Activity, blend
 from simulator.archetypes.phases import DENSE, SPINNING, STALLED, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR
 
 LOADER_SIGNALS = (
     "workers",
@@ -50,10 +50,10 @@ def _play(plan: Plan, horizon: int, rng: np.random.Generator, loader: Activity, 
     saved = paused = tape.now
     while tape.running:
         tape.play(working, spread(rng, busy)).play(waiting, spread(rng, starved, 0.3))
-        if tape.now - saved >= 2 * HOUR:
+        if tape.now - saved >= 2 * HOUR_MS:
             save(tape, working, 7e9, 150, remote=False)
             saved = tape.now
-        if tape.now - paused >= 2.5 * HOUR:
+        if tape.now - paused >= 2.5 * HOUR_MS:
             pause(tape, working, spread(rng, 110))
             paused = tape.now
     return alike(plan, tape)

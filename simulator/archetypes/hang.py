@@ -6,13 +6,13 @@ tensor cores are quiet, power is 0.2-0.4 of the limit, and NIC and NVLink carry 
 
 import numpy as np
 
+from agent.wire.units import MINUTE_MS
 from simulator import labels
 from simulator.archetypes.phases import DENSE, SPINNING, gib, spread, start_up
 from simulator.archetypes.pretraining import exchange, ring
 from simulator.plan import Plan, Run, alike
-from simulator.site import MINUTE
 
-HUNG_FOR = 40 * MINUTE  # until its owner notices and cancels
+HUNG_FOR = 40 * MINUTE_MS  # until its owner notices and cancels
 
 
 def hanging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:

@@ -7,11 +7,11 @@ flag those over eight hours.
 
 import numpy as np
 
+from agent.wire.units import DAY_MS, HOUR_MS
 from simulator import labels
 from simulator.activity import blend
 from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, STALLED, gib, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import DAY, HOUR
 
 WORKING_HOURS = (9.0, 18.5)
 WORKING_DAYS = 5
@@ -47,13 +47,13 @@ def sharing(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 
 def _in_working_hours(milliseconds: int) -> bool:
-    day, rest = divmod(milliseconds, DAY)
-    return day % 7 < WORKING_DAYS and WORKING_HOURS[0] <= rest / HOUR < WORKING_HOURS[1]
+    day, rest = divmod(milliseconds, DAY_MS)
+    return day % 7 < WORKING_DAYS and WORKING_HOURS[0] <= rest / HOUR_MS < WORKING_HOURS[1]
 
 
 def _next_morning(milliseconds: int) -> int:
     """Return the next time that working hours begin; the span begins on a Monday."""
-    day = milliseconds // DAY
-    while day % 7 >= WORKING_DAYS or milliseconds >= day * DAY + WORKING_HOURS[0] * HOUR:
+    day = milliseconds // DAY_MS
+    while day % 7 >= WORKING_DAYS or milliseconds >= day * DAY_MS + WORKING_HOURS[0] * HOUR_MS:
         day += 1
-    return int(day * DAY + WORKING_HOURS[0] * HOUR)
+    return int(day * DAY_MS + WORKING_HOURS[0] * HOUR_MS)

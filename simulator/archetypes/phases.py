@@ -11,9 +11,9 @@
 
 import numpy as np
 
+from agent.wire.units import GIB
 from simulator import labels
 from simulator.activity import Activity, blend
-from simulator.site import GIBIBYTE
 from simulator.timeline import Player
 
 GIGABYTE = 1e9
@@ -51,7 +51,7 @@ CONTEXT_ONLY = Activity(power=0.165, clock=1.0, cores=0.02)  # a process that si
 
 def gib(count: float) -> float:
     """Return bytes."""
-    return count * GIBIBYTE
+    return count * GIB
 
 
 def spread(rng: np.random.Generator, mean: float, sigma: float = 0.25) -> float:

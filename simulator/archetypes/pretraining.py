@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.wire.units import DAY_MS, GIB, HOUR_MS, MINUTE_MS
 from simulator import labels
 from simulator.activity import Activity
 from simulator.archetypes.phases import DENSE, GIGABYTE, SPINNING, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import DAY, GIBIBYTE, HOUR, MINUTE
 from simulator.timeline import Lockstep, Tape, Timeline
 
 FABRIC_BYTES_PER_SECOND = 8.0 * GIGABYTE  # of one host within a rack, each way
@@ -36,9 +36,9 @@ HELD_BYTES = 2 + 4  # a parameter, of the stage's own: bf16 weights, fp32 gradie
 SHARED_BYTES = 4 + 4 + 4  # a parameter: weights and both moments in fp32, divided among replicas (ZeRO 1, the same)
 ACTIVATION_BYTES = 34  # a token, width and layer, nothing computed twice (Korthikanti et al., MLSys'23, equation 1)
 LAYERS, WIDTH, TOKENS = 32, 4_096, 2 * 4_096  # ours, for a model of this size; tokens of one micro-batch
-RUNTIME_BYTES = 1.5 * GIBIBYTE  # ours: CUDA's context, NCCL's buffers
+RUNTIME_BYTES = 1.5 * GIB  # ours: CUDA's context, NCCL's buffers
 COMPUTE_SECONDS = 312.0
-NODE_NOTICED = 5 * MINUTE  # Slurm's SlurmdTimeout: until then a dead node's run is still allocated
+NODE_NOTICED = 5 * MINUTE_MS  # Slurm's SlurmdTimeout: until then a dead node's run is still allocated
 
 HOT_NODES = frozenset({"n11", "n12"})
 HOT_HOURS = ((1, 10.0, 16.5), (2, 8.5, 12.5), (3, 10.5, 16.5), (4, 10.0, 17.0))  # day of the span, from, until
@@ -98,10 +98,10 @@ def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     saved = paused = ranks.now
     while ranks.running:
         _step(cool, hot, steps, rng)
-        if ranks.now - saved >= 4 * HOUR:
+        if ranks.now - saved >= 4 * HOUR_MS:
             save(ranks, steps.dense, PARAMETERS * CHECKPOINT_BYTES / len(plan.seats), 190, remote=True)
             saved = ranks.now
-        if ranks.now - paused >= 1.3 * HOUR:
+        if ranks.now - paused >= 1.3 * HOUR_MS:
             pause(ranks, steps.dense, spread(rng, 115))
             paused = ranks.now
     first = tuple(_ended(tape, plan, steps.waiting) for tape in (cool, hot))
@@ -122,13 +122,13 @@ def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     saved = paused = judged_at = tape.now
     while tape.running:
         tape.play(dense, spread(rng, 230, 0.03)).play(gradients, links.seconds)
-        if tape.now - saved >= 2 * HOUR:
+        if tape.now - saved >= 2 * HOUR_MS:
             save(tape, dense, 34e9 * CHECKPOINT_BYTES / len(plan.seats), 110, remote=False)
             saved = tape.now
-        if tape.now - paused >= 2.1 * HOUR:
+        if tape.now - paused >= 2.1 * HOUR_MS:
             pause(tape, dense, spread(rng, 120))
             paused = tape.now
-        if tape.now - judged_at >= 8 * HOUR:
+        if tape.now - judged_at >= 8 * HOUR_MS:
             tape.play(judged, spread(rng, 540))
             judged_at = tape.now
     return alike(plan, tape)
@@ -136,8 +136,8 @@ def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 def is_hot(milliseconds: int) -> bool:
     """Whether the hot nodes are hot at this time."""
-    day, rest = divmod(milliseconds, DAY)
-    return any(day == hot_day and first <= rest / HOUR < last for hot_day, first, last in HOT_HOURS)
+    day, rest = divmod(milliseconds, DAY_MS)
+    return any(day == hot_day and first <= rest / HOUR_MS < last for hot_day, first, last in HOT_HOURS)
 
 
 def _steps(plan: Plan, memory: float) -> Steps:

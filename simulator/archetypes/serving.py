@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
+from agent.wire.units import DAY_MS, HOUR_MS
 from simulator import labels
 from simulator.activity import Activity, blend
 from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, gib, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import DAY, HOUR
 
 RANKER_SLO_SECONDS = 0.25
 LLM_SLO_SECONDS = 2.0
@@ -23,8 +23,8 @@ UNBATCHED_HOURS = (1.0, 4.0)  # at night, requests come one by one and are not w
 
 def load(milliseconds: int) -> float:
     """Return how busy people keep a service at this time: the share of its best hour, from 0.25 to 1."""
-    hours = milliseconds % DAY / HOUR
-    weekend = 0.75 if milliseconds // DAY % 7 >= 5 else 1.0
+    hours = milliseconds % DAY_MS / HOUR_MS
+    weekend = 0.75 if milliseconds // DAY_MS % 7 >= 5 else 1.0
     return weekend * (0.62 + 0.38 * math.sin((hours - 9.5) / 24 * 2 * math.pi))
 
 
@@ -45,7 +45,7 @@ def ranker(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 def _minutes(batch: Activity, single: Activity, ready: Activity, share: float, now: int) -> Activity:
     """Return some minutes of the ranker: busy for a share of them, by batches or one by one."""
     first, last = UNBATCHED_HOURS
-    if first <= now % DAY / HOUR < last:
+    if first <= now % DAY_MS / HOUR_MS < last:
         mixed = blend((single.being(labels.UNBATCHED), 0.62), (ready, 0.38))
         return mixed.but(requests=9.0, tokens_in=1_100.0, first_token_seconds=0.03)
     rate = 190.0 * share

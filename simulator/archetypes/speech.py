@@ -10,14 +10,14 @@ minutes at zero, Kubecost and dstack likewise.
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS, MINUTE_MS
 from simulator import labels
 from simulator.activity import Activity, blend
 from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, SPINNING, STALLED, gib, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR, MINUTE
 
 NFS_CEILING = 1.12e9  # bytes a second that the server gives one host
-QUIET_SINCE = 6.1 * HOUR  # of the debugging session
+QUIET_SINCE = 6.1 * HOUR_MS  # of the debugging session
 
 
 def network_storage_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -36,7 +36,7 @@ def network_storage_bound(plan: Plan, horizon: int, rng: np.random.Generator) ->
     saved = tape.now
     while tape.running:
         tape.play(working, spread(rng, 82)).play(waiting, spread(rng, 57, 0.35))
-        if tape.now - saved >= 2 * HOUR:
+        if tape.now - saved >= 2 * HOUR_MS:
             save(tape, dense, 2.5e9, 45, remote=False)
             saved = tape.now
     return alike(plan, tape)
@@ -50,7 +50,7 @@ def debugging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     trying = trying.but(busiest_worker=0.4)
     thinking = CONTEXT_ONLY.but(memory=memory, host_memory=gib(12))
     start_up(tape, rng, memory=memory, weights=4e9, again=False)
-    while tape.now < plan.started + QUIET_SINCE - 12 * MINUTE:
+    while tape.now < plan.started + QUIET_SINCE - 12 * MINUTE_MS:
         tape.play(trying, spread(rng, 900, 0.5)).play(thinking.being(labels.MEMORY_HELD), spread(rng, 420, 0.6))
     tape.play(trying, (plan.started + QUIET_SINCE - tape.now) / 1_000)
     tape.play(thinking.being(labels.ABANDONED), 14 * 86_400)

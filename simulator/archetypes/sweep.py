@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator import labels
 from simulator.activity import Activity, blend
 from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, STALLED, gib, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR
 
 BUSY_WITHOUT_WORKERS = 0.549  # Kineto sample, num_workers = 0
 LOADER = Activity(workers=2, busiest_worker=0.45, cores=1.6, host_memory=gib(10))
@@ -82,7 +82,7 @@ def _epochs(
         tape.play(busy, spread(rng, epoch_seconds))
         if between is not None:
             tape.play(between, spread(rng, 75))
-        if tape.now - saved >= 3 * HOUR:
+        if tape.now - saved >= 3 * HOUR_MS:
             save(tape, busy, 8e8, 20, remote=False)
             saved = tape.now
     return alike(plan, tape)

@@ -7,11 +7,11 @@ pageable memory is staged through a pinned buffer, far below the 50 GB/s that a 
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator import labels
 from simulator.activity import blend
 from simulator.archetypes.phases import DENSE, STALLED, gib, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR
 
 PAGEABLE_BYTES_PER_SECOND = 1.15e10
 
@@ -28,7 +28,7 @@ def host_to_device_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> 
     saved = tape.now
     while tape.running:
         tape.play(large, spread(rng, 170)).play(small, spread(rng, 190))
-        if tape.now - saved >= 2 * HOUR:
+        if tape.now - saved >= 2 * HOUR_MS:
             save(tape, kernels, 5e9, 40, remote=False)
             saved = tape.now
     return alike(plan, tape)

@@ -8,11 +8,11 @@ power-cap bit is set, which an H100 at full load shows nearly always.
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity, blend
 from simulator.archetypes.phases import DENSE, SPINNING, STALLED, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.site import HOUR
 from simulator.timeline import Tape
 
 CAPPED_CLOCK = 0.90
@@ -32,7 +32,7 @@ def vit(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
             _storage_bound(tape, rng, dense, share, seconds)
         else:
             tape.play(_capped(dense) if kind == 2 else dense, seconds)
-        if tape.now - saved >= HOUR:
+        if tape.now - saved >= HOUR_MS:
             save(tape, dense, 3e9, 60, remote=False)
             saved = tape.now
         if rng.random() < 0.08:

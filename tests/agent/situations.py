@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.clock import MICROSECONDS
 from agent.metrics import Snapshot
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Identity, Stamper
 from agent.source import Reading, Row, Supported, Value
+from agent.wire.units import SECOND_US
 from tests.fake_clock import FakeClock
 
 BEAT_SECONDS = 10
@@ -50,7 +50,7 @@ def lived(situation: Situation, identity: Identity | None = None) -> Snapshot:
     snapshot = Snapshot(clock.monotonic)
     for _ in range(BEATS):
         snapshot.observe(sampler.beat())
-        clock.advance(BEAT_SECONDS * MICROSECONDS)
+        clock.advance(BEAT_SECONDS * SECOND_US)
     sampler.close()
     return snapshot
 

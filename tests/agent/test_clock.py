@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import MICROSECONDS, SystemClock, Timeline
+from agent.clock import SystemClock, Timeline
 from agent.errors import SourceError
 from agent.sampling.sampler import Sampler, Stamped
 from agent.sampling.stamp import Stamper
 from agent.source import Reading
+from agent.wire.units import SECOND_US
 from tests.fake_clock import FakeClock
 
-SECOND = MICROSECONDS
+SECOND = SECOND_US
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.clock import MICROSECONDS
 from agent.metrics import Scraped, Snapshot, registry
 from agent.sampling.sampler import Stamped
 from agent.source import Value
+from agent.wire.units import SECOND_US
 from tests.fake_clock import FakeClock
 
-SECOND = MICROSECONDS
+SECOND = SECOND_US
 ROW: dict[str, Value] = {"gpu_uuid": "GPU-0", "up": True}
 XIDS = {"GPU-5a1c": {"hardware": 0, "program": 1, "other": 0}}
 

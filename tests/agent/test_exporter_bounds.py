@@ -5,16 +5,16 @@ import threading
 import pytest
 from prometheus_client import generate_latest
 
-from agent.clock import MICROSECONDS
 from agent.metrics import Snapshot, registry
 from agent.metrics.holders import Holder, Holders
 from agent.metrics.series import MOST_SERIES
 from agent.sampling.sampler import Stamped
 from agent.source import Row
 from agent.wire.tables import TABLES
+from agent.wire.units import SECOND_US
 from tests.fake_clock import FakeClock
 
-SECOND = MICROSECONDS
+SECOND = SECOND_US
 HELD: Row = {"gpu_uuid": "GPU-0", "run_id": "slurm/alpha/1", "scheduler": "cgroup", "started_at": 1, "user": "mira"}
 
 

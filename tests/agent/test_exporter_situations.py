@@ -8,7 +8,6 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.clock import MICROSECONDS
 from agent.metrics import Scraped, Snapshot, registry
 from agent.sampling.sampler import Stamped
 from agent.sampling.stamp import Identity
@@ -16,6 +15,7 @@ from agent.settings.config import DcgmNames
 from agent.source import Value
 from agent.wire.contract import Table, metric_name
 from agent.wire.tables import TABLES
+from agent.wire.units import SECOND_US
 from tests.agent.situations import SITUATIONS, Situation, lived, mig, time_sliced, uuid, without_gpm
 
 NAMES: tuple[DcgmNames, ...] = ("legacy", "v4.9", "both", "off")
@@ -67,7 +67,7 @@ def test_promtool_finds_nothing_in_the_whole_contract() -> None:
     """A column that no situation has must be clean all the same."""
     tables = {table.name: [_filled(table)] for table in TABLES.values() if table.family}
     snapshot = Snapshot(lambda: 0)
-    snapshot.observe([Stamped("all", MICROSECONDS, 0, MICROSECONDS, tables)])
+    snapshot.observe([Stamped("all", SECOND_US, 0, SECOND_US, tables)])
     text = generate_latest(registry(snapshot)).decode()
     names = {metric_name(table, column) for table in TABLES.values() for column in table.columns} - {None}
     assert [name for name in names if f"# TYPE {name} " not in text] == []

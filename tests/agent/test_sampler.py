@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import MICROSECONDS, Timeline
+from agent.clock import Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
 from agent.sampling.sampler import Paced, Sampler, Stamped
 from agent.sampling.stamp import Stamper
 from agent.sampling.track import HANG_SECONDS as LONGEST_SECONDS
 from agent.source import Reading, Row, Source
+from agent.wire.units import SECOND_US
 from tests.fake_clock import FakeClock
 from tests.waiting import PATIENCE_SECONDS, until
 
-SECOND = MICROSECONDS
+SECOND = SECOND_US
 HANG_SECONDS = 1.0  # waited out by who hangs; the others must have answered by then, however busy the machine is
 
 

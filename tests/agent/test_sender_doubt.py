@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import MICROSECONDS, Clock, SystemClock
+from agent.clock import Clock, SystemClock
 from agent.delivery.backoff import LONGEST_ASKED_SECONDS, Backoff, http_date, retry_after
 from agent.delivery.post import Link
 from agent.delivery.sender import LAST_BATCHES, Sender
 from agent.errors import ConfigError
 from agent.spool import Shelf, Spool, open_spool
+from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
 from tests.fake_clock import FakeClock
 from tests.waiting import PATIENCE_SECONDS
 
-DAY = 86400 * MICROSECONDS
+DAY = 86400 * SECOND_US
 OPENED: list[Sender | Spool] = []
 
 
@@ -218,7 +219,7 @@ class Stepping(FakeClock):
 
     def monotonic(self) -> int:
         """Step, at every look."""
-        self.step(3600 * MICROSECONDS)
+        self.step(3600 * SECOND_US)
         return super().monotonic()
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.clock import MICROSECONDS
 from agent.daemon.about import AgentSource, AgentState
 from agent.delivery.backoff import Backoff
 from agent.delivery.batch import Batcher
@@ -25,6 +24,7 @@ from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import Eyes
 from agent.source import Reading
 from agent.spool import Shelf, Spool
+from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, rows_of
 from tests.agent.receiver import Receiver
 from tests.fake_clock import FakeClock
@@ -87,10 +87,10 @@ class Day:
     def beat(self, beats: int) -> None:
         """Let time pass."""
         for _ in range(beats):
-            self.clock.advance(round(BEAT_SECONDS * MICROSECONDS))
+            self.clock.advance(round(BEAT_SECONDS * SECOND_US))
             self.batcher.add(self.sampler.beat())
-            while self.spool.waiting and self.clock.monotonic() / MICROSECONDS >= self.next_try:
-                self.next_try = self.clock.monotonic() / MICROSECONDS + self.sender.step(0)
+            while self.spool.waiting and self.clock.monotonic() / SECOND_US >= self.next_try:
+                self.next_try = self.clock.monotonic() / SECOND_US + self.sender.step(0)
 
     def disk_bytes(self) -> int:
         """Return what the spool takes on the disk, by the blocks of its files."""

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from agent.clock import MICROSECONDS, Timeline
+from agent.clock import Timeline
 from agent.delivery.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS
 from agent.delivery.scribe import MOST_WAITING
 from agent.spool import quarantine
@@ -12,6 +12,7 @@ from agent.spool.queue import MEMORY_BYTES
 from agent.spool.shelf import PRIVATE
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
+from agent.wire.units import SECOND_US
 from bench.contract_document import OWN_METRICS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "spool.md").read_text("utf-8")
@@ -24,8 +25,8 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"mode {PRIVATE:04o}" in TEXT
     assert f"{MEMORY_BYTES // 10**6} MB of batches" in TEXT
     assert f"for {MOST_WAITING} batches" in TEXT
-    assert f"off by up to {Timeline.STEP_TOLERANCE // MICROSECONDS} s" in TEXT
-    assert (Timeline.HOLD, LONGEST_SECONDS, LONGEST_ASKED_SECONDS) == (60 * MICROSECONDS, 300, 3600), "in words there"
+    assert f"off by up to {Timeline.STEP_TOLERANCE // SECOND_US} s" in TEXT
+    assert (Timeline.HOLD, LONGEST_SECONDS, LONGEST_ASKED_SECONDS) == (60 * SECOND_US, 300, 3600), "in words there"
 
 
 def test_the_metrics_exist() -> None:

@@ -8,24 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.unit import UNITS
 from analyzer.interfaces.doctor.words import size, span
 from analyzer.period import local
 from analyzer.prices.money import dollars
 from analyzer.states import CLASSES
-from analyzer.text.words import (
-    MICROS,
-    MS_PER_HOUR,
-    UNKNOWN,
-    amount,
-    bytes_words,
-    day,
-    gpu_hours,
-    moment,
-    money_decimals,
-    percent,
-)
+from analyzer.text.words import UNKNOWN, amount, bytes_words, day, gpu_hours, moment, money_decimals, percent
 from dashboards.pages.cost_table import BEARERS, NOBODY
 from dashboards.pages.coverage_view import BARS
 
@@ -89,7 +79,7 @@ def _cost(name: str, row: Row, *, is_held: bool) -> list[Cell]:
     lost = _number(row["avoidable_milliseconds"])
     is_silent = not is_held or _number(row["not_measured_milliseconds"]) >= max(1, _number(row["milliseconds"]))
     avoidable: Cell = UNKNOWN if not lost and is_silent else Fraction(_number(row["avoidable_cost_micros"]), MICROS)
-    hours = Fraction(_number(row["milliseconds"]), MS_PER_HOUR)
+    hours = Fraction(_number(row["milliseconds"]), HOUR_MS)
     return [name, _bar(weights), hours, Fraction(_number(row["cost_micros"]), MICROS), useful, avoidable]
 
 

@@ -13,8 +13,8 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, expect
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Finding
-from analyzer.period import HOUR
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from collector.store.session import Session
@@ -26,7 +26,7 @@ from tests.dashboards.serving import served
 from tests.waiting import PATIENCE_SECONDS, until
 
 OPENED = {"sec-fetch-dest": "document"}
-LATER = example_week.W46.end + HOUR
+LATER = example_week.W46.end + HOUR_US
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from agent.wire.tables import TABLES
+from agent.wire.units import DAY_MS, HOUR_MS
 from simulator.batches import Batch, batch_count, batches, host_batches, scheduler_batch
 from simulator.fleet import Fleet
 from simulator.send import encode_batch
-from simulator.site import DAY, HOUR, Chunk, alpha_site, small_site
+from simulator.site import Chunk, alpha_site, small_site
 
 
 def digests(made: "itertools.chain[Batch] | list[Batch]") -> dict[tuple[str, int], str]:
@@ -224,10 +225,10 @@ def test_chunks_cover_the_span() -> None:
     """Days in order, the last with its own beat, nothing in between."""
     site = alpha_site(every_seconds=60, last_day_every_seconds=10)
     chunks = list(site.chunks())
-    assert chunks[0] == Chunk(0, 0, DAY, 60_000)
-    assert chunks[-1] == Chunk(6, 6 * DAY, 7 * DAY, 10_000)
+    assert chunks[0] == Chunk(0, 0, DAY_MS, 60_000)
+    assert chunks[-1] == Chunk(6, 6 * DAY_MS, 7 * DAY_MS, 10_000)
     assert sum(192 * (chunk.end - chunk.start) // chunk.beat for chunk in chunks) == 3_317_760
-    assert [chunk.end for chunk in small_site().chunks()] == [2 * HOUR]
+    assert [chunk.end for chunk in small_site().chunks()] == [2 * HOUR_MS]
 
 
 @pytest.mark.parametrize("node", ["n04", "n13", "n14", "n16", "n24"])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.units import DAY_MS, GIB, HOUR_MS, MINUTE_MS
 from bench.savings.changes.apply import KINDS, ChangedFleet, changed
 from bench.savings.changes.change import Change
 from bench.savings.changes.holding import CANCELLED_AFTER, LOOKS_EVERY
@@ -18,13 +19,13 @@ from simulator.activity import Activity
 from simulator.batches import host_blocks
 from simulator.fleet import Fleet
 from simulator.plan import Plan, Run, seats
-from simulator.site import DAY, GIBIBYTE, HOUR, MINUTE, Host
+from simulator.site import Host
 from simulator.timeline import Timeline, lasting
 from tests.simulator.conftest import SMALL_KERNELS
 
 PRETRAIN, SFT, OCR, ASR, EMBED = "80217", "81234", "81163", "81177", "81161"
 DEBUG, PREPARATION, NOTEBOOKS = "81377", "81240", tuple(f"{80051 + gpu}" for gpu in range(8))
-WEDNESDAY = 2 * DAY
+WEDNESDAY = 2 * DAY_MS
 
 
 def after(fleet: Fleet, kind: str, *runs: str, **more: object) -> list[Run]:
@@ -175,7 +176,9 @@ def test_some_owners_come_back(week: Fleet) -> None:
     came = [changed(kept, [Change("release", (DEBUG,))], site) for site in sites]
     again = [runs[1] for runs in came if len(runs) > 1]
     assert 2 <= len(again) <= 20
-    assert all(run.plan.attempt == 1 and run.plan.started >= came[0][0].timelines[0].end - 20 * MINUTE for run in again)
+    assert all(
+        run.plan.attempt == 1 and run.plan.started >= came[0][0].timelines[0].end - 20 * MINUTE_MS for run in again
+    )
 
 
 def test_only_gpus_that_are_never_used_are_not_asked_for(week: Fleet) -> None:
@@ -197,7 +200,7 @@ class AllNeeded:
 def session(number: int, gibibytes: float, gpus: int = 1) -> Run:
     """Return a run that holds this much memory on GPUs of its own."""
     plan = Plan(str(number), "notebook", "nlp", "gpu", seats((f"h{number}",), tuple(range(gpus))), 0, 0, None, None)
-    return Run(plan, (lasting(Activity(memory=gibibytes * GIBIBYTE), 0, HOUR),), (0,) * gpus)
+    return Run(plan, (lasting(Activity(memory=gibibytes * GIB), 0, HOUR_MS),), (0,) * gpus)
 
 
 @given(st.lists(st.floats(1, 80), min_size=1, max_size=12))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.units import GIB
 from simulator import labels
 from simulator.activity import NOTHING, Activity, blend, thrown_away
 from simulator.archetypes.phases import DENSE, SPINNING, STALLED
 from simulator.archetypes.pretraining import STAGES, ring, stage_bytes
-from simulator.site import GIBIBYTE
 from simulator.timeline import Tape, Timeline, joined, lasting
 
 PHASES = (DENSE, SPINNING, STALLED.being(labels.STORAGE), NOTHING)
@@ -112,8 +112,8 @@ def test_a_pipeline_holds_less_from_stage_to_stage() -> None:
     held = [stage_bytes(stage, 8) for stage in range(STAGES)]
     steps = [one - two for one, two in pairwise(held)]
     assert steps == pytest.approx([34 * 2 * 4096 * 4096 * 4] * (STAGES - 1))
-    assert held[-1] - steps[0] - 1.5 * GIBIBYTE == pytest.approx(26e9 / 8 * (2 + 4 + 12 / 8))
-    assert held[0] < 80 * GIBIBYTE
+    assert held[-1] - steps[0] - 1.5 * GIB == pytest.approx(26e9 / 8 * (2 + 4 + 12 / 8))
+    assert held[0] < 80 * GIB
 
 
 @given(pieces, st.floats(0.1, 2))

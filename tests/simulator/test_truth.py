@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agent.wire.envelope import open_envelope
+from agent.wire.units import DAY_MS, HOUR_MS
 from analyzer.states import LOSABLE, booking
 from bench.truth.simulated import gpu_truth, truth, write_truth
 from simulator import labels
@@ -14,7 +15,7 @@ from simulator.batches import batches
 from simulator.fleet import Fleet
 from simulator.labels import Label
 from simulator.send import encode_batch
-from simulator.site import DAY, HOUR, Chunk
+from simulator.site import Chunk
 
 
 def hours_by_label(fleet: Fleet) -> Counter[Label]:
@@ -22,7 +23,7 @@ def hours_by_label(fleet: Fleet) -> Counter[Label]:
     found: Counter[Label] = Counter()
     for host in fleet.site.hosts:
         for gpu in range(host.gpus):
-            made = gpu_truth(fleet, host, gpu, Chunk(0, 0, fleet.site.span, HOUR))
+            made = gpu_truth(fleet, host, gpu, Chunk(0, 0, fleet.site.span, HOUR_MS))
             for label, milliseconds in zip(made.labels, made.milliseconds.sum(axis=0), strict=True):
                 found[label] += int(milliseconds)
     return found
@@ -40,7 +41,7 @@ def test_the_week_is_labelled_whole_around_failures_heat_and_silence(week: Fleet
     """Overlays cut phases in two; nothing may be lost or counted twice at the cuts."""
     host = week.site.host(node)
     for gpu in range(host.gpus):
-        part = gpu_truth(week, host, gpu, Chunk(2, 2 * DAY, 3 * DAY, 60_000))
+        part = gpu_truth(week, host, gpu, Chunk(2, 2 * DAY_MS, 3 * DAY_MS, 60_000))
         assert (part.milliseconds.sum(axis=1) == 60_000).all()
 
 
@@ -68,7 +69,7 @@ def test_the_mix_of_the_week_is_that_of_the_documents(week: Fleet) -> None:
     for label, milliseconds in hours_by_label(week).items():
         share[booking(label.state, label.cause).klass] += milliseconds
     total = sum(share.values())
-    assert total == 192 * 7 * DAY
+    assert total == 192 * 7 * DAY_MS
     wanted = {"useful": 0.51, "avoidable": 0.14, "overhead": 0.06, "spare": 0.27, "unknown": 0.02}
     assert {name: round(share[name] / total, 2) for name in wanted} == pytest.approx(wanted, abs=0.03)
 
@@ -78,7 +79,7 @@ def test_held_and_unallocated_follow_the_allocations(week: Fleet) -> None:
     for host in week.site.hosts:
         for gpu in range(host.gpus):
             held = sum(stay.timeline.end - stay.timeline.start for stay in week.stays(host, gpu) if stay.main)
-            whole = gpu_truth(week, host, gpu, Chunk(0, 0, week.site.span, HOUR))
+            whole = gpu_truth(week, host, gpu, Chunk(0, 0, week.site.span, HOUR_MS))
             free = [at for at, label in enumerate(whole.labels) if label.state in ("unallocated", "broken")]
             if not any(outage.touches(host.name, gpu) for outage in week.outages):
                 assert whole.milliseconds[:, free].sum() == week.site.span - held

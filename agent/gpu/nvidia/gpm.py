@@ -8,7 +8,7 @@ from typing import Any
 import pynvml
 
 from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.units import BYTES_PER_MIB
+from agent.wire.units import MIB
 
 GRAPHICS_ACTIVE = pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
 SM_ACTIVE = pynvml.NVML_GPM_METRIC_SM_UTIL
@@ -126,5 +126,5 @@ def in_base_units(metrics: Mapping[int, float], seconds: float | None) -> dict[s
     rates = {RATES[metric]: value for metric, value in metrics.items() if metric in RATES and seconds}
     return {
         **{name: min(ratio, 1.0) for name, ratio in ratios.items() if 0 <= ratio <= NOISE},
-        **{name: round(rate * BYTES_PER_MIB * (seconds or 0)) for name, rate in rates.items() if 0 <= rate <= FASTEST},
+        **{name: round(rate * MIB * (seconds or 0)) for name, rate in rates.items() if 0 <= rate <= FASTEST},
     }

@@ -12,7 +12,7 @@ import pynvml
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.fields import ALL_LINKS, LINK_COUNT, NVLINK_RECEIVE, NVLINK_TRANSMIT, Field, Fields
 from agent.gpu.nvidia.meter import Meter
-from agent.gpu.nvidia.units import BYTES_PER_KIB
+from agent.wire.units import KIB
 
 RECEIVED = pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES
 TRANSMITTED = pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES
@@ -33,7 +33,7 @@ class Form:
         return (*self.receive, *self.transmit)
 
 
-KIBIBYTES = Form((NVLINK_RECEIVE,), (NVLINK_TRANSMIT,), BYTES_PER_KIB)
+KIBIBYTES = Form((NVLINK_RECEIVE,), (NVLINK_TRANSMIT,), KIB)
 BYTES = Form(((RECEIVED, ALL_LINKS),), ((TRANSMITTED, ALL_LINKS),), 1)
 
 

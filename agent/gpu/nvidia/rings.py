@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pynvml
 
-from agent.clock import MICROSECONDS
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.units import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT
+from agent.wire.units import SECOND_US
 
 LOW_PERCENT = 20
 HIGH_PERCENT = 80
-HOLE = 2 * MICROSECONDS  # between samples; the rings take some six a second
+HOLE = 2 * SECOND_US  # between samples; the rings take some six a second
 SHORTEST_SECONDS = 0.5  # of an interval whose extremes are asked for: in less there is hardly a sample
 SILENT_READS = 60  # after which the cursor itself is doubted
 MOST_MEGAHERTZ = 20_000

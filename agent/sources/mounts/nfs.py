@@ -5,8 +5,7 @@ import re
 from agent.procfs import unescaped
 from agent.sources.mounts.counters import MountCounters
 from agent.sources.mounts.table import mount_kind
-
-MICROSECONDS_PER_MILLISECOND = 1000
+from agent.wire.units import MILLISECOND_US
 
 _HEADER = re.compile(r"^device (?:.+) mounted on (\S+) with fstype (\S+)", re.MULTILINE)
 _AGE = re.compile(r"^\s*age:\s+(\d+)$", re.MULTILINE)
@@ -47,6 +46,6 @@ def _counters(block: str) -> MountCounters | None:
         written_bytes=moved[5],
         reads=read[0] if read else None,
         writes=write[0] if write else None,
-        read_microseconds=read[7] * MICROSECONDS_PER_MILLISECOND if len(read) > 7 else None,
+        read_microseconds=read[7] * MILLISECOND_US if len(read) > 7 else None,
         age_seconds=int(age[1]) if (age := _AGE.search(block)) else None,
     )

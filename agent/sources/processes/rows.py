@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.attribution.gpu_process import GpuProcess
-from agent.clock import MICROSECONDS
 from agent.procfs import difference, differences, share
 from agent.source import Value
 from agent.sources.host import PRESSURES
 from agent.sources.processes.run_counters import RunCounters, seconds
 from agent.sources.processes.table import TICKS_PER_SECOND, Stat
 from agent.sources.processes.tree import Tree
+from agent.wire.units import SECOND_US
 
 WAITING = "D"  # uninterruptible sleep: for a disk or a network mount, mostly
 
@@ -80,5 +80,5 @@ def run_columns(before: RunCounters | None, now: RunCounters, elapsed_seconds: f
     row["cpu_throttled_seconds"] = seconds(moved["throttled_microseconds"])
     for what in PRESSURES:
         stalled = difference(before.stalled_microseconds.get(what), now.stalled_microseconds.get(what))
-        row[f"pressure_{what}_some_ratio"] = share(stalled, elapsed_seconds * MICROSECONDS)
+        row[f"pressure_{what}_some_ratio"] = share(stalled, elapsed_seconds * SECOND_US)
     return row

@@ -6,9 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from agent.attribution.cgroup import V2, unified_root
 from agent.attribution.evidence import list_length
-from agent.clock import MICROSECONDS
 from agent.procfs import number, text
 from agent.sources.host import PRESSURES, stalled_microseconds
+from agent.wire.units import SECOND_US
 
 NANOSECONDS_PER_MICROSECOND = 1000
 
@@ -152,4 +152,4 @@ def _microseconds(nanoseconds: int | None) -> int | None:
 
 def seconds(microseconds: int | None) -> float | None:
     """Return microseconds as seconds."""
-    return None if microseconds is None else microseconds / MICROSECONDS
+    return None if microseconds is None else microseconds / SECOND_US

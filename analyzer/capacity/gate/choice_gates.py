@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from agent.wire.units import MILLISECOND_US
 from analyzer.capacity.gate.evidence_gates import gate, passed
 from analyzer.capacity.gate.offer import spared
 from analyzer.text.rounding import nearest
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule
     from analyzer.capacity.profile.facts import Alternative
 
-US_PER_MS = 1000
 TENTHS = 10
 
 
@@ -30,7 +30,7 @@ def recommendations(rule: "Rule", look: "Looking") -> "Gate":
     elif look.fix is None and not look.advice:
         return gate(rule, label, "PASS", "none open", bar)
     else:
-        freed = max((each.frees.p50 for each in look.advice), default=0) * TENTHS * US_PER_MS
+        freed = max((each.frees.p50 for each in look.advice), default=0) * TENTHS * MILLISECOND_US
         worth = min(nearest(max(0, freed), look.profile.until_us - look.profile.since_us), asked * TENTHS)
     value = f"{decimal(worth // TENTHS, 0) if worth % TENTHS == 0 else decimal(worth, 1)} of {asked:,} GPUs"
     return gate(rule, label, passed(worth * 1000 <= rule.permille * asked * TENTHS), value, bar)

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Gate, Outcome
 from analyzer.capacity.gate.shares import at_least, written
-from analyzer.text.words import MS_PER_HOUR, NO_BREAK, counted, decimal, gpu_hours, plain
+from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.looking import Looking
@@ -61,8 +62,8 @@ def runs(rule: "Rule", look: "Looking") -> Gate:
     own = look.work.runs
     count, milliseconds = len(own), sum(run.milliseconds for run in own)
     least, hours = rule.number("runs"), rule.number("gpu_hours")
-    enough = count >= least or milliseconds >= hours * MS_PER_HOUR
-    decimals = 0 if milliseconds >= 100 * MS_PER_HOUR else 1
+    enough = count >= least or milliseconds >= hours * HOUR_MS
+    decimals = 0 if milliseconds >= 100 * HOUR_MS else 1
     value, bar = f"{decimal(count, 0)}, {gpu_hours(milliseconds, decimals)}", f"{least}, or {hours} GPU-h"
     if not look.work.is_known:
         why = f"nobody has said whose runs these are: of {plain(look.request.team)}, or of somebody else"

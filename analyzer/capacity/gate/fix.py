@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_US, PERMILLE
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Represented
 from analyzer.text.words import plain_sentence
 
-PERMILLE = 1000
-HOUR_US = 3_600_000_000
 PASTE_MOST = 60
 
 # By kind of recommendation: what is to be done first, and how it is told once it is done.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.capacity.gate.fix import advice_for
 from analyzer.text.words import plain
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.work import Work
     from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice
     from analyzer.capacity.profile.read import ReadProfile
-
-DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ to buy               what is beyond the GPUs that stood free on the day with the
 
 from dataclasses import dataclass
 
+from agent.wire.units import PERMILLE
 from analyzer.capacity.gate.decided import Need, Offer
 from analyzer.capacity.gate.fix import Fix
 from analyzer.capacity.gate.request import Request
@@ -14,7 +15,6 @@ from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.gate.work import Work
 from analyzer.text.rounding import nearest
 
-PERMILLE = 1000
 TENTHS = 10
 
 

@@ -1,10 +1,11 @@
 """The way of a team without history: so small and so short that no profile is asked for, which comes afterwards."""
 
+from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Gate, Outcome, Remedy
 from analyzer.capacity.gate.policy import PilotRule
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.capacity.gate.supply import History
-from analyzer.text.words import MS_PER_HOUR, counted, gpu_hours
+from analyzer.text.words import counted, gpu_hours
 
 SIZE, LENGTH, HISTORY, EARLIER = "pilot_size", "pilot_length", "pilot_history", "pilot_earlier"
 
@@ -54,7 +55,7 @@ def _history(history: History | None, rule: PilotRule, bar: str) -> Gate:
     label = "what the team did before"
     if history is None:
         return Gate(HISTORY, label, "N/E", "not looked up", bar, True, True, "it takes the site's ledger")
-    is_new = history.milliseconds < rule.history_gpu_hours * MS_PER_HOUR
+    is_new = history.milliseconds < rule.history_gpu_hours * HOUR_MS
     return _gate(HISTORY, label, is_new, f"{gpu_hours(history.milliseconds)} GPU-h", bar)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from agent.wire.units import PERMILLE
 from analyzer.capacity.gate.choice_gates import is_cheaper
 from analyzer.capacity.gate.decided import Gate, Remedy
 from analyzer.capacity.gate.fix import INPUT_KINDS
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.looking import Looking
     from analyzer.capacity.gate.policy import Rule
 
-PERMILLE = 1000
 IDLE_KINDS = frozenset({"release", "right_size", "share_mig", "share_time", "pack", "fewer_replicas"})
 
 

@@ -6,6 +6,7 @@ from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 
+from agent.wire.units import PERMILLE
 from analyzer.errors import ConfigError
 
 GPUS_MOST = 100_000  # more than any site that is known to have bought at once; a slip of the finger, not a wish
@@ -14,7 +15,6 @@ HOURS_MOST = 5 * 52 * HOURS_A_WEEK  # five years: longer than GPUs are written o
 DAYS_MOST = HOURS_MOST // 24  # nobody plans further ahead either
 GROWTH_MOST = 1000
 NAME_MOST, WHY_MOST, WORK_MOST = 120, 500, 50
-PERMILLE = 1000
 KEYS = (
     "team", "gpus", "sku", "weeks", "hours", "starts", "why", "work", "growth", "gpus_per_run", "today_gpus",
     "purchase_option", "needed_for", "pilot",

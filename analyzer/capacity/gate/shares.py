@@ -2,10 +2,10 @@
 
 from decimal import ROUND_HALF_UP, Decimal
 
+from agent.wire.units import PERMILLE
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, decimal
 
-PERMILLE = 1000
 MOST_DECIMALS = 6
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from agent.wire.units import DAY_MS, DAY_US
 from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collector.registry import Registry
     from collector.store.session import Session
 
-DAY_US, DAY_MS = 86_400_000_000, 86_400_000
 
 # The last seven days whose every hour is in the ledger (a week has its quiet days and its busy ones), and the time in
 # which nobody held a GPU of a kind that could be had.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
 from analyzer.capacity.profile.facts import CapacityProfile
@@ -10,8 +11,6 @@ from analyzer.text.rounding import nearest
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.request import Request
-
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.profile.facts import Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
-from analyzer.text.words import MS_PER_HOUR, gpu_hours, plain
+from analyzer.text.words import gpu_hours, plain
 
 NAMED_MOST = 5  # of what a profile has, in a message
 
@@ -101,7 +102,7 @@ def _judged(request: Request, profile: CapacityProfile, runs: Sequence[Represent
     if len(runs) == len(profile.runs):
         return ""
     hours = sum(run.milliseconds for run in runs)
-    decimals = 0 if profile.milliseconds >= 100 * MS_PER_HOUR else 1
+    decimals = 0 if profile.milliseconds >= 100 * HOUR_MS else 1
     told = (
         f"{len(runs):,} of the {len(profile.runs):,} runs of the profile, {gpu_hours(hours, decimals)} of its "
         f"{gpu_hours(profile.milliseconds, decimals)} GPU-hours: {', '.join(map(plain, request.work[:NAMED_MOST]))} of "

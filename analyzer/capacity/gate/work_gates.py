@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import GIB
 from analyzer.capacity.gate.evidence_gates import gate, passed
 from analyzer.capacity.gate.shares import at_least, at_most, ratio_parts, written
 from analyzer.text.rounding import nearest
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule
     from analyzer.capacity.profile.facts import Booked, Scale
 
-GIBI = 2**30  # as GPUs are named: 80 GB of an H100-80GB are 80 GiB
 FULL_PERCENT = 100
 NO_TIME = "the profile has no GPU time"
 
@@ -70,7 +70,7 @@ def memory(rule: "Rule", look: "Looking") -> "Gate":
     if told is None or not told.total_bytes:
         why = f"no run of the profile was on {look.sku}" if told is None else f"how much {look.sku} has is not known"
         return gate(rule, label, "N/E", "not known", bar, why)
-    value = f"{decimal(nearest(told.peak_bytes, GIBI), 0)} of {decimal(nearest(told.total_bytes, GIBI), 0)} GiB"
+    value = f"{decimal(nearest(told.peak_bytes, GIB), 0)} of {decimal(nearest(told.total_bytes, GIB), 0)} GiB"
     if told.peak_bytes * 1000 > rule.permille * told.total_bytes:
         if look.is_beside_others:
             why = f"the peak is that of all runs of the profile on {look.sku}, and some of them are other work"

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
 from analyzer.capacity.planner.facts import PlanFacts
-from analyzer.capacity.planner.words import DAY, HOUR, MINUTE, SECOND_US
 from analyzer.period import local, midnight
 from analyzer.text.words import day
 
 STEPS = (
-    *(count * MINUTE for count in (1, 2, 5, 10, 15, 30)),
-    *(count * HOUR for count in (1, 2, 3, 4, 6, 8, 12)),
-    *(count * DAY for count in (1, 2, 4, 7, 14, 28, 56, 112, 224)),
+    *(count * MINUTE_SECONDS for count in (1, 2, 5, 10, 15, 30)),
+    *(count * HOUR_SECONDS for count in (1, 2, 3, 4, 6, 8, 12)),
+    *(count * DAY_SECONDS for count in (1, 2, 4, 7, 14, 28, 56, 112, 224)),
 )
-UNITS = (MINUTE, HOUR, DAY)  # at a whole one of which an axis begins
+UNITS = (MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS)  # at a whole one of which an axis begins
 FAR_RATIO = 1.6  # a deadline beyond so much of the plan is told and not drawn: it would squeeze the plan
 
 
@@ -51,7 +51,7 @@ def axis(facts: PlanFacts, most: int) -> Axis:
     """Return an axis of at most so many steps that holds the plan, and its deadline where that is near."""
     start, end, deadline = facts.start_at, facts.end_at, facts.deadline_at
     near = deadline if deadline is not None and deadline - start <= FAR_RATIO * (end - start) else None
-    last = max(end, near or end, start + MINUTE * SECOND_US)
+    last = max(end, near or end, start + MINUTE_SECONDS * SECOND_US)
     first_midnight = midnight(local(start, facts.timezone).date(), facts.timezone)
     for step in STEPS:
         step_us = step * SECOND_US
@@ -69,6 +69,6 @@ def axis(facts: PlanFacts, most: int) -> Axis:
 
 def _label(at: int, step: int, timezone: str) -> str:
     moment = local(at, timezone)
-    if step >= DAY:
+    if step >= DAY_SECONDS:
         return day(moment).split(" ", 1)[1]
     return f"{moment:%H:%M}"

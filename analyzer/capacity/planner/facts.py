@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.answer import Answer, Change, Verdict
 from analyzer.capacity.planner.history import History
 from analyzer.capacity.planner.offered import LeftOut
@@ -16,8 +17,6 @@ from analyzer.capacity.planner.problem import MEDIA, Medium, Node, Planned, Prob
 
 if TYPE_CHECKING:
     from analyzer.capacity.planner.simulation.outlook import Outlook
-
-SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

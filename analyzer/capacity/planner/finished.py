@@ -1,12 +1,11 @@
 """Make a plan that people can read of a solver's schedule: placements with slack, transfers, what binds, the cost."""
 
+from agent.wire.units import HOUR_SECONDS
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.plan import Binding, Placement, Plan, Solver, Transfer
 from analyzer.capacity.planner.problem import MEDIA
 from analyzer.capacity.planner.schedule import Schedule
 from analyzer.capacity.planner.slack import critical_chain, latest_starts
-
-HOUR_SECONDS = 3600
 
 
 def plan_of(instance: Instance, schedule: Schedule, solver: Solver, bound: Binding | None = None) -> Plan:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.history import History, Peaks
 from analyzer.capacity.planner.kinds import means
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 LEAST_RUNS = 5  # fewer have no tenth: their P10 and P90 would be two runs, whatever they were
 MOST_RUNS = 200  # the newest: a job of last year was another job
-SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.errors import TaskFileError
 from analyzer.capacity.planner.units import span_seconds
 from analyzer.period import WEEKDAYS
 
-SECOND = 1_000_000
 _CLOCK = r"([01]?[0-9]|2[0-4]):([0-5][0-9])"
 _DAY = re.compile(rf"(today|tomorrow|{'|'.join(WEEKDAYS)})\s+{_CLOCK}", re.IGNORECASE)
 HINT = "a moment, as in Friday 18:00, tomorrow 08:00, in 20 h or 2026-11-23T08:00"
@@ -26,7 +26,7 @@ def moment(where: str, said: object, base: int, timezone: str) -> int:
     if isinstance(said, str):
         text = said.strip()
         if text.lower().startswith("in "):
-            return base + span_seconds(where, text[3:]) * SECOND
+            return base + span_seconds(where, text[3:]) * SECOND_US
         if found := _DAY.fullmatch(text):
             return _of_day(found, base, zone)
         try:
@@ -52,7 +52,7 @@ def _on_clock(where: str, said: datetime, zone: ZoneInfo) -> int:
 
 def _of_day(found: re.Match[str], base: int, zone: ZoneInfo) -> int:
     """Return the first such hour after the base: on Friday at 19:00 "Friday 18:00" is a week away."""
-    now = datetime.fromtimestamp(base / SECOND, zone)
+    now = datetime.fromtimestamp(base / SECOND_US, zone)
     word, hour, minute = found[1].lower(), int(found[2]), int(found[3])
     ahead = {"today": 0, "tomorrow": 1}.get(word)
     if ahead is None:
@@ -69,4 +69,4 @@ def _at(now: datetime, days: int, hour: int, minute: int) -> datetime:
 
 
 def _micros(at: datetime) -> int:
-    return round(at.timestamp() * SECOND)
+    return round(at.timestamp() * SECOND_US)

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.problem import Node
 from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.errors import ConfigError
 from analyzer.text.words import counted, plain
 
-SECOND_US = 1_000_000
 HOLDERS_NAMED = 2
 
 

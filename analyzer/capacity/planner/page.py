@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.axis import Axis, axis
 from analyzer.capacity.planner.facts import PlanFacts, TaskFact
 from analyzer.capacity.planner.problem import MEDIA
@@ -17,7 +18,6 @@ from analyzer.capacity.planner.tables import (
     unjudged_rows,
     why_words,
 )
-from analyzer.capacity.planner.words import SECOND_US
 from analyzer.charts.gantt import Row, gantt
 from analyzer.text.templating import environment
 from analyzer.text.words import UNKNOWN, counted, moment, plain

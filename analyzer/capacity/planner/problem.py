@@ -12,6 +12,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
+from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProblemError
 from analyzer.text.words import bytes_words, counted
 
@@ -134,9 +135,6 @@ class Rate:
     def seconds_for(self, size_bytes: int) -> int:
         """Return how long so many bytes take, rounded up."""
         return -(-size_bytes * self.seconds // self.bytes)
-
-
-GB = 10**9
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@ probability.
 
 from collections.abc import Sequence
 
+from agent.wire.units import MINUTE_SECONDS, SECOND_US
 from analyzer.capacity.planner.answer import Change
 from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.capacity.planner.plan import Binding
-from analyzer.capacity.planner.words import MINUTE, SECOND_US, about, again, chance, medium_words, when
+from analyzer.capacity.planner.words import about, again, chance, medium_words, when
 from analyzer.text.words import counted, plain
 
 CHANGES_NAMED = 3  # of each kind; the list below the sentence has all
 NAMES = 6
-MINUTE_US = MINUTE * SECOND_US
+MINUTE_US = MINUTE_SECONDS * SECOND_US
 RESOURCE_WORDS = {"cpus": "CPUs", "memory_bytes": "memory", "gpus": "GPUs", "ssd_bytes": "local SSD"}
 
 
@@ -152,7 +153,7 @@ def _beside(at: int, deadline: int | None, facts: PlanFacts) -> str:
     told = when(at, facts.timezone, facts.start_at)
     if deadline is None or at <= deadline:
         return told
-    seconds = f":{at // SECOND_US % MINUTE:02d}" if at // MINUTE_US == deadline // MINUTE_US else ""
+    seconds = f":{at // SECOND_US % MINUTE_SECONDS:02d}" if at // MINUTE_US == deadline // MINUTE_US else ""
     return f"{told}{seconds} ({about((at - deadline) // SECOND_US)} late)"
 
 
@@ -168,4 +169,8 @@ def _against_olb(facts: PlanFacts) -> list[str]:
         return []
     olb = next((one.makespan_seconds for one in facts.compared if one.solver == "olb"), None)
     saved = 0 if olb is None else olb - (facts.end_at - facts.start_at) // SECOND_US
-    return [f"That is {about(saved)} sooner than each task on the next free node (OLB)."] if saved >= MINUTE else []
+    return (
+        [f"That is {about(saved)} sooner than each task on the next free node (OLB)."]
+        if saved >= MINUTE_SECONDS
+        else []
+    )

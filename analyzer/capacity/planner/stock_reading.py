@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.places import Host, Placed
@@ -11,8 +12,6 @@ from analyzer.recommendations.site_reading import Reading
 
 if TYPE_CHECKING:
     from collector.store.session import Session
-
-DAY_US = 86_400_000_000  # how far back from the newest hour a node was owned or heard of
 
 
 def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:

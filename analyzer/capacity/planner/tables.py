@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.facts import Compared, PlanFacts, TaskFact, Unseen
 from analyzer.capacity.planner.history import History
 from analyzer.capacity.planner.problem import MEDIA, Medium
 from analyzer.capacity.planner.sentence import binding_words, has_spread
-from analyzer.capacity.planner.words import SECOND_US, SOLVER_WORDS, about, brief, exact, medium_words, short_when
+from analyzer.capacity.planner.words import SOLVER_WORDS, about, brief, exact, medium_words, short_when
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     NO_BREAK,

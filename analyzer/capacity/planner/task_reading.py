@@ -6,9 +6,10 @@ from typing import Final, get_args
 
 import yaml
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.entry import TaskEntry
 from analyzer.capacity.planner.errors import ProblemError, TaskFileError
-from analyzer.capacity.planner.moments import SECOND, moment
+from analyzer.capacity.planner.moments import moment
 from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Path, Planned, Task
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.capacity.planner.units import rate, size_bytes, span_seconds
@@ -74,7 +75,7 @@ class _Clock:
         after = moment(f"{entry.where}: {key}", entry.said(key), self.starts_at, self.timezone) - self.starts_at
         if after < 0 and not up:
             raise TaskFileError(f"{entry.where}: {key} is before the start; say a later moment, or an earlier start")
-        return -(-after // SECOND) if up else after // SECOND
+        return -(-after // SECOND_US) if up else after // SECOND_US
 
 
 def _parsed(where: str, text: str) -> object:

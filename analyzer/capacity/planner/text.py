@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.axis import Axis, axis
 from analyzer.capacity.planner.facts import PlanFacts, TaskFact
 from analyzer.capacity.planner.problem import MEDIA
@@ -19,7 +20,6 @@ from analyzer.capacity.planner.tables import (
     unjudged_rows,
     why_words,
 )
-from analyzer.capacity.planner.words import SECOND_US
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, moment, plain
 

@@ -1,14 +1,13 @@
 """How moments, spans and places of a plan are written."""
 
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
 from analyzer.capacity.planner.plan import Solver
 from analyzer.capacity.planner.problem import Medium
 from analyzer.period import local
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, day, moment
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-SECOND_US = 1_000_000
-WEEK_US = 6 * DAY * SECOND_US  # within it the name of a day says which one
+WEEK_US = 6 * DAY_SECONDS * SECOND_US  # within it the name of a day says which one
 SURE = 0.995  # draws never say that something is certain
 
 SOLVER_WORDS: dict[Solver, str] = {
@@ -48,14 +47,14 @@ def again(instant: int, timezone: str, near: int) -> str:
 
 def about(seconds: int) -> str:
     """Return a span as people say it: "40 s", "28 min", "8 h", "8 h 30 min", "2 d 3 h"."""
-    if seconds < MINUTE:
+    if seconds < MINUTE_SECONDS:
         return f"{seconds} s".replace(" ", NO_BREAK)
-    minutes = nearest(seconds, MINUTE)
-    if minutes < HOUR // MINUTE:
+    minutes = nearest(seconds, MINUTE_SECONDS)
+    if minutes < HOUR_SECONDS // MINUTE_SECONDS:
         return f"{minutes} min".replace(" ", NO_BREAK)
-    if seconds < 2 * DAY:
+    if seconds < 2 * DAY_SECONDS:
         return _two(minutes // 60, "h", minutes % 60, "min")
-    hours = nearest(seconds, HOUR)
+    hours = nearest(seconds, HOUR_SECONDS)
     return _two(hours // 24, "d", hours % 24, "h")
 
 
@@ -66,15 +65,15 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 def brief(seconds: int) -> str:
     """Return a span for a narrow column: "40 s", "28 min", "1.3 h", "2.5 d"."""
-    if seconds < HOUR - MINUTE // 2:
+    if seconds < HOUR_SECONDS - MINUTE_SECONDS // 2:
         return about(seconds)
-    unit, word = (HOUR, "h") if seconds < 2 * DAY else (DAY, "d")
+    unit, word = (HOUR_SECONDS, "h") if seconds < 2 * DAY_SECONDS else (DAY_SECONDS, "d")
     return f"{nearest(10 * seconds, unit) / 10:,.1f}{NO_BREAK}{word}"
 
 
 def exact(seconds: int) -> str:
     """Return a span to the second, without the zeros at its end: "9 h 00 min 11 s", "9 h 30 min", "5 h", "40 s"."""
-    hours, minutes, rest = seconds // HOUR, seconds // MINUTE % 60, seconds % MINUTE
+    hours, minutes, rest = seconds // HOUR_SECONDS, seconds // MINUTE_SECONDS % 60, seconds % MINUTE_SECONDS
     parts = [f"{hours:,} h"] if hours else []
     if minutes or (hours and rest):
         parts.append(f"{minutes:02d} min" if hours else f"{minutes} min")

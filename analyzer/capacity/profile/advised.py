@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import PERMILLE, WEEK_SECONDS
 from analyzer.capacity.profile.facts import Checked, OpenAdvice, Record, Spread
 from analyzer.capacity.profile.work import Work
 from analyzer.recommendations.lifecycle.kept import book, predictions
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
-from analyzer.recommendations.recommendation import WEEK_SECONDS
 
 if TYPE_CHECKING:
     from analyzer.period import Period
@@ -22,7 +22,6 @@ SPREAD = ("p20", "p50", "p80")
 NAMES_SHOWN = 5
 # What is saved of a run is never said to be more than this of it: the rest of the work still has to be done somewhere.
 SAVED_MOST_PERMILLE = 900
-PERMILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import PERMILLE
 from analyzer.capacity.profile.facts import Booked, Communication, DataPath
 from analyzer.capacity.profile.signals import Signals
 from analyzer.capacity.profile.work import Work
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from collector.store.session import Session
-
-PERMILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)

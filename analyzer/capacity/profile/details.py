@@ -1,6 +1,7 @@
 """The tables behind page one: every figure of a profile, rounded so that columns add up to page one's."""
 
-from analyzer.capacity.profile.evidence import PERMILLE, gpus_words, lot, rate, ratio, short_id, unit_cost
+from agent.wire.units import PERMILLE
+from analyzer.capacity.profile.evidence import gpus_words, lot, rate, ratio, short_id, unit_cost
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
 from analyzer.capacity.profile.spent import Table, causes_table, runs_table
 from analyzer.states import booking

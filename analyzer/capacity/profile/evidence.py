@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
+from agent.wire.units import MICROS, PERMILLE
 from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Represented, UnitCost
 from analyzer.period import local
 from analyzer.states import booking
 from analyzer.text.rounding import nearest
 from analyzer.text.wording import gib
-from analyzer.text.words import MICROS, NO_BREAK, bytes_words, counted, day, decimal, money, plain
+from analyzer.text.words import NO_BREAK, bytes_words, counted, day, decimal, money, plain
 
 RUNS_SHOWN = 6
-PERMILLE = 1000
 JOULES_PER_KWH = 3_600_000
 MILLION, THOUSAND, BILLION = 1_000_000, 1_000, 1_000_000_000
 # So many of a unit are told together; steps differ so much that each is told by itself.

@@ -4,15 +4,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.capacity.profile.facts import Free, Holding
 from analyzer.capacity.profile.work import Work
-from analyzer.period import HOUR, local
+from analyzer.period import local
 from analyzer.queries.statements import statements
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HOUR_MS = HOUR // 1000
+HOUR_MS = HOUR_US // 1000
 
 
 @dataclass(frozen=True, slots=True)

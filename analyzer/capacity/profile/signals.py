@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import PERMILLE, SECOND_MS, SECOND_US
 from analyzer.capacity.profile.facts import Distribution, Memory
 from analyzer.capacity.profile.work import Work
 from analyzer.finops.non_gpu_costs.energy import Drawn
@@ -13,9 +14,6 @@ from collector.tier_tables import tiered
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-PERMILLE = 1000
-SECOND_MS = 1000
-SECOND_US = 1_000_000
 READINGS_MOST = 200_000  # tell a tenth to a permille; a month of a hundred GPUs has ten times as many
 SPARSE_US = 30 * SECOND_US
 

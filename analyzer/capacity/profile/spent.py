@@ -4,24 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.capacity.profile.evidence import days_words, named, short_id
 from analyzer.capacity.profile.facts import Booked, CapacityProfile
 from analyzer.queries.readings import Breakdown, Unpriced, fold
 from analyzer.states import CLASSES, booking
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.table import column_like, rounded
-from analyzer.text.words import (
-    MICROS,
-    MS_PER_HOUR,
-    UNKNOWN,
-    amount,
-    decimal,
-    gpu_hours,
-    hours_decimals,
-    money_decimals,
-    plain,
-    symbol,
-)
+from analyzer.text.words import UNKNOWN, amount, decimal, gpu_hours, hours_decimals, money_decimals, plain, symbol
 
 Cells = tuple[str, ...]
 
@@ -51,7 +41,7 @@ def runs_table(profile: CapacityProfile) -> Table:
     sign = symbol(profile.currency).strip()
     times = [run.milliseconds for run in profile.runs]
     decimals = hours_decimals(sum(times))
-    hours = column_like(nearest(sum(times) * 10**decimals, MS_PER_HOUR), times, MS_PER_HOUR, decimals)
+    hours = column_like(nearest(sum(times) * 10**decimals, HOUR_MS), times, HOUR_MS, decimals)
     paid, together = _paid([run.micros for run in profile.runs])
     rows = tuple(
         (
@@ -85,7 +75,7 @@ def causes_table(profile: CapacityProfile) -> Table:
             hours = _members(
                 columns.hours.members[place][member],
                 [p.milliseconds for p in parts],
-                MS_PER_HOUR,
+                HOUR_MS,
                 columns.hours.decimals,
             )
             if columns.money is not None:

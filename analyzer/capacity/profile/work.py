@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.which_run import find_run
-from analyzer.period import HOUR, Calendar, Period
+from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.text.words import counted, percent, plain
 
@@ -149,4 +150,4 @@ def _period(session: "Session", calendar: Calendar, asked: Asked, named: tuple[s
     )
     if first is None:
         raise LedgerError(f"the ledger has no GPU time of {named[0]}: it waited, or its hours are not analysed yet")
-    return Period(first, last + HOUR, "the runs' own hours", calendar.timezone)
+    return Period(first, last + HOUR_US, "the runs' own hours", calendar.timezone)

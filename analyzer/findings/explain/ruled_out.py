@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.wire.units import HOUR_MS
 from analyzer.findings.explain.signs import median, percent
 from analyzer.findings.finding import Finding
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
-MS_PER_HOUR = 3_600_000
 SHOWN_LEAST_MS = 180_000  # less would be told as 0.0 GPU-hours
 _OVERHEAD = {"checkpointing": "checkpoints", "starting": "starting", "collective": "plain collectives"}
 
@@ -45,7 +45,7 @@ def ruled_out(
         found += _straggler(windows, others, limits)
     for name, milliseconds in overhead_ms.items():
         if milliseconds >= SHOWN_LEAST_MS:
-            hours = f"{milliseconds / MS_PER_HOUR:,.1f} GPU-hours"
+            hours = f"{milliseconds / HOUR_MS:,.1f} GPU-hours"
             found.append(RuledOut(_OVERHEAD[name], f"{hours} are booked as overhead", "overhead"))
     proven = [other for other in others if not other.suspicion]
     found += [RuledOut(f"{other.what} ({other.id})", "booked apart", "finding") for other in proven]

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from agent.wire.units import HOUR_MS
 from analyzer.findings.explain.idle import IdleGpus
 from analyzer.ledger.causes import exchange
 from analyzer.ledger.causes.evidence import most, per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS
-
-MS_PER_HOUR = 3_600_000
 
 Reading = Callable[[RunWindow], int | None]
 
@@ -112,7 +111,7 @@ def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
 
 def hours(milliseconds: int) -> str:
     """Return GPU time as a person reads it."""
-    return f"{milliseconds / MS_PER_HOUR:,.1f} h" if milliseconds >= MS_PER_HOUR // 20 else "minutes"
+    return f"{milliseconds / HOUR_MS:,.1f} h" if milliseconds >= HOUR_MS // 20 else "minutes"
 
 
 def percent(permille: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.ids import short_id
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 CADENCE, RESTORE = "checkpoint_cadence", "restore_never_seen"
-MS_PER_GPU_HOUR = 3_600_000
-STAKE_LEAST_MS = MS_PER_GPU_HOUR  # less is not worth somebody's morning
+STAKE_LEAST_MS = HOUR_MS  # less is not worth somebody's morning
 STAKE_LEAST_RATIO = 0.01  # of what the run held
 # A run that could lose this much, and saves so often, counts on its checkpoints. Ours: nobody publishes a number, and
 # with a tenth of it every team would be told every week.
-HELD_LEAST_MS = 1_000 * MS_PER_GPU_HOUR
+HELD_LEAST_MS = 1_000 * HOUR_MS
 SAVED_LEAST = 10
 
 
@@ -54,7 +54,7 @@ def _cadence(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
         return
     saving, found = max(off, key=lambda pair: (pair[1].stake_ms or 0, pair[0].run_id))
     now, best = _hours(found.interval_seconds), _hours(found.best_seconds)
-    stake = sum(one.stake_ms or 0 for _, one in off) / MS_PER_GPU_HOUR
+    stake = sum(one.stake_ms or 0 for _, one in off) / HOUR_MS
     yield _notice(
         CADENCE,
         name,
@@ -86,7 +86,7 @@ def _restore(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
         name,
         [saving for saving, _ in long],
         f"{count} checkpoints, none ever seen restored: begin once from one before a failure does",
-        (Evidence("written", f"{count} in {held / MS_PER_GPU_HOUR:,.0f} GPU-hours"),),
+        (Evidence("written", f"{count} in {held / HOUR_MS:,.0f} GPU-hours"),),
         "they were read where nobody looks: by an evaluation, or in a run of another name",
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 RULE = "fleet/ecc"
-WEEK_US = 604_800_000_000
 
 # What each Xid of the limits means, and what its remedy is.
 XIDS: dict[int, tuple[str, str]] = {

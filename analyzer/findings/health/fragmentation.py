@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
-from analyzer.period import HOUR
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted, some
 
@@ -98,7 +98,7 @@ def judged(waits: Sequence[Wait], site: Site, limits: NoticeLimits = LIMITS) -> 
     seen: dict[tuple[str, Why, bool], dict[Wait, list[int]]] = defaultdict(lambda: defaultdict(list))
     for wait in waits:
         if _waits_for_room(wait, limits):
-            for hour in range(-(-wait.from_us // HOUR) * HOUR, wait.until_us - HOUR + 1, HOUR):
+            for hour in range(-(-wait.from_us // HOUR_US) * HOUR_US, wait.until_us - HOUR_US + 1, HOUR_US):
                 why = _why(wait, site.hosts(wait, hour), site.gpus_per_host)
                 if why is not None:
                     seen[wait.queue, why, wait.reason is None][wait].append(hour)

@@ -6,10 +6,11 @@ temporary tables of the session that asks (notice_gpu_hours, notice_run_hours, n
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.health.notice import Span
 from analyzer.queries.statements import run, statements
 from collector.lake.tiers.sources import Kept
-from collector.tier_tables import HOUR_US, tiered
+from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
     from collector.store.session import Session

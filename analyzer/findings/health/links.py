@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
@@ -16,7 +17,6 @@ from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted
 from collector.lake.tiers.retained import kept_from
-from collector.tier_tables import HOUR_US
 
 if TYPE_CHECKING:
     from collector.store.session import Session

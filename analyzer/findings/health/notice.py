@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from agent.wire.units import DAY_US
 from analyzer.findings.finding import Evidence
 from analyzer.ids import short_id
 from analyzer.ledger.unjudged import Unjudged
@@ -12,7 +13,6 @@ from analyzer.states import Confidence
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAY_US = 86_400_000_000
 Actor = Literal["run", "platform", "capacity"]
 
 

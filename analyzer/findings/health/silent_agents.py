@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted, hours, percent
-from collector.tier_tables import HOUR_US
 
 if TYPE_CHECKING:
     from collector.store.session import Session

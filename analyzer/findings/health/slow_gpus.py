@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.ids import short_id
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 RULE = "slow_gpu"
 RUNS_LEAST = 2
-MS_PER_GPU_HOUR = 3_600_000
 
 
 def look(session: "Session", span: Span) -> Iterator[Notice]:
@@ -25,9 +25,9 @@ def look(session: "Session", span: Span) -> Iterator[Notice]:
 def judged(found: Iterable[Straggler]) -> Iterator[Notice]:
     """Yield a notice for each GPU that cost two runs or more an hour of GPU time together."""
     for one in found:
-        if one.gpu_uuid is None or len(one.run_ids) < RUNS_LEAST or one.milliseconds < MS_PER_GPU_HOUR:
+        if one.gpu_uuid is None or len(one.run_ids) < RUNS_LEAST or one.milliseconds < HOUR_MS:
             continue
-        hours = f"{one.milliseconds / MS_PER_GPU_HOUR:,.1f} GPU-hours"
+        hours = f"{one.milliseconds / HOUR_MS:,.1f} GPU-hours"
         yield Notice(
             short_id("n", RULE, one.gpu_uuid),
             RULE,

@@ -6,7 +6,8 @@ Nothing is counted up: a pass that runs twice, or two analyzers, write the same 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from analyzer.findings.history.life import DAY_US, HOUR_US, SeenDay, Spell, spells
+from agent.wire.units import DAY_US, HOUR_US
+from analyzer.findings.history.life import SeenDay, Spell, spells
 from analyzer.findings.history.naming import Key, named
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements

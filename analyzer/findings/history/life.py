@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from agent.wire.units import DAY_US, HOUR_US
 from analyzer.states import Confidence
 
-HOUR_US = 3_600_000_000
-DAY_US = 24 * HOUR_US
 QUIET_US = DAY_US  # so many whole hours without it close it; at least 23, so that no day is cut in two
 
 State = Literal["open", "closed", "reopened"]

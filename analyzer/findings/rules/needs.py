@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.wire.units import PERMILLE
 from analyzer.ledger.windows import RunWindow
 
 Severity = Literal["slight", "moderate", "severe"]
 # TF Profiler's input-pipeline analyzer: under 5 % of the step it is not input-bound, from 20 % on highly.
 MODERATE_PERMILLE, SEVERE_PERMILLE = 50, 200
-PERMILLE = 1000
 KILO = 1000
 MIN_WORKING_PERMILLE = 20  # of less work than that, nothing can be told of the rest
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from analyzer.period import HOUR
+from agent.wire.units import HOUR_US
 
-WEEK_US = 168 * HOUR
+WEEK_US = 168 * HOUR_US
 WEEKS_MOST = 8
 WEEKS_LEAST = 3  # below, a median is one week's word
 SURE = 3.5
@@ -42,7 +42,7 @@ def odd(cost: Mapping[int, int], known: frozenset[int], start: int, end: int, fl
     `cost` is by hour; `known` are the hours that the ledger has: of those without cost nothing was spent, of others
     nobody knows. An hour that has not enough like it before is not judged.
     """
-    hours = [hour for hour in range(start, end, HOUR) if hour in known]
+    hours = [hour for hour in range(start, end, HOUR_US) if hour in known]
     usual = {hour: median(like) for hour in hours if len(like := _like(cost, known, hour, start)) >= WEEKS_LEAST}
     scale = _scale(cost, known, start)
     if scale is None:
@@ -98,7 +98,7 @@ def _groups(off: Mapping[int, float]) -> list[list[int]]:
     groups: list[list[int]] = []
     for hour in sorted(off):
         last = groups[-1][-1] if groups else None
-        if last is not None and hour - last <= (GAP_MOST + 1) * HOUR and (off[hour] > 0) == (off[last] > 0):
+        if last is not None and hour - last <= (GAP_MOST + 1) * HOUR_US and (off[hour] > 0) == (off[last] > 0):
             groups[-1].append(hour)
         else:
             groups.append([hour])
@@ -108,4 +108,4 @@ def _groups(off: Mapping[int, float]) -> list[list[int]]:
 def _merged(hours: Sequence[int], cost: Mapping[int, int], usual: Mapping[int, float]) -> Odd:
     actual = sum(cost.get(hour, 0) for hour in hours)
     expected = round(sum(usual[hour] for hour in hours))
-    return Odd(hours[0], hours[-1] + HOUR, tuple(hours), actual, expected)
+    return Odd(hours[0], hours[-1] + HOUR_US, tuple(hours), actual, expected)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from agent.wire.units import DAY_US
 from analyzer.finops.budgets.book import FLEET, Budget
 from analyzer.finops.budgets.spent import Spending, Whose, spending
 from analyzer.finops.forecast.forecast import Forecast, days_missing, forecast
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 Verdict = Literal["over", "likely over", "may be over", "within"]
-DAY_US = 86_400_000_000
 HISTORY_DAYS = 98  # fourteen weeks: enough to test forecasts of a month on, and to read at any size
 
 

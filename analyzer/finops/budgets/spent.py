@@ -6,7 +6,8 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from analyzer.period import HOUR, day_starts, local, midnight
+from agent.wire.units import HOUR_US
+from analyzer.period import day_starts, local, midnight
 from analyzer.queries.booked import booked
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Spending:
         ends = [*self.days.starts[1:], until]
         every = zip(self.days.starts, ends, self.days.whole, self.of(wanted), strict=True)
         return [
-            cost * 24 * HOUR // (end - start) if is_whole else None
+            cost * 24 * HOUR_US // (end - start) if is_whole else None
             for start, end, is_whole, cost in every
             if start < until
         ]
@@ -83,5 +84,5 @@ def spending(session: "Session", timezone: str, since: int, until: int) -> Spend
         unpriced[whose] = unpriced.get(whose, 0) + milliseconds
     hours = dict(known)
     end = midnight(local(starts[-1], timezone).date() + timedelta(days=1), timezone)
-    whole = tuple(hours.get(start, 0) * HOUR == after - start for start, after in pairwise([*starts, end]))
+    whole = tuple(hours.get(start, 0) * HOUR_US == after - start for start, after in pairwise([*starts, end]))
     return Spending(Days(tuple(starts), whole), by_day, unpriced)

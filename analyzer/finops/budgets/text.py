@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.wire.units import MICROS
 from analyzer.finops.budgets.book import FLEET
 from analyzer.finops.budgets.month import Line, MonthReport
 from analyzer.period import local
@@ -11,7 +12,6 @@ from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like
 from analyzer.text.words import (
     AT_LEAST,
-    MICROS,
     UNKNOWN,
     amount,
     at_least,

@@ -4,8 +4,8 @@ import csv
 from decimal import Decimal
 from io import StringIO
 
+from agent.wire.units import HOUR_MS
 from analyzer.finops.charges.report import ChargesReport
-from analyzer.finops.charges.sums import MS_PER_HOUR
 from analyzer.finops.charges.text import key_of, name_of
 from analyzer.finops.focus.exact import text_of
 from analyzer.finops.focus.write import safe_cell
@@ -25,7 +25,7 @@ def charge_csv(report: ChargesReport) -> str:
     file.writerow(("period", key_of(report.by), *amounts, "corrects"))
     for one in (*report.lines, *report.corrections):
         micros = (one.cost_micros, one.avoidable_micros, one.charged_micros, one.difference_micros)
-        hours = text_of(round(Decimal(one.milliseconds) / MS_PER_HOUR, 6))
+        hours = text_of(round(Decimal(one.milliseconds) / HOUR_MS, 6))
         told = ("" if amount is None else text_of(Decimal(amount) / MICROS) for amount in micros)
         name = safe_cell(name_of(one))
         file.writerow((safe_cell(report.period.label), name, hours, report.currency, *told, one.corrects or ""))

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from agent.wire.units import HOUR_MS
 from analyzer.prices.charge_rows import Charge, rate_of
-
-MS_PER_HOUR = 3_600_000
 
 Bearer = Literal["team", "cost-centre"]
 
@@ -98,7 +97,7 @@ def charged_micros(held: Held, rates: Sequence[Charge]) -> int | None:
     rate = rate_of(rates, held.team, held.sku, held.purchase_option, held.hour)
     if rate is None:
         return held.cost_micros
-    return (held.milliseconds * rate.micros_per_gpu_hour * 2 + MS_PER_HOUR) // (2 * MS_PER_HOUR)
+    return (held.milliseconds * rate.micros_per_gpu_hour * 2 + HOUR_MS) // (2 * HOUR_MS)
 
 
 def _sum(before: int | None, more: int | None) -> int | None:

@@ -7,9 +7,10 @@ hours than its price is of the one on demand (the newsvendor's rule). Pure; pric
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS
+
 STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
 WEEK_HOURS = 168
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.finops.demand.asked import Kind, Waiting, asked_for, together, waiting
 from analyzer.finops.demand.mix import Mix, Rates, best_mix, mix_of, scaled
 from analyzer.finops.forecast.forecast import Forecast, forecast
-from analyzer.period import HOUR, day_starts, local, midnight
+from analyzer.period import day_starts, local, midnight
 
 if TYPE_CHECKING:
     from analyzer.prices.book import PriceBook
     from collector.store.session import Session
 
-DAY_US = 24 * HOUR
+DAY_US = 24 * HOUR_US
 HISTORY_DAYS = 98
 AHEAD_DAYS = 28
 MIX_DAYS_LEAST = 7
@@ -79,7 +80,7 @@ def outlook(
 
 def _whole_day(first: int, timezone: str) -> int:
     start = midnight(local(first, timezone).date(), timezone)
-    return start if start == first else midnight(local(start + 36 * HOUR, timezone).date(), timezone)
+    return start if start == first else midnight(local(start + 36 * HOUR_US, timezone).date(), timezone)
 
 
 def _days(start: int, end: int, timezone: str) -> list[int]:
@@ -88,7 +89,7 @@ def _days(start: int, end: int, timezone: str) -> list[int]:
 
 
 def _line(stage: str, hours: Mapping[int, int], days: Sequence[int]) -> StageLine:
-    by_day = [sum(hours.get(hour, 0) for hour in range(start, end, HOUR)) for start, end in pairwise(days)]
+    by_day = [sum(hours.get(hour, 0) for hour in range(start, end, HOUR_US)) for start, end in pairwise(days)]
     last = by_day[-AHEAD_DAYS:]
     return StageLine(stage, len(last), sum(last), forecast(by_day, AHEAD_DAYS))
 
@@ -118,7 +119,7 @@ def _mix(
         missing.append("less than a week is known")
     if missing:
         return SkuMix(sku, owned, reserved, rates, None, None, None, tuple(missing))
-    hours = range(days[0], days[-1], HOUR)
+    hours = range(days[0], days[-1], HOUR_US)
     firm, loose = (
         _hours(demand, [kind for kind in demand if kind[0] == sku and (kind[1] in INTERRUPTIBLE) is is_loose], hours)
         for is_loose in (False, True)

@@ -2,22 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.finops.demand.outlook import AHEAD_DAYS, Outlook, SkuMix, StageLine
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like
-from analyzer.text.words import (
-    MS_PER_HOUR,
-    UNKNOWN,
-    amount,
-    counted,
-    decimal,
-    gpu_hours,
-    moment,
-    money,
-    plain,
-    symbol,
-)
+from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment, money, plain, symbol
 
 if TYPE_CHECKING:
     from analyzer.finops.demand.mix import Mix
@@ -81,8 +71,8 @@ def _stages(report: Outlook, paper: Paper) -> list[str]:
 
 
 def _column(exact: list[int], total: int) -> list[str]:
-    rounded = nearest(total, MS_PER_HOUR)
-    return [*column_like(rounded, exact, MS_PER_HOUR, 0), decimal(rounded, 0)]
+    rounded = nearest(total, HOUR_MS)
+    return [*column_like(rounded, exact, HOUR_MS, 0), decimal(rounded, 0)]
 
 
 def _mix(each: SkuMix, report: Outlook, paper: Paper) -> list[str]:

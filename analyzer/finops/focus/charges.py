@@ -6,9 +6,10 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from agent.wire.units import HOUR_US
 from analyzer.ledger.closing import reached_until
 from analyzer.ledger.coverage import least_settled
-from analyzer.period import HOUR, Period, local, midnight
+from analyzer.period import Period, local, midnight
 from analyzer.queries.booked import booked
 from analyzer.queries.placed import placed
 from collector.store.session import Session
@@ -149,7 +150,7 @@ def adjustments(session: Session, start: int, end: int) -> list[Charge]:
 
 def _adjusted(hour: int, node: str, sku: str | None, option: str | None, *row: Any) -> Charge:  # noqa: ANN401 - a row
     *what, recorded_at, reason = row
-    charge = Charge(hour, hour + HOUR, node, sku, option, None, *what)
+    charge = Charge(hour, hour + HOUR_US, node, sku, option, None, *what)
     return replace(charge, recorded_at=recorded_at, reason=reason)
 
 
@@ -177,8 +178,8 @@ class Settled:
 
     def least(self, start: int, end: int) -> str | None:
         """Return the status of the least settled hour of a span, open where some of it is still to be booked."""
-        found = [self.by_hour[hour] for hour in range(start, end, HOUR) if hour in self.by_hour]
-        return least_settled(found, is_reached=self.reached_us > end - HOUR)
+        found = [self.by_hour[hour] for hour in range(start, end, HOUR_US) if hour in self.by_hour]
+        return least_settled(found, is_reached=self.reached_us > end - HOUR_US)
 
 
 def statuses(session: Session, period: Period) -> Settled:
@@ -200,8 +201,8 @@ def days(period: Period) -> Iterator[tuple[int, int]]:
 
 def hours(period: Period) -> Iterator[tuple[int, int]]:
     """Yield the hours of a period."""
-    for start in range(period.start, period.end, HOUR):
-        yield start, start + HOUR
+    for start in range(period.start, period.end, HOUR_US):
+        yield start, start + HOUR_US
 
 
 def month_of(instant: int, timezone: str) -> tuple[int, int]:

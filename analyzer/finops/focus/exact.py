@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+from agent.wire.units import HOUR_MS
+
 MILLIONTHS, NANOS = 6, 9
-MS_PER_HOUR = 3_600_000
 RATIO_DIGITS = 12  # a millisecond of a host of 16 GPUs is 7e-10 of its day
 
 
@@ -36,4 +37,4 @@ def shares(parts: Sequence[int], whole: int, units: int) -> Iterator[int]:
 
 def nano_hours(milliseconds: Sequence[int]) -> list[int]:
     """Return GPU milliseconds as billionths of hours that sum to those of their sum, rounded down."""
-    return list(shares(milliseconds, MS_PER_HOUR, 10**NANOS))
+    return list(shares(milliseconds, HOUR_MS, 10**NANOS))

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 
+from agent.wire.units import HOUR_MS
 from analyzer.finops.focus.charges import Charge, Place, month_of
-from analyzer.finops.focus.exact import MILLIONTHS, MS_PER_HOUR, NANOS, RATIO_DIGITS, nano_hours, scaled, shares
+from analyzer.finops.focus.exact import MILLIONTHS, NANOS, RATIO_DIGITS, nano_hours, scaled, shares
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.repeated import (
     GPU_HOURS,
@@ -182,4 +183,4 @@ def _words(charge: Charge) -> str:
 
 def hours_of(milliseconds: int) -> Decimal:
     """Return GPU milliseconds as GPU-hours, rounded down to a billionth."""
-    return scaled(milliseconds * 10**NANOS // MS_PER_HOUR, NANOS)
+    return scaled(milliseconds * 10**NANOS // HOUR_MS, NANOS)

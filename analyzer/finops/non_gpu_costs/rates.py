@@ -6,8 +6,9 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.measures.traffic.tariff import TariffBook, tariff_book
-from analyzer.period import HOUR, local
+from analyzer.period import local
 from analyzer.prices.book import PriceBook, price_book
 from analyzer.prices.non_gpu_rows import Beside
 from analyzer.settings.settings import Settings
@@ -78,7 +79,7 @@ def stretches(session: "Session", period: "Period", now: Rates) -> list[Stretch]
     }
     found, at = [], period.start
     for version, hours in groupby(versions):
-        span = replace(period, start=at, end=at + HOUR * len(list(hours)))
+        span = replace(period, start=at, end=at + HOUR_US * len(list(hours)))
         rates = None if version is None else known.get(version)
         found.append(Stretch(span, rates or now, rates is not None))
         at = span.end
@@ -87,10 +88,10 @@ def stretches(session: "Session", period: "Period", now: Rates) -> list[Stretch]
 
 def _of_all_hours(versions: "Mapping[int, str | None]", period: "Period") -> list[str | None]:
     """Return of each hour of a period its version; of one without a ledger the next one's of its month, or the last."""
-    found = [versions.get(hour) for hour in range(period.start, period.end, HOUR)]
+    found = [versions.get(hour) for hour in range(period.start, period.end, HOUR_US)]
     if any(version is not None for version in found):
-        months = [f"{local(hour, period.timezone):%Y-%m}" for hour in range(period.start, period.end, HOUR)]
-        missing = [hour not in versions for hour in range(period.start, period.end, HOUR)]
+        months = [f"{local(hour, period.timezone):%Y-%m}" for hour in range(period.start, period.end, HOUR_US)]
+        missing = [hour not in versions for hour in range(period.start, period.end, HOUR_US)]
         for places in (range(len(found) - 2, -1, -1), range(1, len(found))):
             step = places.step
             for at in places:

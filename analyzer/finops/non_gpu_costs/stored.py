@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import GIB, HOUR_US
 from analyzer.prices.derived.owned import HOURS_PER_MONTH
 from analyzer.prices.non_gpu_rows import Checkpoints, Host, Storage, row_of
-from analyzer.settings.toml_entry import HOUR_US
 
-GIB = 1 << 30
 MILLION = 1_000_000
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from agent.wire.units import MICROS
 from analyzer.finops.non_gpu_costs.energy import EnergySum
 from analyzer.finops.non_gpu_costs.reading import Costs
 from analyzer.measures.traffic.text import bill_words
@@ -9,7 +10,7 @@ from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Energy, Tariff
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import MICROS, UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
+from analyzer.text.words import UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
 
 EDITED = (
     "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.wire.units import PERMILLE
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal
 
 Word = Literal["retire?", "fix first", "shrink", "dearer", "earns", "look"]
 WORDS: tuple[Word, ...] = ("retire?", "fix first", "shrink", "dearer", "look", "earns")
-PERMILLE = 1000
 IDLE_LEAST = 500  # permille idle: more than half the time nobody used it (ours)
 AVOIDABLE_LEAST = 200  # permille avoidable: a fifth (ours; severe waits for input begin there as well)
 USEFUL_LEAST = 600  # permille useful, to say that it earns (ours; the target of a whole fleet is 800)

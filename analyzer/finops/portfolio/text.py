@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.finops.portfolio.reading import Portfolio
 from analyzer.finops.portfolio.review import WORDS, Reviewed
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import MICROS, MS_PER_HOUR, UNKNOWN, counted, days, plain, symbol
+from analyzer.text.words import UNKNOWN, counted, days, plain, symbol
 
 ROWS = 20
 SMALL_HOURS = 1  # GPU-hours: below, a workload is counted and not listed
@@ -18,7 +19,7 @@ def portfolio_text(report: Portfolio, paper: Paper, top: int | None = None) -> s
     cells = {id(one): cell for one, cell in zip(report.reviewed, _cells(report), strict=True)}
     lines = [f"portfolio {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
     lines += [*paper.wrap(_first(report, cells)), ""]
-    shown = [one for one in report.reviewed if one.workload.milliseconds >= SMALL_HOURS * MS_PER_HOUR]
+    shown = [one for one in report.reviewed if one.workload.milliseconds >= SMALL_HOURS * HOUR_MS]
     shown = shown[: top or ROWS]
     width = 20 + paper.extra
     sign = symbol(report.currency).strip()
@@ -55,7 +56,7 @@ class _Cell:
 def _cells(report: Portfolio) -> list[_Cell]:
     """Return each workload's figures, rounded from the top down."""
     every = [one.workload for one in report.reviewed]
-    hours = _rounded([each.milliseconds for each in every], MS_PER_HOUR)
+    hours = _rounded([each.milliseconds for each in every], HOUR_MS)
     units = _rounded([each.micros or 0 for each in every], MICROS)
     return [
         _Cell(hour, None if each.micros is None else unit) for each, hour, unit in zip(every, hours, units, strict=True)

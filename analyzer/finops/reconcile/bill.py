@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
+from agent.wire.units import DAY_US
 from analyzer.finops.focus.exact import shares
 from analyzer.finops.focus.read import Line
 from analyzer.finops.reconcile.skus import SkuMap
 
-DAY_US = 86_400_000_000
 NANOS = Decimal(1_000_000_000)
 OTHERS_KEPT = 200  # kinds of lines that are about no GPU; what more there are is summed under one name
 HOUR_UNITS = ("hour", "hours", "hrs", "hr", "gpu-hours", "gpu-hour", "instance-hours", "1 hour", "h")

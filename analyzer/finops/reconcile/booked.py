@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
+from agent.wire.units import DAY_US
 from collector.store.session import Session
-
-DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)

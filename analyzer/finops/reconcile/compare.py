@@ -6,12 +6,12 @@ A difference is split into what hours and what prices make of it; the two sum to
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.finops.reconcile.bill import Bill, Billed
-from analyzer.finops.reconcile.booked import DAY_US, Booked
+from analyzer.finops.reconcile.booked import Booked
 
 MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
 SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth
-MS_PER_HOUR = 3_600_000
 HOURS_OF_DAY = 24
 
 
@@ -177,7 +177,7 @@ def _by_hours_and_price(booked: Booked, ledger_micros: int, invoice_micros: int,
     apart = invoice_micros - ledger_micros
     if hours is None or not booked.milliseconds or not ledger_micros:
         return [Reason("price_or_hours", "price or hours differ: the invoice does not say its hours", apart)]
-    owned = booked.milliseconds * 1_000_000_000 // MS_PER_HOUR
+    owned = booked.milliseconds * 1_000_000_000 // HOUR_MS
     more = hours - owned
     if abs(more) * SAME_HOURS <= owned:
         return [Reason("price", _price_words(ledger_micros, owned, invoice_micros, hours), apart)]
@@ -201,4 +201,4 @@ def _micros(nanos: int) -> int:
 
 
 def _hours(milliseconds: int) -> str:
-    return f"{milliseconds / MS_PER_HOUR:,.1f}"
+    return f"{milliseconds / HOUR_MS:,.1f}"

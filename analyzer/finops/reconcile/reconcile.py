@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.read import is_own, read_focus
-from analyzer.finops.reconcile.bill import DAY_US, Bill, gather
+from analyzer.finops.reconcile.bill import Bill, gather
 from analyzer.finops.reconcile.booked import booked
 from analyzer.finops.reconcile.compare import Comparison, compare
 from analyzer.finops.reconcile.skus import SkuMap

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
+from agent.wire.units import DAY_US
 from analyzer.finops.focus.read import Line
-from analyzer.finops.reconcile.bill import DAY_US, HOUR_UNITS
+from analyzer.finops.reconcile.bill import HOUR_UNITS
 from analyzer.finops.reconcile.skus import SkuMap
 from analyzer.prices.options import ANY
 from analyzer.prices.site import PriceRow

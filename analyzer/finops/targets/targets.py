@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from agent.wire.units import PERMILLE
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal
 
 Standing = Literal["reached", "missed"]
-PERMILLE = 1000
 USEFUL_LEAST, IDLE_MOST = 800, 50  # permille of what runs held
 HEADROOM_LEAST = 500  # permille of held time inside 10 to 20 % of memory left: the bar is the range, the half is ours
 LATENCY_LEAST = 990  # permille of the time of services that declare one

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.wire.units import HOUR_MS
 from analyzer.finops.unit_cost.counted import Hour
 from analyzer.finops.unit_cost.shift import At, ratio_at, shift
 from analyzer.finops.unit_cost.unit import REQUESTS, TOKENS_SERVED, Unit
@@ -14,7 +15,6 @@ MOVED_LEAST = 1.1  # a factor that moved less is said not to have changed
 FLOOR_MICROS = 20_000_000  # a week: below, nobody should be woken (ours)
 FLOOR_MILLISECONDS = 8 * 3_600_000  # the same where nothing is priced
 WEEK_HOURS = 168
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import PERMILLE
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.rounding import nearest
@@ -10,8 +11,6 @@ from analyzer.text.rounding import nearest
 if TYPE_CHECKING:
     from analyzer.period import Period
     from collector.store.session import Session
-
-PERMILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)

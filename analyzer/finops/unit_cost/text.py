@@ -1,29 +1,17 @@
 """Unit economics as text: what changed first, then what units of work, whole runs and waiting came to."""
 
+from agent.wire.units import MICROS, SECOND_US
 from analyzer.finops.unit_cost.change import MOVED_LEAST, Changed
 from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
 from analyzer.finops.unit_cost.use_text import compute_lines, scaling_lines
 from analyzer.finops.unit_cost.weeks import prices
 from analyzer.text.paper import Paper
-from analyzer.text.words import (
-    MICROS,
-    UNKNOWN,
-    amount,
-    days,
-    duration,
-    gpu_hours,
-    moment,
-    money,
-    money_decimals,
-    plain,
-    symbol,
-)
+from analyzer.text.words import UNKNOWN, amount, days, duration, gpu_hours, moment, money, money_decimals, plain, symbol
 
 ROWS = 12
 WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
 TREND_WEEKS = 5
-US = 1_000_000
 
 
 def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
@@ -160,7 +148,7 @@ def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
     ]
     for wait in known[:rows]:
         spans = (wait.queued_us_p50, wait.first_work_us_p50, wait.first_work_us_p90)
-        queued, middle, most = (UNKNOWN if span is None else duration(span // US) for span in spans)
+        queued, middle, most = (UNKNOWN if span is None else duration(span // SECOND_US) for span in spans)
         name = paper.cut(wait.team or "unmapped", width - 3)
         found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
     return [*found, *paper.wrap(WAITS)]

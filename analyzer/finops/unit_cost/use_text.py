@@ -1,11 +1,12 @@
 """How well teams used what they held, and how what trained scaled, as the tables of unit economics."""
 
-from analyzer.finops.unit_cost.compute import PERMILLE, Compute
+from agent.wire.units import MICROS, PERMILLE
+from analyzer.finops.unit_cost.compute import Compute
 from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import UnitReport
 from analyzer.finops.unit_cost.scaled import Scaled, ScalingReport
 from analyzer.text.paper import Paper
-from analyzer.text.words import MICROS, UNKNOWN, counted, gpu_hours, percent, symbol
+from analyzer.text.words import UNKNOWN, counted, gpu_hours, percent, symbol
 
 WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
 NOTE = (

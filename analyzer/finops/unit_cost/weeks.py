@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_US
 from analyzer.finops.unit_cost.counted import Hour
 from analyzer.finops.unit_cost.unit import Unit
-from analyzer.period import HOUR, Calendar, Period
+from analyzer.period import Calendar, Period
 
 TOLD_LEAST = 0.5  # of the GPU time of a name must lie in hours in which it said what it did
 
@@ -26,7 +27,7 @@ def weeks_between(start: int, end: int, calendar: Calendar) -> tuple[Period, ...
     """Return the weeks that begin in [start, end), oldest first; a change of the clock may move one an hour out."""
     found = []
     week = calendar.week_of(end - 1)
-    while week.start >= start - HOUR:
+    while week.start >= start - HOUR_US:
         found.append(week)
         week = calendar.before(week)
     return tuple(reversed(found))

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.text.words import MICROS, MS_PER_HOUR
 
 OPEN_MOST = 1000  # at once; beyond it the dearest count
 # What must not wait for a floor or a day's limit: a GPU is gone, a host is dark, a run burns money and moves nothing.
@@ -39,7 +39,7 @@ class Floor:
     @classmethod
     def of(cls, least: int, least_gpu_hours: int) -> "Floor":
         """Return the floor of whole units of a currency, and of GPU-hours."""
-        return cls(least * MICROS, least_gpu_hours * MS_PER_HOUR)
+        return cls(least * MICROS, least_gpu_hours * HOUR_MS)
 
 
 def alarming(found: Iterable[Finding], quiet: Callable[[str], bool], floor: Floor) -> list[Finding]:

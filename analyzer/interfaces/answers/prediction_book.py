@@ -7,6 +7,7 @@ follows from what it says: a pass that is cut off is made good by the next, and 
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import hours, newest_hour_end
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from analyzer.settings.settings import Settings
     from collector.store.database import Store
-
-DAY_US = 86_400_000_000
 
 
 def keep_recommendations(store: "Store", settings: "Settings", now_us: int) -> int:

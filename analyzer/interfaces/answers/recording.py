@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
+from agent.wire.units import MICROS
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.believed import believing
@@ -23,7 +24,6 @@ from collector.store.database import Store
 from collector.store.session import Session
 
 MEMORY_LIMIT = "1GB"
-MICROS = 1_000_000
 BATCHES_AT_ONCE = 64
 STRETCHES = 60  # of a recording's timeline, however long it is
 SHORTEST_STRETCH_MS = 1_000  # the host is read once a second

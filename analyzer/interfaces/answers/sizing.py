@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import DAY_US
 from analyzer.asking import asked_json, made, of_this_version
 from analyzer.prices.book import price_book
 from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
-from analyzer.sizing.similar import DAY_US, LOOK_BACK_DAYS, PastRun, read_past
+from analyzer.sizing.similar import LOOK_BACK_DAYS, PastRun, read_past
 
 if TYPE_CHECKING:
     from analyzer.settings.settings import Settings

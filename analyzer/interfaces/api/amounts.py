@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.interfaces.api.model import Amounts, Shown
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import MICROS, MS_PER_HOUR, decimal, hours_decimals, money_decimals, symbol
+from analyzer.text.words import decimal, hours_decimals, money_decimals, symbol
 
 Triple = tuple[int, int | None, int]  # milliseconds, cost in micros, milliseconds without a price
 
@@ -22,7 +23,7 @@ class Rounding:
     def hours(self) -> tuple[int, int, int]:
         """What GPU-hours are: the total in units that are shown, by what milliseconds are multiplied and divided."""
         factor = 10**self.hour_decimals
-        return nearest(self.total[0] * factor, MS_PER_HOUR), factor, MS_PER_HOUR
+        return nearest(self.total[0] * factor, HOUR_MS), factor, HOUR_MS
 
     @property
     def costs(self) -> tuple[int, int, int]:

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from analyzer.finops.reconcile.bill import DAY_US, OTHERS_KEPT
+from agent.wire.units import DAY_US
+from analyzer.finops.reconcile.bill import OTHERS_KEPT
 from analyzer.finops.reconcile.kept import Kept
 from analyzer.finops.reconcile.text import SHOWN
 from analyzer.interfaces.api.asking import Asked, Opt

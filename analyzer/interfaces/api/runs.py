@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from agent.wire.units import HOUR_US
 from analyzer.interfaces.api.asking import READS, Asked, Opt, Paged, Spanned, Texts
 from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Amounts, Coverage, Document, Model, Span
@@ -14,7 +15,7 @@ from analyzer.interfaces.api.selection import Selection
 from analyzer.interfaces.api.spent import Entry, entries
 from analyzer.ledger.coverage import hours, not_judged
 from analyzer.ledger.which_run import find_run
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 
 RunId = Annotated[
     str,
@@ -148,4 +149,4 @@ def run_document(reading: Reading, text: str) -> RunDocument:
 def span_of(reading: Reading, run_id: str) -> Period | None:
     """Return the ledger's hours of a run, or None where it has none."""
     first, last = reading.session.row("SELECT min(hour), max(hour) FROM ledger WHERE run_id = ?", [run_id])
-    return None if first is None else Period(first, last + HOUR, run_id, reading.reader.settings.timezone)
+    return None if first is None else Period(first, last + HOUR_US, run_id, reading.reader.settings.timezone)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.plan import SOLVERS
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import add_paper, is_ascii, opened, width_of, write
@@ -116,7 +117,7 @@ def _confirmed(options: argparse.Namespace, settings: "Settings") -> bool:
 
 
 def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
-    from analyzer.capacity.planner.moments import SECOND, moment
+    from analyzer.capacity.planner.moments import moment
     from analyzer.capacity.planner.task_reading import read_tasks
 
     now = time.time_ns() // 1000
@@ -127,7 +128,7 @@ def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
     due = moment("--finish-by", options.finish_by, file.starts_at, settings.timezone)
     if due <= file.starts_at:
         raise ConfigError(f"--finish-by {options.finish_by} is not after the plan's start; say a later moment")
-    return replace(file, deadline_seconds=(due - file.starts_at) // SECOND)
+    return replace(file, deadline_seconds=(due - file.starts_at) // SECOND_US)
 
 
 def _text(name: str) -> str:

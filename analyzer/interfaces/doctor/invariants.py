@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.book import findings
 from analyzer.ledger.pending import know_fleet
 from analyzer.ledger.thresholds import Thresholds
@@ -14,8 +15,6 @@ from analyzer.states import BOOKINGS, LOSABLE
 
 if TYPE_CHECKING:
     from collector.store.session import Session
-
-HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)

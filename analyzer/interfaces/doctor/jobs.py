@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
+from agent.wire.units import DAY_SECONDS, SECOND_US
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
-from analyzer.interfaces.doctor.words import DAY, SECOND_US, count, moment, some, span
+from analyzer.interfaces.doctor.words import count, moment, some, span
 from collector.errors import StoreError
 from collector.lake.upkeep.turns import JobState, states
 from collector.store.booking import FIRST, newest
 from collector.store.books import days_doubled
 
-OLD_ANALYSIS_SECONDS = DAY
-LATE_SECONDS = 2 * DAY  # every job is due within a day
+OLD_ANALYSIS_SECONDS = DAY_SECONDS
+LATE_SECONDS = 2 * DAY_SECONDS  # every job is due within a day
 
 
 def jobs(sight: Sight) -> Section:

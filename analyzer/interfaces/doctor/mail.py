@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, SECOND_US
 from analyzer.errors import AnalyzerError, ConfigError
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import MailSight, Sight
-from analyzer.interfaces.doctor.words import DAY, HOUR, SECOND_US, count, some, span
+from analyzer.interfaces.doctor.words import count, some, span
 from analyzer.interfaces.mail.making import CATCH_UP_US, SETTLED
 from analyzer.interfaces.mail.unsubscribe import masked
 from analyzer.ledger.coverage import hours, newest_hour_end
 from collector.registry import Send
 
-TIMER_SECONDS = 3 * DAY  # after a week's end: it closes after two, and the timer fires within the third
-OLD_QUEUE_SECONDS = 12 * HOUR
+TIMER_SECONDS = 3 * DAY_SECONDS  # after a week's end: it closes after two, and the timer fires within the third
+OLD_QUEUE_SECONDS = 12 * HOUR_SECONDS
 WAITING = ("queued", "sending")
 
 

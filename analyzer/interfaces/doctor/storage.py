@@ -3,9 +3,10 @@
 import time
 from collections.abc import Iterator
 
+from agent.wire.units import DAY_SECONDS, SECOND_US
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
-from analyzer.interfaces.doctor.words import DAY, SECOND_US, count, size, some, span
+from analyzer.interfaces.doctor.words import count, size, some, span
 from collector.backup.folder import backups
 from collector.backup.manifest import Manifest
 from collector.backup.place import place_of
@@ -14,7 +15,7 @@ from collector.lake.soundness.aside import lost
 from collector.lake.soundness.looking import glanced, told
 from collector.store.noted import named_files
 
-OLD_BACKUP_SECONDS = 7 * DAY
+OLD_BACKUP_SECONDS = 7 * DAY_SECONDS
 LOG_BYTES = 1 << 30  # a log is folded in at 64 MB; one that grows so far is not
 
 

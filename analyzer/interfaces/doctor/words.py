@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-SECOND_US = 1_000_000
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
+
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -17,7 +17,7 @@ def size(count: float) -> str:
 
 def span(seconds: float) -> str:
     """Return a length of time in one unit."""
-    for scale, unit in ((2 * DAY, "d"), (2 * HOUR, "h"), (2 * MINUTE, "min")):
+    for scale, unit in ((2 * DAY_SECONDS, "d"), (2 * HOUR_SECONDS, "h"), (2 * MINUTE_SECONDS, "min")):
         if seconds >= scale:
             return f"{seconds / (scale / 2):.0f} {unit}"
     return f"{seconds:.0f} s"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.interfaces.live.look import Line, Look
 from analyzer.queries.readings import Breakdown
 from analyzer.reports.request import Order
@@ -9,7 +10,7 @@ from analyzer.states import CLASSES
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.table import column_like
-from analyzer.text.words import MICROS, MS_PER_HOUR, UNKNOWN, counted, decimal, plain, span_words, symbol
+from analyzer.text.words import UNKNOWN, counted, decimal, plain, span_words, symbol
 
 BAR_CELLS = 20
 LABELS_TOLD = 2
@@ -66,13 +67,13 @@ def _classes(found: Look, paces: Sequence[int | None], paper: Paper) -> list[str
 
 def _cents(found: Look, of: Breakdown) -> int:
     """Return what an hour of this costs at the window's pace, in hundredths, rounded."""
-    return nearest(100 * (found.cost(of) or 0) * MS_PER_HOUR, MICROS * found.window_ms)
+    return nearest(100 * (found.cost(of) or 0) * HOUR_MS, MICROS * found.window_ms)
 
 
 def _paces(found: Look, parts: Sequence[Breakdown], cents: int | None) -> list[int | None]:
     """Return what an hour of each part costs, in hundredths; where all have a price, so that they add up to `cents`."""
     costs = [found.cost(part) for part in parts]
-    known = [100 * cost * MS_PER_HOUR for cost in costs if cost is not None]
+    known = [100 * cost * HOUR_MS for cost in costs if cost is not None]
     if cents is not None and len(known) == len(costs):
         return list(apportion(cents, known, MICROS * found.window_ms))
     return [None if cost is None else _cents(found, part) for cost, part in zip(costs, parts, strict=True)]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from io import StringIO
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
 from analyzer.finops.focus.exact import text_of
 from analyzer.finops.focus.write import safe_cell
@@ -12,7 +13,7 @@ from analyzer.interfaces.mail.content import Attachment
 from analyzer.period import local
 from analyzer.queries.readings import Breakdown
 from analyzer.reports.week import WeekReport
-from analyzer.text.words import MICROS, MS_PER_HOUR, plain_sentence
+from analyzer.text.words import plain_sentence
 
 FINDINGS_MOST = 2_000  # of more, those with most at stake: about 400 KB
 TEAMS = (
@@ -71,7 +72,7 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _hours(milliseconds: int) -> str:
-    return text_of(round(Decimal(milliseconds) / MS_PER_HOUR, 6))
+    return text_of(round(Decimal(milliseconds) / HOUR_MS, 6))
 
 
 def _money(micros: int | None) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content
 from analyzer.interfaces.mail.editions import Edition, edition_message
@@ -24,7 +25,6 @@ from collector.registry import Mails, Queued, Subscription
 if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Decided
 
-DAY_US = 86_400_000_000
 CATCH_UP_US = 14 * DAY_US  # a week that ended longer ago is not mailed any more: it is on the page
 SETTLED = ("closed", "final")
 

@@ -2,6 +2,7 @@
 
 from datetime import date
 
+from agent.wire.units import MICROS
 from analyzer.finops.charges.edited import edited_words
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.reconcile.kept import match_words
@@ -19,19 +20,7 @@ from analyzer.reports.group_table import team_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like
-from analyzer.text.words import (
-    MICROS,
-    NO_BREAK,
-    UNKNOWN,
-    at_least,
-    counted,
-    day,
-    decimal,
-    money,
-    money_decimals,
-    plain,
-    symbol,
-)
+from analyzer.text.words import NO_BREAK, UNKNOWN, at_least, counted, day, decimal, money, money_decimals, plain, symbol
 
 CHECKED_SHOWN = 3
 NODES_SHOWN = 3

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
 from analyzer.finops.budgets.month import Line, MonthReport
 from analyzer.finops.budgets.reading import read_month
@@ -15,7 +16,6 @@ from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.locality import ClassBytes
 from analyzer.measures.traffic.tariff import TariffBook
-from analyzer.period import HOUR
 from analyzer.prices.book import price_book
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
@@ -67,7 +67,7 @@ def read_beside(reader: Reader, hour: int | None, until: int) -> Beside:
 def _traffic(reader: Reader, hour: int | None) -> tuple[ClassBytes, ...]:
     if hour is None:
         return ()
-    of_hour = replace(reader.calendar.week_of(hour), start=hour, end=hour + HOUR)
+    of_hour = replace(reader.calendar.week_of(hour), start=hour, end=hour + HOUR_US)
     return read_fleet_traffic(reader.session, of_hour, reader.settings.currency, TariffBook()).classes
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily
 
-from analyzer.interfaces.metrics.family import HOUR_MS, PREFIX, many, money, one
+from agent.wire.units import HOUR_MS, HOUR_SECONDS
+from analyzer.interfaces.metrics.family import PREFIX, many, money, one
 from analyzer.interfaces.metrics.losing_families import losing_families, recent_families
 from analyzer.interfaces.metrics.reading import FleetReading, Open, Part, TeamPart
 
-_MS, _HOUR_SECONDS = 1000, 3600
+_MS = 1000
 _STATE = ("class", "state", "cause")
 
 
@@ -34,7 +35,7 @@ def families(reading: FleetReading) -> Iterator[GaugeMetricFamily]:
         labels=["status"],
     )
     for status, hours in reading.hours.items():
-        settled.add_metric([status], hours * _HOUR_SECONDS)
+        settled.add_metric([status], hours * HOUR_SECONDS)
     yield settled
 
 

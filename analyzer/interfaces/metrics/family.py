@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 
+from agent.wire.units import MICROS
+
 PREFIX = "gpuledger_fleet"
-MICROS, HOUR_MS = 1_000_000, 3_600_000
 T = TypeVar("T")
 
 

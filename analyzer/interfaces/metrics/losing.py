@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Finding
-from analyzer.period import HOUR
 from analyzer.states import Class, booking, words_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def read_losing(session: "Session", hour: int | None, found: Sequence[Finding]) 
     still = tuple(each for each in found if each.still_open and not each.suspicion)[:FINDINGS_SHOWN]
     if hour is None:
         return Losing(findings=still)
-    asked = {"start": hour, "end": hour + HOUR, "avoidable": words_of("avoidable"), "unmapped": UNMAPPED}
+    asked = {"start": hour, "end": hour + HOUR_US, "avoidable": words_of("avoidable"), "unmapped": UNMAPPED}
     runs = session.rows(_RUNS, asked | {"shown": RUNS_SHOWN})
     teams = session.rows(_TEAMS, asked | {"shown": TEAMS_SHOWN})
     return Losing(

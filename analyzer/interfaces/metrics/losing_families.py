@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.metrics.family import HOUR_MS, MICROS, many, money, one
+from analyzer.interfaces.metrics.family import many, money, one
 from analyzer.interfaces.metrics.losing import (
     FINDINGS_SHOWN,
     RUNS_SHOWN,

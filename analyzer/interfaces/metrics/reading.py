@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED, Losing, read_losing
 from analyzer.interfaces.metrics.recent import Recent, read_recent
 from analyzer.ledger.coverage import STATUSES, newest_hour_end
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 from analyzer.queries.readings import known_sum
 from analyzer.reports.reader import Reader
 from analyzer.states import Class, booking
@@ -79,7 +80,7 @@ def read_fleet(reader: Reader) -> FleetReading | None:
     return FleetReading(
         reader.settings.currency,
         hour,
-        _parts(session, hour, hour + HOUR) if hour is not None else (),
+        _parts(session, hour, hour + HOUR_US) if hour is not None else (),
         week,
         _parts(session, week.start, week.end),
         _teams(session, week),

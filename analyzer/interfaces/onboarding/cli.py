@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
 from analyzer.interfaces.onboarding.onboard import Asked, onboard, preview
 from analyzer.interfaces.onboarding.prices import given
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 OK = 0
 COLUMNS = 80
-DAY_US = 86_400_000_000
 SOURCES = ("slurm", "kube-state-metrics", "labels")
 TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
 

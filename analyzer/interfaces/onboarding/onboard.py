@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from agent.wire.units import HOUR_US
 from analyzer.analysis import analyze
 from analyzer.errors import LedgerError
 from analyzer.interfaces.onboarding import screen
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 SOURCE = "prometheus"
-HOUR_US = 3_600_000_000
 _AGENT = "The agent on the hosts would explain most of what is unexplained."
 
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.interfaces.onboarding.prices import Priced, hint
 from analyzer.interfaces.onboarding.signals import ANSWERS, Capability, by_answer
 from analyzer.text.paper import Paper
-from analyzer.text.words import MICROS, MS_PER_HOUR, counted, duration, money, percent
+from analyzer.text.words import counted, duration, money, percent
 
 COLUMN = 14
 BAR = 32
@@ -91,7 +92,7 @@ def rounded(number: int, figures: int = 3) -> int:
 
 def _amount(result: Result, micros: int | None, milliseconds: int, *, exact: bool = False) -> str:
     if result.cost is None or micros is None:
-        hours = (2 * milliseconds + MS_PER_HOUR) // (2 * MS_PER_HOUR)
+        hours = (2 * milliseconds + HOUR_MS) // (2 * HOUR_MS)
         return f"{hours if exact else rounded(hours):,} GPU-hours"
     whole = (2 * micros + MICROS) // (2 * MICROS)
     return money((whole if exact else rounded(whole)) * MICROS, result.currency, 0)

@@ -2,13 +2,14 @@
 
 from math import exp
 
+from agent.wire.units import HOUR_MS
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.recommendations.outcome.effect import Effect, Interval
 from analyzer.recommendations.outcome.work import Unit
 from analyzer.reports.compare import Comparison, Side
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import MS_PER_HOUR, UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
+from analyzer.text.words import UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
 
 _PER: dict[Unit, tuple[int, str]] = {
     "tokens": (1_000_000, "a million tokens"),
@@ -103,7 +104,7 @@ def _a_run(side: Side, amount: int) -> int:
 
 def _hours(side: Side, decimals: int) -> dict[str, int]:
     """Return a run's mean GPU-hours by label, in the last decimal shown, summing to the total's."""
-    runs, scale = len(side.run_ids) * MS_PER_HOUR, 10**decimals
+    runs, scale = len(side.run_ids) * HOUR_MS, 10**decimals
     exact = [entry.milliseconds * scale for entry in side.breakdown.entries]
     total = nearest(sum(exact), runs)
     rounded = apportion(total, exact, runs)
@@ -127,7 +128,7 @@ def _per(found: Comparison, side: Side) -> str | None:
     many = _PER[found.unit][0]
     if found.is_priced and breakdown.cost_micros is not None:
         return money(nearest(breakdown.cost_micros * many, side.units), found.currency, 3)
-    return decimal(nearest(breakdown.milliseconds * many * 1000, side.units * MS_PER_HOUR), 3)
+    return decimal(nearest(breakdown.milliseconds * many * 1000, side.units * HOUR_MS), 3)
 
 
 def _not_told(found: Comparison, paper: Paper) -> list[str]:

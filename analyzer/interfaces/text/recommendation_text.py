@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import MICROS
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
 from analyzer.ledger.coverage import Sku
@@ -29,7 +30,7 @@ from analyzer.reports.recommendation_words import (
     when_words,
 )
 from analyzer.text.paper import Paper
-from analyzer.text.words import MICROS, counted, gpu_hours, money, plain, plain_sentence
+from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
 
 LEAST_MICROS = MICROS  # the list leaves out what likely saves less
 HANG = 10

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
 from analyzer.findings.rule_words import rule_words
 from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
@@ -22,20 +23,7 @@ from analyzer.states import booking
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.table import lines, went
-from analyzer.text.words import (
-    MICROS,
-    MS_PER_HOUR,
-    counted,
-    day,
-    duration,
-    gpu_hours,
-    hours_decimals,
-    moment,
-    money,
-    percent,
-    plain,
-    symbol,
-)
+from analyzer.text.words import counted, day, duration, gpu_hours, hours_decimals, moment, money, percent, plain, symbol
 
 NODES_SHOWN = 4
 SPARK_LEAST = 20  # fewer stretches say less than the table above them
@@ -117,7 +105,7 @@ def _cost(report: RunReport) -> str:
     cost, total = report.breakdown.cost_micros, report.breakdown.milliseconds
     if not report.breakdown.priced or cost is None:
         return "; ".join(unpriced_words(report.breakdown, report.currency)) or "no GPU time yet"
-    rate = money(nearest(cost * MS_PER_HOUR, total), report.currency)
+    rate = money(nearest(cost * HOUR_MS, total), report.currency)
     options = ", ".join(report.purchase_options).replace("_", " ")
     return f"{money(cost, report.currency)} at {rate}{f' ({options})' if options else ''}"
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from agent.wire.units import HOUR_MS, MICROS, WEEK_SECONDS
 from analyzer.interfaces.text.sentences import short_sku
 from analyzer.ledger.coverage import Sku
 from analyzer.period import local
-from analyzer.recommendations.recommendation import WEEK_SECONDS, Recommendation
+from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import over_words
 from analyzer.reports.recommendation_words import is_predicted
 from analyzer.text.rounding import nearest
-from analyzer.text.words import MICROS, MS_PER_HOUR, UNKNOWN, day, decimal, symbol
+from analyzer.text.words import UNKNOWN, day, decimal, symbol
 
 FIXED = ("reserved", "owned")  # paid for whether they are used or not
 
@@ -64,14 +65,14 @@ def bill_words(shown: Sequence[Recommendation], fleet: Sequence[Sku], currency: 
 def _units(shown: Sequence[Recommendation]) -> list[int]:
     if all_priced(shown):
         return [nearest(saves.p50, MICROS) for one in shown if (saves := one.saves_micros)]
-    return [nearest(one.saves_milliseconds.p50 * 10, MS_PER_HOUR) for one in shown]
+    return [nearest(one.saves_milliseconds.p50 * 10, HOUR_MS) for one in shown]
 
 
 def _billed_unit(one: Recommendation, *, priced: bool) -> int:
     if one.billed is None:
         return 0
     if not priced:
-        return nearest(one.billed.milliseconds.p50 * 10, MS_PER_HOUR)
+        return nearest(one.billed.milliseconds.p50 * 10, HOUR_MS)
     return nearest(one.billed.micros.p50, MICROS) if one.billed.micros is not None else 0
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent.wire.units import MICROS
 from analyzer.findings.rule_words import rule_words
 from analyzer.ledger.coverage import NotJudged, Sku
 from analyzer.queries.readings import LARGE_GAP, Breakdown, alike_measured
@@ -13,7 +14,6 @@ from analyzer.text.rounding import nearest
 from analyzer.text.table import lines
 from analyzer.text.words import (
     AT_LEAST,
-    MICROS,
     NO_BREAK,
     UNKNOWN,
     at_least,

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.ledger.closing import HOUR_US, LOOK_AHEAD_US
+from agent.wire.units import HOUR_US
+from analyzer.ledger.closing import LOOK_AHEAD_US
 from analyzer.measures.traffic.sources import add_views
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements

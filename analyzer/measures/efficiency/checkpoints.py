@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from agent.wire.units import MINUTE_US
 from analyzer.measures.efficiency.cadence import (
     Advice,
     Failures,
@@ -15,7 +16,6 @@ from analyzer.measures.efficiency.cadence import (
 )
 from analyzer.measures.efficiency.figure import Figure, withheld
 
-MINUTE_US = 60_000_000
 ONE_BURST_US = 2 * MINUTE_US  # minutes of writing that follow each other are one checkpoint
 CHECKPOINTS_LEAST = 3  # two intervals
 

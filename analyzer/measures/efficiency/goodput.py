@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from agent.wire.units import MILLISECOND_US
 from analyzer.measures.efficiency.figure import Figure, withheld
 
 Badput = Literal[
@@ -39,7 +40,6 @@ _BY_STATE: dict[str, Kind] = {
     "productive": "good",
 }
 UNKNOWN_MOST = 0.5  # with more than half of the time unknown the rest says little
-MICROS_PER_MS = 1_000
 UNASKED = "nobody says when it was submitted"
 
 
@@ -141,7 +141,7 @@ def _ettr(good_ms: int, whole_ms: int, life: Life) -> Figure:
     """Return productive time over the time from submission to the end, queues between attempts included."""
     if life.submitted_at is None or life.hidden is not None:
         return withheld(life.hidden or UNASKED)
-    wall_ms = life.gpus * (life.until - life.submitted_at) // MICROS_PER_MS
+    wall_ms = life.gpus * (life.until - life.submitted_at) // MILLISECOND_US
     if wall_ms < whole_ms:
         return withheld("it held more GPU time than its GPUs and its time make: its size changed")
     return Figure(good_ms / wall_ms)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from agent.wire.units import GB, GIB
 from analyzer.errors import ConfigError
 from analyzer.measures.traffic.locality import Locality, Place, locality
 from analyzer.measures.traffic.matrix import Cell
@@ -28,7 +29,6 @@ from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import Entry, read_toml
 
 LIST = Path(__file__).with_name("list_tariffs.toml")
-GB, GIB = 1_000_000_000, 1 << 30
 _BETWEEN: dict[str, Locality] = {"zones": "across_zones", "regions": "across_regions", "internet": "internet"}
 _SIDES = {"sender": 1, "both": 2}
 _ROW_KEYS = ("between", "charged_to", "from", "until", "as_of", "source")

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 from itertools import pairwise
 
+from agent.wire.units import HOUR_US
 from analyzer.prices.book import PriceBook
 from analyzer.prices.checking.complaint import Complaint, day_of, midnight_us
 from analyzer.prices.derived.spot import Spot
 from analyzer.prices.money import dollars
 from analyzer.prices.site import Derived, PriceRow
 from analyzer.prices.told import name_of
-from analyzer.settings.toml_entry import HOUR_US
 from analyzer.text.words import counted
 
 # Ours: a new contract seldom moves a price by half, and a node's figure taken for a GPU's is eight times too much.

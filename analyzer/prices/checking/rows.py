@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import date
 from difflib import get_close_matches
 
+from agent.wire.units import HOUR_US
 from analyzer.prices.book import PriceBook
 from analyzer.prices.charge_rows import Charge
 from analyzer.prices.checking.complaint import Complaint, midnight_us
@@ -12,7 +13,6 @@ from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Tariff
 from analyzer.prices.site import Derived, PriceRow
 from analyzer.prices.told import name_of
-from analyzer.settings.toml_entry import HOUR_US
 
 STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
 STALE_TARIFF_DAYS = 400  # tariffs of power and storage, and internal price lists, are made by the year

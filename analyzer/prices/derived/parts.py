@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from analyzer.settings.toml_entry import HOUR_US
+from agent.wire.units import HOUR_US
 
 
 @dataclass(frozen=True, slots=True)

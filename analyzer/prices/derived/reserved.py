@@ -18,11 +18,12 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import ClassVar
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
 from analyzer.prices.derived.keys import GPUS_PER_NODE, ROW_KEYS, Amount, Of, Row, amount, per_node_or_gpu, read_of
 from analyzer.prices.derived.parts import Part, spread
 from analyzer.prices.money import dollars
-from analyzer.settings.toml_entry import HOUR_US, Entry
+from analyzer.settings.toml_entry import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import ClassVar
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
 from analyzer.prices.derived.keys import PRICE_MOST_MICROS, ROW_KEYS, Of, Row, read_of
 from analyzer.prices.derived.parts import Part
-from analyzer.settings.toml_entry import HOUR_US, Entry, whole_micros
+from analyzer.settings.toml_entry import Entry, whole_micros
 
 SPOT_KEYS = (*ROW_KEYS, "file")
 BYTES_MOST = 10_000_000  # thirty years of hours

@@ -7,10 +7,9 @@ supported-mig-profiles.html; with the media extensions (+me), which one slice ma
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import GIB
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.quoting import word
-
-GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)

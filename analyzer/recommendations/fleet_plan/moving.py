@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from agent.wire.units import HOUR_US, MINUTE_SECONDS, SECOND_US
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.proposal import RESTART_MS
 from analyzer.recommendations.recommendation import Moving, Part
-from analyzer.recommendations.standing import HOUR_US, SECOND_US, Life, RunStanding
+from analyzer.recommendations.standing import Life, RunStanding
 
-MINUTE = 60
 # What is assumed where nothing was measured, each ours. Checkpoints: half of an hour between two; published intervals
 # go from half an hour (Check-N-Run, NSDI 2022) to three hours (BLOOM, in Gemini, SOSP 2023).
-AGE_SECONDS = 30 * MINUTE
+AGE_SECONDS = 30 * MINUTE_SECONDS
 RELOAD_SECONDS = RESTART_MS // 1000  # image, model load and warm-up
-QUEUE_SECONDS = 10 * MINUTE
+QUEUE_SECONDS = 10 * MINUTE_SECONDS
 
 
 def moving(runs: Sequence[RunStanding], life: Life, move: Move | None) -> Moving | None:
@@ -90,8 +90,8 @@ def moving_words(cost: Moving, runs: int = 1) -> str:
 
 def _span(seconds: int) -> str:
     """Return "45 s", "12 min", "1 h 30 min"."""
-    if seconds < MINUTE:
+    if seconds < MINUTE_SECONDS:
         return f"{seconds} s"
-    minutes = round(seconds / MINUTE)
-    hour = HOUR_US // SECOND_US // MINUTE
+    minutes = round(seconds / MINUTE_SECONDS)
+    hour = HOUR_US // SECOND_US // MINUTE_SECONDS
     return f"{minutes} min" if minutes < hour else f"{minutes // hour} h {minutes % hour:02d} min"

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.recommendations.lifecycle.detect import Applied, applied
 from analyzer.recommendations.lifecycle.kept import add_applied, book, predictions
 from analyzer.recommendations.lifecycle.shapes import first_drained, first_given_back, shapes
@@ -10,7 +11,6 @@ from analyzer.recommendations.lifecycle.standing import Seen, Standing
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAY_US = 86_400_000_000
 LOOK_BACK_US = 56 * DAY_US  # eight weeks before a proposal: what ran earlier was perhaps another thing
 LOOK_ON_US = 91 * DAY_US  # a quarter after it: what nobody did by then was not done for it
 DRAINED = ("cool", "drain", "drain_sick_gpu", "scale_in")  # kinds that are made on hosts, and of no run

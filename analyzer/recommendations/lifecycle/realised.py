@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local
 from analyzer.queries.statements import statements
@@ -20,7 +21,6 @@ from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAY_US = 86_400_000_000
 BACK_US = 56 * DAY_US  # eight weeks of runs before a change
 ON_US = 56 * DAY_US  # and after it: later ones had other changes
 OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no run of theirs recurs")

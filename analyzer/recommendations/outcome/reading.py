@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import HOUR_US
 from analyzer.queries.readings import known_sum
 from analyzer.queries.statements import statements
 from analyzer.recommendations.outcome.work import Spent, Work
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from collector.store.session import Session
 
-HOUR_US = 3_600_000_000
 FOREVER = 2**62
 OTHERS_MOST = 400  # runs that were not changed; more would say no more
 _RUNS = """

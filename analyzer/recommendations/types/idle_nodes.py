@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from analyzer.queries.statements import statements
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
@@ -14,7 +15,6 @@ from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.fleet_plan.places import Host
 from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import Proposal, Saved
-from analyzer.recommendations.recommendation import SECOND_US
 from analyzer.recommendations.saving import Share, over_words, recovered, told_over_us
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types.amounts import NOTHING

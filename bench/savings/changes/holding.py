@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from agent.wire.units import HOUR_MS, MINUTE_MS
 from bench.savings.changes.pace import ending, share_of, where
 from simulator import labels
 from simulator.activity import Activity
 from simulator.plan import Run
-from simulator.site import HOUR, MINUTE
 from simulator.timeline import Timeline
 
-CANCELLED_AFTER = 120 * MINUTE
-LOOKS_EVERY = 15 * MINUTE
+CANCELLED_AFTER = 120 * MINUTE_MS
+LOOKS_EVERY = 15 * MINUTE_MS
 COMES_BACK = 0.15
 COMES_BACK_WITHIN_HOURS = (0.5, 16.0)
 AGAIN_HOURS, AGAIN_SIGMA = 2.0, 0.5
@@ -38,8 +38,8 @@ def release(run: Run, rng: np.random.Generator, since: int) -> tuple[Run, ...]:
         tuple(timeline.between(timeline.start, released) for timeline in run.timelines),
         run.roles,
     )
-    begins = released + round(pause * HOUR)
-    ends = min(begins + round(hours * HOUR), whole.end)
+    begins = released + round(pause * HOUR_MS)
+    ends = min(begins + round(hours * HOUR_MS), whole.end)
     return (first, _again(run, begins, ends)) if returns and begins < ends else (first,)
 
 

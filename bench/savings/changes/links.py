@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from agent.wire.units import DAY_MS
 from bench.savings.changes.change import Change
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where
 from simulator import labels
@@ -22,7 +23,7 @@ from simulator.activity import Activity, FloatArray
 from simulator.archetypes.phases import DENSE
 from simulator.archetypes.pretraining import HOT_NODES, SPINE_SHARE
 from simulator.plan import Run, Seat
-from simulator.site import DAY, Site
+from simulator.site import Site
 
 CONTENDED = 0.363  # of jobs: Crux, SIGCOMM'24
 STILL_HOT = (0.0, 0.4)
@@ -35,9 +36,9 @@ def order_ranks(run: Run, rng: np.random.Generator, change: Change, site: Site) 
     if _crossings(ordered, site) >= _crossings(nodes, site):
         return run
     reference = run.timelines[0]
-    days = 1 + site.span // DAY
+    days = 1 + site.span // DAY_MS
     coinciding = np.where(rng.random(days) < CONTENDED, rng.random(days), 0.0)
-    when = np.clip(reference.edges[:-1] // DAY, 0, days - 1)
+    when = np.clip(reference.edges[:-1] // DAY_MS, 0, days - 1)
     times = SPINE_SHARE * (1 + coinciding[when])
     exchanges = where(reference, lambda phase: phase.fabric > 0) & later(reference, change.since)
     lengths = np.rint(lengths_of(reference) * np.where(exchanges, times, 1.0)).astype(np.int64)

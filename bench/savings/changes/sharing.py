@@ -18,10 +18,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from agent.wire.units import GIB
 from bench.savings.changes.pace import ending
 from simulator.activity import Activity
 from simulator.plan import Run, Seat
-from simulator.site import GIBIBYTE
 from simulator.timeline import Timeline
 
 NEEDED = (0.5, 1.0)  # of the memory that a session holds
@@ -46,7 +46,7 @@ def slice_gpus(runs: tuple[Run, ...], rng: np.random.Generator) -> tuple[Run, ..
 
 
 def _held(run: Run) -> float:
-    return max(phase.memory for phase in run.timelines[0].activities) / GIBIBYTE
+    return max(phase.memory for phase in run.timelines[0].activities) / GIB
 
 
 def _slice(gibibytes: float) -> tuple[int, int]:

@@ -13,16 +13,17 @@ VLDB'21); reads go on beside the computation.
 
 import numpy as np
 
+from agent.wire.units import GIB
 from bench.savings.changes.change import Change
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where, work_before
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity
 from simulator.archetypes.speech import NFS_CEILING
 from simulator.plan import Run
-from simulator.site import GIBIBYTE, Host, Site
+from simulator.site import Host, Site
 
 SMALLEST_BYTES = 2e12
-SPARE_BYTES = 64 * GIBIBYTE  # of a host's memory that no cache may have (ours)
+SPARE_BYTES = 64 * GIB  # of a host's memory that no cache may have (ours)
 TIMES_MEMORY = 4.0
 
 

@@ -6,10 +6,11 @@ collectors that take the same hour one loses: both take its row away, and a lake
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.retained import kept_from
 from collector.store.numbering import COLLECTOR_BITS, COLLECTORS
-from collector.tier_tables import HOUR_US, TIERED
+from collector.tier_tables import TIERED
 
 if TYPE_CHECKING:
     from collector.store.session import Session

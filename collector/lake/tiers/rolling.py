@@ -8,10 +8,11 @@ reads takes its samples instead.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US, MINUTE_US
 from collector.lake.tiers.pieces import Span, overlaps, pieces, told_in
 from collector.store.lake import delete
 from collector.tier_measures import BIN, histogram
-from collector.tier_tables import HOUR_US, MINUTE_US, Tiered
+from collector.tier_tables import Tiered
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US, MINUTE_US
 from collector.errors import StoreError
 from collector.lake.tiers.due import ROLLED
 from collector.lake.tiers.pieces import Span
-from collector.tier_tables import HOUR_US, MINUTE_US, Tiered
+from collector.tier_tables import Tiered
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -4,6 +4,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from agent import child
+from agent.wire.units import HOUR_SECONDS
 from collector.errors import StoreError
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.writing import writing
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from collector.store.database import Store
 
-HOUR_SECONDS = 3600
 # A file that no snapshot names is removed once a day ended so long ago; who began to read it is done by then.
 # DuckLake's catalogue in SQLite compares times as texts, 2026-11-22 01:00 with 2026-11-22T00:00, so that whatever is of
 # the same day counts as older: older_than must name the end of a day, and one that is over in every time zone. That is

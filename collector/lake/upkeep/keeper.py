@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from collector.errors import StoreError
 from collector.lake.soundness.looking import note_written, snapshot_of
 from collector.lake.upkeep.counters import Counters
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 LOG = logging.getLogger(__name__)
-SECOND_US = 1_000_000
 LOOK_SECONDS = 30.0  # how often it is looked whether anything is due
 RETRY_SECONDS = 300.0  # after a failure
 AGAIN_SECONDS = 5.0  # after a turn that left some of its work

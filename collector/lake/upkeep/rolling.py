@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from collector.errors import NO_MEMORY, StoreError
 from collector.lake.tiers import due
 from collector.lake.tiers.pieces import Span
@@ -11,7 +12,7 @@ from collector.lake.tiers.rolling import ROWS_AT_ONCE, planned, roll_hours, roll
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.writing import writing
 from collector.lake_layout import DAY_US
-from collector.tier_tables import HOUR_US, TIERED, tiered
+from collector.tier_tables import TIERED, tiered
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-MICROSECONDS = 1_000_000
+from agent.wire.units import SECOND_US
+
 TEXT_MAX = 512  # characters of one text that is kept
 
 Json = Mapping[str, Any]
@@ -60,7 +61,7 @@ def moment(thing: object, *path: str) -> int | None:
         return None
     if when.tzinfo is None:
         return None
-    return int(when.timestamp()) * MICROSECONDS + when.microsecond if when.year > 1970 else None
+    return int(when.timestamp()) * SECOND_US + when.microsecond if when.year > 1970 else None
 
 
 def condition(thing: object, kind: str) -> Json | None:

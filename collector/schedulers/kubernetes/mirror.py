@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.kubernetes.api import AnswerError, Api
 from collector.schedulers.kubernetes.fields import Json, at, objects, text
-from collector.schedulers.poll import SECOND
 
 T = TypeVar("T")
 PAGE = 500  # objects in one piece of a list
 PAGES_MAX = 2000
 WATCH_SECONDS = 2  # the server then ends its answer: what has changed comes at once, and the rest next time
-LIST_AGAIN_US = 1800 * SECOND  # though every change was told, or so it seems
+LIST_AGAIN_US = 1800 * SECOND_US  # though every change was told, or so it seems
 GONE = 410  # what changed since then is no longer remembered
 NOT_TOLD = (403, 404, 405)
 

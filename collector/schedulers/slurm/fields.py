@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from collector.schedulers.poll import SECOND
+from agent.wire.units import SECOND_US
 
 UNLIMITED_MINUTES = 365 * 24 * 60  # how 22.05 writes "no limit"
 MOST = 2**64  # Slurm has no larger number; JSON may have one of any length
@@ -32,7 +32,7 @@ def whole(value: object) -> int | None:
 def microseconds(value: object) -> int | None:
     """Return a time given in seconds of the epoch, in microseconds; 0 is how Slurm writes "not yet"."""
     seconds = whole(value)
-    return seconds * SECOND if seconds else None
+    return seconds * SECOND_US if seconds else None
 
 
 def limit_seconds(value: object) -> float | None:

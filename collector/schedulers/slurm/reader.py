@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
+from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.node_book import NodeState
-from collector.schedulers.poll import SECOND
 from collector.schedulers.slurm import events, json_jobs, nodes, text_jobs
 from collector.schedulers.slurm.commands import Commands
 from collector.schedulers.slurm.job import Job
@@ -46,7 +46,7 @@ class SlurmReader:
         Raises:
             SchedulerError: it did not answer; a cluster may have none.
         """
-        start = f"uts{since // SECOND}"
+        start = f"uts{since // SECOND_US}"
         fields = f"--format={text_jobs.SACCT_FIELDS}"
         ways: list[Way[list[Job]]] = [
             (json_jobs.accounted, (*_ACCOUNT, start, "--json")),
@@ -64,7 +64,7 @@ class SlurmReader:
         Raises:
             SchedulerError: it did not answer.
         """
-        span = (f"uts{since // SECOND}", "--endtime", f"uts{until // SECOND}")
+        span = (f"uts{since // SECOND_US}", "--endtime", f"uts{until // SECOND_US}")
         other = ("--clusters", cluster) if cluster else ()
         asked = (*_ACCOUNT, *span, *other)
         if self._form == "json":
@@ -80,7 +80,7 @@ class SlurmReader:
             SchedulerError: it did not answer.
         """
         where = (f"clusters={cluster}",) if cluster else ()
-        asked = ("sacctmgr", "--parsable2", "show", "event", f"start=uts{since // SECOND}", *where)
+        asked = ("sacctmgr", "--parsable2", "show", "event", f"start=uts{since // SECOND_US}", *where)
         return self._one((events.told, (*asked, f"format={events.FIELDS}")))
 
     def nodes(self) -> list[NodeState]:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.alias_book import AliasBook
 from collector.schedulers.book import AllocationBook, is_withdrawn, withdrawn
 from collector.schedulers.landing import sender
 from collector.schedulers.node_book import NodeBook
-from collector.schedulers.poll import SECOND, Poll, Row, moment
+from collector.schedulers.poll import Poll, Row, moment
 from collector.schedulers.slurm.attempts import attempt_of
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.naming import Inventory, Place, places
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from collector.schedulers.slurm.reader import SlurmReader
     from collector.store.session import Session
 
-OVERLAP_US = 600 * SECOND  # accounting is asked for more than was missed: its daemon may lag behind the controller
-PATIENCE_US = 600 * SECOND  # how long accounting may take to say how a job ended that the controller has forgotten
-FIRST_US = 3600 * SECOND  # how far back the very first poll looks
-FARTHEST_US = 14 * 86_400 * SECOND  # and a later one, after the collector was away
+OVERLAP_US = 600 * SECOND_US  # accounting is asked for more than was missed: its daemon may lag behind the controller
+PATIENCE_US = 600 * SECOND_US  # how long accounting may take to say how a job ended that the controller has forgotten
+FIRST_US = 3600 * SECOND_US  # how far back the very first poll looks
+FARTHEST_US = 14 * 86_400 * SECOND_US  # and a later one, after the collector was away
 
 
 @dataclass(slots=True)

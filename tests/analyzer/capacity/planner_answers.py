@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from agent.wire.units import GB
 from analyzer.capacity.planner.answer import Answer, Change, Verdict
 from analyzer.capacity.planner.bound import lower_bound
 from analyzer.capacity.planner.facts import PlanFacts, Told, plan_facts
@@ -13,7 +14,7 @@ from analyzer.capacity.planner.history import History, Peaks
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.offered import LeftOut
 from analyzer.capacity.planner.olb import olb
-from analyzer.capacity.planner.problem import GB, Problem
+from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.simulation.outlook import Outlook
 from analyzer.period import micros
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks

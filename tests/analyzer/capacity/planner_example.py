@@ -1,6 +1,7 @@
 """The four tasks and four nodes that the articles plan, with the four ways to read what they leave open."""
 
-from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node, Path, Problem, Task
+from agent.wire.units import GB
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Path, Problem, Task
 
 HOUR = 3600
 

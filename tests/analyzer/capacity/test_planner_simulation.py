@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.units import GB
 from analyzer.capacity.planner.finished import plan_of
 from analyzer.capacity.planner.heft import heft
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.problem import GB, RESOURCES, Duration, Input, Network, Node, Problem, Task
+from analyzer.capacity.planner.problem import RESOURCES, Duration, Input, Network, Node, Problem, Task
 from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
 from analyzer.capacity.planner.simulation.contention import contended_ends_of
 from analyzer.capacity.planner.simulation.drawing import drawn_from

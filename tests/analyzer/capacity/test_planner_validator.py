@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.wire.units import GB
 from analyzer.capacity.planner import plan as plan_module
 from analyzer.capacity.planner import problem as problem_module
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node, Planned, Problem, Task
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task
 from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, Verdict, fingerprint, validate
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks
 
@@ -18,6 +19,7 @@ VALIDATOR = Path(__file__).parents[3] / "analyzer" / "capacity" / "planner" / "v
 # What a validator may know of ours: the shapes of question and answer, and how figures are spelled.
 MAY_IMPORT = (
     "agent.wire.bounded",
+    "agent.wire.units",
     "analyzer.capacity.planner.validator",
     "analyzer.capacity.planner.problem",
     "analyzer.capacity.planner.plan",

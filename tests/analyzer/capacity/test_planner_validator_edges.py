@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProposalError
-from analyzer.capacity.planner.problem import GB, Duration, Input, Network, Node, Planned, Problem, Rate, Task
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
 from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, fingerprint, read_proposal, validate
 from analyzer.capacity.planner.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
 from analyzer.capacity.planner.validator.places import UNKNOWN_TOLD

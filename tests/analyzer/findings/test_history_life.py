@@ -6,7 +6,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.findings.history.life import DAY_US, HOUR_US, QUIET_US, SeenDay, as_of, spells
+from agent.wire.units import DAY_US, HOUR_US
+from analyzer.findings.history.life import QUIET_US, SeenDay, as_of, spells
 
 ID = "f-aaaa"
 

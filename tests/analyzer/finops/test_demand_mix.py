@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.finops.demand.mix import HOUR_MS, Rates, best_mix, mix_of, scaled
+from agent.wire.units import HOUR_MS
+from analyzer.finops.demand.mix import Rates, best_mix, mix_of, scaled
 
 RATES = Rates(reserved=2_000_000, on_demand=4_000_000, spot=1_500_000)
 

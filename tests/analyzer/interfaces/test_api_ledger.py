@@ -5,10 +5,10 @@ from typing import Any, get_args
 
 import pytest
 
+from agent.wire.units import HOUR_MS
 from analyzer.interfaces.api.costs import Bearer
 from analyzer.queries.dimensions import PEOPLE, Dimension
 from analyzer.states import BOOKINGS, CLASSES
-from analyzer.text.words import MS_PER_HOUR
 from tests.analyzer.interfaces.api_sites import Site
 
 WHOLE = 187_200_000  # 26 GPUs for two hours
@@ -62,7 +62,7 @@ def test_costs_are_told_by_class_and_sum(small: Site, by: str) -> None:
         assert sum(units(part["display"]["gpu_hours"]) for part in parts) == units(item["display"]["gpu_hours"])
         shown = sum(units(part["display"]["cost"]) for part in parts if part["display"]["cost"] is not None)
         assert shown == units(item["display"]["cost"])
-    assert sums(page["items"], "cost_micros") == page["total"]["cost_micros"] == WHOLE * 2_600_000 // MS_PER_HOUR
+    assert sums(page["items"], "cost_micros") == page["total"]["cost_micros"] == WHOLE * 2_600_000 // HOUR_MS
     costs = [item["cost_micros"] for item in page["items"]]
     assert costs == sorted(costs, reverse=True)
     assert small.items(f"/v1/costs?by={by}&limit=2", whose(by)) == page["items"]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.units import HOUR_MS
 from analyzer.errors import LedgerError
 from analyzer.interfaces.live.look import Figures, Line, Look
 from analyzer.interfaces.live.reading import look
@@ -15,7 +16,6 @@ from analyzer.interfaces.live.text import look_text
 from analyzer.queries.readings import Breakdown, fold
 from analyzer.reports.request import Order
 from analyzer.text.paper import Paper
-from analyzer.text.words import MS_PER_HOUR
 from collector.store.database import Store
 from tests.analyzer.finops.focus_books import HOUR, MINUTE_MS, NOVEMBER, SECOND, Books
 
@@ -29,15 +29,15 @@ def books() -> Iterator[Books]:
     made = Books()
     made.run("slurm/alpha/80217", "team-nlp", "pretrain-7b")
     made.run("slurm/alpha/81377", "team-speech", "debug-asr")
-    working, waits = MS_PER_HOUR * 9 // 10, MS_PER_HOUR // 10
+    working, waits = HOUR_MS * 9 // 10, HOUR_MS // 10
     for gpu, node in (("GPU-1", "n1"), ("GPU-2", "n1"), ("GPU-3", "n2")):
         parts = [
             ("slurm/alpha/80217", "productive", "compute", working),
             ("slurm/alpha/80217", "starved", "storage", waits),
         ]
         made.gpu_hour(parts, gpu=gpu, node=node)
-    made.gpu_hour([("slurm/alpha/81377", "held_idle", "abandoned", MS_PER_HOUR)], gpu="GPU-4", node="n2")
-    made.gpu_hour([(None, "unallocated", "free", MS_PER_HOUR)], gpu="GPU-5", node="n2", price=1_100_000)
+    made.gpu_hour([("slurm/alpha/81377", "held_idle", "abandoned", HOUR_MS)], gpu="GPU-4", node="n2")
+    made.gpu_hour([(None, "unallocated", "free", HOUR_MS)], gpu="GPU-5", node="n2", price=1_100_000)
     with made.session() as session:
         rows = [
             (run, NOVEMBER + place * TEN_MINUTES, state, cause, 600_000)
@@ -117,7 +117,7 @@ def test_an_hour_that_has_just_begun_is_not_shown_yet() -> None:
     """One minute of an hour would make every pace a guess."""
     books = Books()
     books.run("slurm/alpha/1")
-    for hour, ms in ((NOVEMBER, MS_PER_HOUR), (NOVEMBER + HOUR, 9 * MINUTE_MS)):
+    for hour, ms in ((NOVEMBER, HOUR_MS), (NOVEMBER + HOUR, 9 * MINUTE_MS)):
         books.gpu_hour([("slurm/alpha/1", "productive", "compute", ms)], hour=hour)
     assert looked(books).start == NOVEMBER
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", 2 * MINUTE_MS)], hour=NOVEMBER + HOUR)
@@ -130,9 +130,9 @@ def test_what_has_no_price_has_no_pace() -> None:
     """Half a price would read as the price of all."""
     books = Books()
     books.run("slurm/alpha/1")
-    books.gpu_hour([("slurm/alpha/1", "productive", "compute", MS_PER_HOUR)])
-    books.gpu_hour([("slurm/alpha/1", "productive", "compute", MS_PER_HOUR)], gpu="GPU-2", price=None)
-    books.gpu_hour([(None, "unallocated", "free", MS_PER_HOUR)], gpu="GPU-3")
+    books.gpu_hour([("slurm/alpha/1", "productive", "compute", HOUR_MS)])
+    books.gpu_hour([("slurm/alpha/1", "productive", "compute", HOUR_MS)], gpu="GPU-2", price=None)
+    books.gpu_hour([(None, "unallocated", "free", HOUR_MS)], gpu="GPU-3")
     text = look_text(looked(books), Paper())
     assert "an hour" not in text
     run, free = text.splitlines()[-2:]
@@ -149,12 +149,12 @@ def test_an_empty_ledger_and_an_unknown_host_say_what_is_wrong(books: Books) -> 
 
 _HELD = st.tuples(
     st.sampled_from((("productive", "compute"), ("held_idle", "abandoned"), ("starved", "storage"))),
-    st.integers(1, MS_PER_HOUR),
+    st.integers(1, HOUR_MS),
     st.integers(0, 9_999_999),
 )
 
 
-@given(st.lists(st.lists(_HELD, min_size=1, max_size=4), min_size=1, max_size=8), st.integers(600_000, MS_PER_HOUR))
+@given(st.lists(st.lists(_HELD, min_size=1, max_size=4), min_size=1, max_size=8), st.integers(600_000, HOUR_MS))
 def test_the_columns_of_money_add_up(holders: list[list[tuple[tuple[str, str], int, int]]], window_ms: int) -> None:
     """A screen whose lines do not sum to its head is not believed."""
     counts = [[(state, cause, ms, cost) for (state, cause), ms, cost in held] for held in holders]

@@ -27,7 +27,7 @@ DECIDING = (
 )  # fmt: skip
 # Numbers of theirs that decide nothing: units, bounds of settings, and what is part of the version in another way.
 NOT_DECIDING = {
-    "HOUR_US", "HOUR_MS", "MICROS", "PERMILLE", "WINDOW_SECONDS", "FOR_GOOD",  # units, and no end
+    "WINDOW_SECONDS", "FOR_GOOD",  # units, and no end
     "LOOK_AHEAD_US",  # thresholds.LOOK_AHEAD_MS
     "LOOK_BACK_HOURS", "LONGEST_LOOK_BACK_HOURS",  # of a policy, whose rows are in the version
     "CLOSES_AFTER",  # when a week closes changes no second

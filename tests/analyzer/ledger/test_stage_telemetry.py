@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes.stages.stage import UNKNOWN, header, stage
-from analyzer.ledger.causes.stages.telemetry import HOUR_MS, Doings, looks_like, office_hours
+from analyzer.ledger.causes.stages.telemetry import Doings, looks_like, office_hours
 from analyzer.ledger.causes.stages.words import Stage
 
 DAY_MS = 24 * HOUR_MS

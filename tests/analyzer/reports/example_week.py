@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Evidence, Finding
-from analyzer.period import HOUR, Calendar, Period
+from analyzer.period import Calendar, Period
 from analyzer.recommendations.artefact import Artefact, python
 from analyzer.recommendations.recommendation import Range, Recommendation
 from analyzer.states import booking
@@ -25,7 +26,7 @@ RATES = {"H100-80GB": 2_600_000, "A100-80GB": 1_100_000}
 OPTIONS = {"H100-80GB": "reserved", "A100-80GB": "owned"}
 SKU_OF_NODE = {f"n{n:02d}": "H100-80GB" if n <= 16 else "A100-80GB" for n in range(1, 25)}
 RACK_OF_NODE = {f"n{n:02d}": f"rack-{(n - 1) // 8 + 1}" for n in range(1, 25)}
-TUESDAY_8, WEDNESDAY_10 = W46.start + 32 * HOUR, W46.start + 58 * HOUR
+TUESDAY_8, WEDNESDAY_10 = W46.start + 32 * HOUR_US, W46.start + 58 * HOUR_US
 
 Amounts = dict[str, float]  # "state/cause" to GPU-hours
 
@@ -199,7 +200,7 @@ class Hall:
 def _slots(job: Job) -> Iterator[tuple[str, str, int]]:
     nodes = job.nodes or tuple(node for node, sku in SKU_OF_NODE.items() if sku == job.sku)
     gpus = [(node, f"GPU-{node}-{index}") for node in nodes for index in range(8)]
-    hours = range(job.from_hour, W46.end, HOUR)
+    hours = range(job.from_hour, W46.end, HOUR_US)
     if job.nodes:
         yield from ((node, gpu, hour) for hour in hours for node, gpu in gpus)
     else:
@@ -273,7 +274,7 @@ def fill(session: Session) -> None:
     rows = ledger_rows()
     hours = [
         {"hour": hour, "status": "closed", "input_digest": "-", "rules_version": "3", "price_version": "2026-11-01"}
-        for hour in range(W45.start, W46.end, HOUR)
+        for hour in range(W45.start, W46.end, HOUR_US)
     ]
     runs = {job.run_id: _run(job) for job in JOBS if job.run_id}
     session.insert("ledger", pa.Table.from_pylist(rows))
@@ -304,9 +305,9 @@ def _run(job: Job) -> Row:
         "queue": "gpu",
         "stage": job.stage,
         "exit_status": "completed",
-        "submitted_at": W46.start + 30 * HOUR + 20 * 60_000_000,
-        "started_at": W46.start + 32 * HOUR + 12 * 60_000_000 if placed else W46.start,
-        "ended_at": W46.start + 102 * HOUR + 42 * 60_000_000 if placed else W46.end,
+        "submitted_at": W46.start + 30 * HOUR_US + 20 * 60_000_000,
+        "started_at": W46.start + 32 * HOUR_US + 12 * 60_000_000 if placed else W46.start,
+        "ended_at": W46.start + 102 * HOUR_US + 42 * 60_000_000 if placed else W46.end,
         "gpus": 16,
         "nodes": 2,
         "racks": 1,
@@ -409,7 +410,7 @@ def _finding(parts: list[str]) -> Finding:
         round(float(at_stake) * 1_000_000),
         "high" if confidence == "high" else "medium",
         actor,
-        W46.start + 32 * HOUR,
+        W46.start + 32 * HOUR_US,
         W46.end,
         still_open=True,
         caused_by=None,

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from agent.wire.units import HOUR_US
 from analyzer.charts.over_time import stacked_bars
 from analyzer.charts.scripts import policy, scripts
 from analyzer.findings.explain.argue import Argument
@@ -13,13 +14,12 @@ from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.findings.explain.signs import Sign
 from analyzer.findings.rules.needs import Need
 from analyzer.interfaces.html.html import finding_html
-from analyzer.period import HOUR
 from analyzer.reports.finding_charts import finding_charts
 from analyzer.reports.finding_view import Explained
 from tests.analyzer.charts.without_scripts import without_scripts
 from tests.analyzer.reports import example_week
 
-TIMES = tuple(example_week.TUESDAY_8 + place * HOUR for place in range(8))
+TIMES = tuple(example_week.TUESDAY_8 + place * HOUR_US for place in range(8))
 PLOT = Plot(
     "slurm/alpha/81234",
     "waiting for input",

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.period import HOUR, Calendar, Period, micros
+from analyzer.period import Calendar, Period, micros
 
 BERLIN = Calendar("Europe/Berlin")
 NOW = micros(datetime(2026, 11, 18, 10, 30, tzinfo=UTC))  # a Wednesday
@@ -105,4 +106,4 @@ def test_until_includes_the_day_it_names() -> None:
     assert BERLIN.span("2026-11-09", "2026-11-10T00:00", NOW).end - BERLIN.span("2026-11-09", None, NOW).end == 0
     with pytest.raises(ConfigError, match="before"):
         BERLIN.span("2026-11-09", "2026-11-08", NOW)
-    assert BERLIN.span("2026-11-09", None, NOW).end % HOUR == 0
+    assert BERLIN.span("2026-11-09", None, NOW).end % HOUR_US == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.answers.answer import answer
@@ -15,7 +16,6 @@ from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run
 from analyzer.ledger.timeline import Point
-from analyzer.period import HOUR
 from analyzer.recommendations.judges import Judges
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -41,7 +41,7 @@ class At:
 
 def example_timeline(_: Session, run_id: str, points: int) -> Sequence[Point]:
     """Return a run that works five parts of nine and waits for input four, but for its first and last stretch."""
-    step = 70 * HOUR // points
+    step = 70 * HOUR_US // points
     start = example_week.TUESDAY_8
     found: list[Point] = []
     for place in range(points):
@@ -172,7 +172,7 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     running = replace(
         report,
         facts=replace(report.facts, ended_at=None, exit_status=None),
-        limit_at=report.facts.started_at + 100 * HOUR if report.facts.started_at else None,
+        limit_at=report.facts.started_at + 100 * HOUR_US if report.facts.started_at else None,
     )
     text = run_text(running, Paper())
     assert "still running" in text
@@ -190,7 +190,7 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
 def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
     """What goes on for long is weighed against what a week costs."""
     report = reader.run("81234")
-    span = replace(report.span, start=report.span.end - 8 * 24 * HOUR)
+    span = replace(report.span, start=report.span.end - 8 * 24 * HOUR_US)
     running = replace(report, facts=replace(report.facts, ended_at=None, exit_status=None), span=span)
     assert "a week (P20/P50/P80)" in run_text(running, Paper())
 
@@ -208,9 +208,9 @@ def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> No
 def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
     """A service that began before the first hour known is charged with what is known, and says since when."""
     report = reader.run("81234")
-    began = report.span.start - 240 * HOUR
+    began = report.span.start - 240 * HOUR_US
     facts = replace(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
-    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR), Paper())
+    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR_US), Paper())
     assert "1,128.0 GPU-hours since Tue 10 Nov 08:00" in text
     assert "so far" not in text
     assert "its limit was Sat 7 Nov 08:00, and it still runs" in text
@@ -248,9 +248,12 @@ def test_an_empty_ledger_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_p
 
 def test_moments_read_as_people_say_them() -> None:
     """A mute until Wednesday 00:00 was read as one day more than it is."""
-    midnight = example_week.W46.start + 48 * HOUR
+    midnight = example_week.W46.start + 48 * HOUR_US
     assert until_words(midnight, "Europe/Berlin") == "the end of Tue 10 Nov"
-    assert until_words(midnight + HOUR, "Europe/Berlin") == "Wed 11 Nov 01:00"
-    assert span_words(midnight, midnight + 5 * HOUR, "Europe/Berlin") == "Wed 11 Nov 00:00 - 05:00"
-    assert span_words(midnight - HOUR, midnight, "Europe/Berlin") == "Tue 10 Nov 23:00 - 24:00"
-    assert span_words(midnight - HOUR, midnight + 24 * HOUR, "Europe/Berlin") == "Tue 10 Nov 23:00 - Wed 11 Nov 24:00"
+    assert until_words(midnight + HOUR_US, "Europe/Berlin") == "Wed 11 Nov 01:00"
+    assert span_words(midnight, midnight + 5 * HOUR_US, "Europe/Berlin") == "Wed 11 Nov 00:00 - 05:00"
+    assert span_words(midnight - HOUR_US, midnight, "Europe/Berlin") == "Tue 10 Nov 23:00 - 24:00"
+    assert (
+        span_words(midnight - HOUR_US, midnight + 24 * HOUR_US, "Europe/Berlin")
+        == "Tue 10 Nov 23:00 - Wed 11 Nov 24:00"
+    )

@@ -6,12 +6,13 @@ from fractions import Fraction
 
 import pytest
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.finops.non_gpu_costs.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.measures.traffic.tariff import TariffBook
-from analyzer.period import HOUR, Period
+from analyzer.period import Period
 from analyzer.prices.carbon import Intensity
 from analyzer.prices.non_gpu_rows import Beside, Energy
 from analyzer.reports.reader import Reader
@@ -108,31 +109,31 @@ def two_runs() -> Fleet:
     fleet = Fleet()
     fleet.own("n1", ["g1", "g2"], purchase_option="reserved")
     for gpu in ("g1", "g2"):
-        fleet.sample("n1", gpu, MONDAY, MONDAY + 2 * HOUR, energy_joules=JOULES)
-    fleet.hold(RUNS[0], "n1", ["g1"], MONDAY, MONDAY + 2 * HOUR)
-    fleet.hold(RUNS[0], "n1", ["g2"], MONDAY, MONDAY + HOUR // 7)
-    fleet.hold(RUNS[1], "n1", ["g2"], MONDAY + HOUR // 7, MONDAY + 3 * HOUR // 2)
+        fleet.sample("n1", gpu, MONDAY, MONDAY + 2 * HOUR_US, energy_joules=JOULES)
+    fleet.hold(RUNS[0], "n1", ["g1"], MONDAY, MONDAY + 2 * HOUR_US)
+    fleet.hold(RUNS[0], "n1", ["g2"], MONDAY, MONDAY + HOUR_US // 7)
+    fleet.hold(RUNS[1], "n1", ["g2"], MONDAY + HOUR_US // 7, MONDAY + 3 * HOUR_US // 2)
     fleet.analyze(MONDAY + DAY)
     return fleet
 
 
 def test_what_runs_drew_is_what_was_drawn_while_they_held_it() -> None:
     """Runs, and what nobody held, sum to the fleet within a millijoule a GPU and hour: nothing is counted twice."""
-    period = Period(MONDAY, MONDAY + 2 * HOUR, "two hours", "UTC")
+    period = Period(MONDAY, MONDAY + 2 * HOUR_US, "two hours", "UTC")
     with two_runs().store.session() as session:
         own = {run_id: sum(one.millijoules for one in read_drawn_of_run(session, period, run_id)) for run_id in RUNS}
         fleet = sum(one.millijoules for one in read_drawn(session, period))
         parts = read_drawn_by_team(session, period)
     free = sum(one.millijoules for (_, is_held), each in parts.items() for one in each if not is_held)
     hour = 60 * 1000 * round(JOULES)
-    assert own[RUNS[0]] == 2 * hour + hour * (HOUR // 7 // 1000) // 3_600_000
+    assert own[RUNS[0]] == 2 * hour + hour * (HOUR_US // 7 // 1000) // 3_600_000
     assert free == hour // 2
     assert 0 <= fleet - free - sum(own.values()) <= 4
 
 
 def test_a_runs_energy_is_priced_by_the_rows_of_its_hours() -> None:
     """The hall and the carbon are by the week's own rows; without one the energy at the GPUs is still known."""
-    period = Period(MONDAY, MONDAY + 2 * HOUR, "two hours", "UTC")
+    period = Period(MONDAY, MONDAY + 2 * HOUR_US, "two hours", "UTC")
     row = Energy("energy", None, 0, None, "hall", None, None, 1_300_000, GERMANY)  # type: ignore[arg-type]
 
     def told(rows: tuple[Energy, ...]) -> Rates:
@@ -160,18 +161,18 @@ def earlier_of(written: Written, began: int) -> Sequence[EarlierRun]:
 def test_the_runs_before_are_the_last_two_of_the_same_name_and_team() -> None:
     """Not one that still ran when this one began, nor another team's of the same name."""
     written = Written()
-    written.know(MONDAY, MONDAY + 120 * HOUR)
+    written.know(MONDAY, MONDAY + 120 * HOUR_US)
     for number, (team, start, hours) in enumerate(
         [("nlp", 0, 2), ("nlp", 10, 2), ("nlp", 20, 2), ("vision", 24, 2), ("nlp", 30, 90)]
     ):
-        run_id, began = f"slurm/a/{number}", MONDAY + start * HOUR
-        written.run(run_id, "sft", team, started_at=began, ended_at=began + hours * HOUR, exit_status="completed")
-        written.book(run_id, range(began, began + hours * HOUR, HOUR), lambda _: 4.0)
+        run_id, began = f"slurm/a/{number}", MONDAY + start * HOUR_US
+        written.run(run_id, "sft", team, started_at=began, ended_at=began + hours * HOUR_US, exit_status="completed")
+        written.book(run_id, range(began, began + hours * HOUR_US, HOUR_US), lambda _: 4.0)
         written.say("progress", run_id, [began], tokens=lambda _: 2_000_000)
-    found = earlier_of(written, MONDAY + 40 * HOUR)
+    found = earlier_of(written, MONDAY + 40 * HOUR_US)
     assert [one.run_id for one in found] == ["slurm/a/2", "slurm/a/1"]
     assert [one.micros_per_million_tokens for one in found] == [4 * RATE, 4 * RATE]
-    assert earlier_of(written, MONDAY + HOUR) == ()
+    assert earlier_of(written, MONDAY + HOUR_US) == ()
 
 
 def test_a_run_without_a_name_is_like_no_other(session: Session) -> None:

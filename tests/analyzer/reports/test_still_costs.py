@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.still_costs import StillCosts, still_costs
 from analyzer.interfaces.text.finding_text import still_words
-from analyzer.period import HOUR
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.analyzer.reports import example_week
 
-LAST = example_week.W46.end - HOUR
+LAST = example_week.W46.end - HOUR_US
 IDLE = next(one for one in example_week.findings() if one.state == "held_idle")
 
 
@@ -53,7 +53,7 @@ def book(session: Session, run_id: str, milliseconds: int, micros: int | None, h
 def ledger() -> Iterator[Session]:
     """Yield a ledger whose newest whole hour is LAST; the one after it is not over."""
     with Store.open(None) as store, store.session() as session:
-        told = [[LAST - HOUR, "open", "", "3"], [LAST, "open", "", "3"], [LAST + HOUR, "provisional", "", "3"]]
+        told = [[LAST - HOUR_US, "open", "", "3"], [LAST, "open", "", "3"], [LAST + HOUR_US, "provisional", "", "3"]]
         session.load("ledger_hours", HOURS, told)
         yield session
 
@@ -68,8 +68,8 @@ def test_the_finding_that_loses_most_now_is_named_with_its_hour(ledger: Session)
     for gpu in range(8):
         book(ledger, "slurm/alpha/9", 3_600_000 - gpu, 2_600_000)
     book(ledger, "slurm/alpha/8", 3_600_000, 1_100_000)
-    book(ledger, "slurm/alpha/8", 3_600_000, 90_000_000, LAST - HOUR)
-    book(ledger, "slurm/alpha/8", 600_000, 90_000_000, LAST + HOUR)
+    book(ledger, "slurm/alpha/8", 3_600_000, 90_000_000, LAST - HOUR_US)
+    book(ledger, "slurm/alpha/8", 600_000, 90_000_000, LAST + HOUR_US)
     found = still_costs(ledger, [finding("f-eight", "slurm/alpha/8"), finding("f-nine", "slurm/alpha/9")])
     assert found == StillCosts("f-nine", 8 * 3_600_000 - 28, 20_800_000)
     assert still_words(found, "USD") == "f-nine still costs $20.80 an hour: gpuledger explain f-nine"
@@ -77,7 +77,7 @@ def test_the_finding_that_loses_most_now_is_named_with_its_hour(ledger: Session)
 
 def test_what_was_let_go_costs_nothing_any_more(ledger: Session) -> None:
     """A finding of the week whose GPUs were released on Friday must not be said to cost on Sunday."""
-    book(ledger, "slurm/alpha/9", 3_600_000, 2_600_000, LAST - HOUR)
+    book(ledger, "slurm/alpha/9", 3_600_000, 2_600_000, LAST - HOUR_US)
     assert still_costs(ledger, [finding("f-nine", "slurm/alpha/9")]) is None
     book(ledger, "slurm/alpha/9", 3_600_000, 2_600_000)
     closed = replace(finding("f-nine", "slurm/alpha/9"), still_open=False)

@@ -4,8 +4,9 @@ import logging
 
 import pytest
 
+from agent.wire.units import HOUR_US
 from collector.access import usage as module
-from collector.access.usage import HOUR, Usage
+from collector.access.usage import Usage
 from collector.errors import RegistryError
 from collector.registry import Entry, Registry
 from tests.collector.access.conftest import TOKEN, add_key, bearer
@@ -16,7 +17,7 @@ class Clock:
     """A clock that a test sets."""
 
     def __init__(self) -> None:
-        self.now = 500_000 * HOUR
+        self.now = 500_000 * HOUR_US
 
     def __call__(self) -> int:
         """Return microseconds UTC."""
@@ -48,7 +49,7 @@ def test_the_first_is_written_at_once_and_the_rest_when_the_hour_is_over(
         usage.note("read", "k1", "GET", "/v1/ledger")
     usage.flush()
     assert told(registry) == [("read", "k1", "/v1/ledger", 1)]
-    clock.now += HOUR
+    clock.now += HOUR_US
     usage.note("read", "k1", "GET", "/v1/ledger")
     usage.flush()
     assert told(registry) == [
@@ -56,7 +57,7 @@ def test_the_first_is_written_at_once_and_the_rest_when_the_hour_is_over(
         ("read", "k1", "/v1/ledger", 719),
         ("read", "k1", "/v1/ledger", 1),
     ]
-    assert [entry.at for entry in registry.audit.since(0)] == [500_000 * HOUR, 500_000 * HOUR, 500_001 * HOUR]
+    assert [entry.at for entry in registry.audit.since(0)] == [500_000 * HOUR_US, 500_000 * HOUR_US, 500_001 * HOUR_US]
 
 
 def test_a_server_that_ends_in_order_writes_what_it_counted(usage: Usage, registry: Registry) -> None:
@@ -112,11 +113,11 @@ def test_a_key_is_noted_once_an_hour(usage: Usage, registry: Registry, clock: Cl
     usage.key(key)
     usage.flush()
     first = clock.now
-    clock.now += HOUR // 2
+    clock.now += HOUR_US // 2
     usage.key(key)
     usage.flush()
     assert [one.used_at for one in registry.keys.listed()] == [first]
-    clock.now += HOUR
+    clock.now += HOUR_US
     usage.note("read", key, "GET", "/")
     usage.key(key)
     usage.flush()

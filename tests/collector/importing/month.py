@@ -16,11 +16,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent.wire.units import HOUR_MS
 from analyzer.interfaces.onboarding.cli import import_prometheus
 from bench.truth.simulated import gpu_truth
 from collector.store.database import Store
 from simulator.fleet import Fleet
-from simulator.site import HOUR, Chunk, alpha_site
+from simulator.site import Chunk, alpha_site
 from tests.collector.importing import backfill, server
 
 MONDAY = 1_792_368_000_000_000  # 19 October 2026, 00:00 UTC
@@ -44,7 +45,7 @@ def main() -> None:
         (here / "jobs.json").write_text(backfill.sacct(fleets))
         (here / "events.txt").write_text(backfill.events(fleets))
         print(f"{samples:,} samples made in {time.monotonic() - began:.0f} s", flush=True)
-        until = MONDAY + options.weeks * 7 * 24 * HOUR * 1000
+        until = MONDAY + options.weeks * 7 * 24 * HOUR_MS * 1000
         with server.prometheus(here / "data") as url:
             began = time.monotonic()
             print(imported(url, here, MONDAY, until))
@@ -68,9 +69,9 @@ def compared(fleets: list[Fleet], path: Path) -> Iterator[str]:
     true, booked = truth_of(fleets), ledger_of(path)
     yield f"{'state':16}{'truth':>12}{'ledger':>12}   GPU-hours"
     for state in sorted({*true, *booked}, key=lambda state: -true[state]):
-        yield f"{state:16}{true[state] / HOUR:12,.1f}{booked[state] / HOUR:12,.1f}"
+        yield f"{state:16}{true[state] / HOUR_MS:12,.1f}{booked[state] / HOUR_MS:12,.1f}"
     held, placed = overlap(fleets, path)
-    yield f"held in truth {held / HOUR:,.1f} GPU-hours; of these on the true GPU {100 * placed / held:.2f} %"
+    yield f"held in truth {held / HOUR_MS:,.1f} GPU-hours; of these on the true GPU {100 * placed / held:.2f} %"
 
 
 def truth_of(fleets: list[Fleet]) -> Counter[str]:
@@ -79,7 +80,7 @@ def truth_of(fleets: list[Fleet]) -> Counter[str]:
     for fleet in fleets:
         for host in fleet.site.hosts:
             for gpu in range(host.gpus):
-                made = gpu_truth(fleet, host, gpu, Chunk(0, 0, fleet.site.span, HOUR))
+                made = gpu_truth(fleet, host, gpu, Chunk(0, 0, fleet.site.span, HOUR_MS))
                 for label, milliseconds in zip(made.labels, made.milliseconds.sum(axis=0), strict=True):
                     found[label.state] += int(milliseconds)
     return found

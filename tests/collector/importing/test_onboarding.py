@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import gpuledger
+from agent.wire.units import HOUR_MS
 from analyzer.interfaces.onboarding.cli import Prometheus
 from analyzer.interfaces.onboarding.onboard import Asked, onboard
 from analyzer.interfaces.onboarding.prices import given
@@ -22,11 +23,11 @@ from collector.importing.span import Span
 from collector.prometheus.client import Client, Server
 from collector.store.database import Store
 from simulator.fleet import Fleet
-from simulator.site import HOUR, small_site
+from simulator.site import small_site
 from tests.collector.importing import backfill, server
 from tests.collector.importing.month import ledger_of, overlap, truth_of
 
-SPAN = 2 * HOUR
+SPAN = 2 * HOUR_MS
 PRICES = ("h100=2.60", "a100=1.10")
 
 
@@ -180,7 +181,9 @@ def test_a_file_of_allocations_serves_as_well(place: Place, tmp_path: Path) -> N
     """Any scheduler's export in the contract's columns."""
     start = place.span.since
     jobs = tmp_path / "jobs.csv"
-    jobs.write_text(f"run_id,node,gpus,started_at,ended_at,exit_status\n1,s01,8,{start},{start + HOUR * 1000},failed\n")
+    jobs.write_text(
+        f"run_id,node,gpus,started_at,ended_at,exit_status\n1,s01,8,{start},{start + HOUR_MS * 1000},failed\n"
+    )
     code, said = run(*place.flags[:6], "--allocations", str(jobs), "--cluster", "mini", "--store", str(tmp_path / "s"))
     assert code == 0
     assert "allocations   jobs.csv: 1 run, 0 accounts" in said

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from agent.wire.units import HOUR_US, MINUTE_US
 from collector.lake.tiers import due
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.series import Series, series
 from collector.lake.tiers.sources import Kept, planned
 from collector.lake.tiers.subjects import gpus, gpus_of_run, hosts
 from collector.store.session import Session
-from collector.tier_tables import HOUR_US, MINUTE_US
 from tests.collector.lake.tiers_samples import HOUR, SECOND, Row, roll, sample, store_with
 
 DAY_US = 24 * HOUR_US

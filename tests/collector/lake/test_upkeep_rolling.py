@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.wire.units import MINUTE_US
 from collector.errors import StoreError
 from collector.lake.tiers import rolling as tier_rolling
 from collector.lake.tiers.rolling import Portion, roll_minutes
@@ -14,7 +15,6 @@ from collector.lake.upkeep.rolling import roll_up
 from collector.lake.upkeep.turns import JobState, give, prolong, states, take
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.tier_tables import MINUTE_US
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, HOUR_US, rows, site
 from tests.collector.lake.upkeep_sites import take as land
 

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from agent.wire.units import HOUR_US
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
 from collector.store import tier_schema as schema
 from collector.store.database import Store
 from collector.store.session import Session
-from collector.tier_tables import HOUR_US, tiered
+from collector.tier_tables import tiered
 
 HOUR = 1_790_000_000 // 3600 * HOUR_US  # the first microsecond of an hour
 SECOND = 1_000_000

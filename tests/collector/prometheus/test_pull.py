@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
+from agent.wire.units import DAY_US
 from collector.errors import ServerError
 from collector.prometheus.client import Client, Server
 from collector.prometheus.looking import look
 from collector.prometheus.pull import Day, pull
-from collector.prometheus.spans import DAY, Span, days, windows
+from collector.prometheus.spans import Span, days, windows
 from collector.store.database import Store
 from tests.collector.prometheus.servers import need, post, prometheus, victoriametrics
 
 BEGAN = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())  # a Monday's midnight, seconds
 DAYS, STEP, GPUS = 2, 60, 3
 COUNT = DAYS * 86400 // STEP
-SINCE, UNTIL = BEGAN * 10**6, BEGAN * 10**6 + DAYS * DAY
+SINCE, UNTIL = BEGAN * 10**6, BEGAN * 10**6 + DAYS * DAY_US
 DOWN = range(700, 760)  # scrapes that a host missed
 HELD = range(100, 900)  # scrapes at which a pod held GPU 1
 
@@ -173,7 +174,7 @@ def test_who_held_what(url: str) -> None:
 def test_a_second_pull_adds_nothing(url: str) -> None:
     """Also where it reaches further: what was there is left, and only the rest is read."""
     with Client(Server(url)) as client, Store.open(None) as store:
-        middle = SINCE + DAY + 3_600_000_000
+        middle = SINCE + DAY_US + 3_600_000_000
         assert [day.repeated for day in pull(client, store, SINCE, middle).days] == [False, False]
         again = pull(client, store, SINCE, UNTIL)
         assert [day.repeated for day in again.days] == [True, True, False]
@@ -194,7 +195,7 @@ def test_a_pull_that_broke_off_goes_on(url: str) -> None:
         """Fails in the second day."""
 
         def samples(self, selector: str, since: int, until: int) -> Any:
-            if until * 1000 > SINCE + DAY + DAY // 2:
+            if until * 1000 > SINCE + DAY_US + DAY_US // 2:
                 raise ServerError("the network is gone")
             return super().samples(selector, since, until)
 
@@ -207,7 +208,7 @@ def test_a_pull_that_broke_off_goes_on(url: str) -> None:
         with Failing(Server(url)) as client, pytest.raises(ServerError):
             pull(client, store, SINCE, UNTIL, found=found)
         assert rows(
-            store, "SELECT count(DISTINCT batch), max(ended_at) <= ? FROM gpu_samples".replace("?", str(SINCE + DAY))
+            store, "SELECT count(DISTINCT batch), max(ended_at) <= ? FROM gpu_samples".replace("?", str(SINCE + DAY_US))
         ) == [(1, True)]
         with Client(Server(url)) as client:
             assert [day.repeated for day in pull(client, store, SINCE, UNTIL, found=found).days] == [True, False]
@@ -218,7 +219,7 @@ def test_hosts_beside_their_gpus(url: str) -> None:
     """Only hosts with GPUs are taken, under the name that they give themselves; who is left out is told."""
     tables = ("gpu_samples", "host_samples", "disk_samples")
     with Client(Server(url)) as client, Store.open(None) as store:
-        pulled = pull(client, store, SINCE, SINCE + DAY // 6, tables=tables)
+        pulled = pull(client, store, SINCE, SINCE + DAY_US // 6, tables=tables)
         host = rows(
             store,
             "SELECT node, count(*), min(ended_at - started_at), avg(cpu_busy_ratio), avg(cpu_iowait_ratio), "
@@ -256,7 +257,7 @@ def test_coarser_rows(url: str) -> None:
 def test_a_span_without_anything(url: str) -> None:
     """A wrong --since is no failure: nothing is found, and it is said."""
     with Client(Server(url)) as client, Store.open(None) as store:
-        pulled = pull(client, store, SINCE - 40 * DAY, SINCE - 39 * DAY)
+        pulled = pull(client, store, SINCE - 40 * DAY_US, SINCE - 39 * DAY_US)
     assert (pulled.found.gpus, pulled.found.scrape_seconds, pulled.stored, pulled.expected) == (0, None, 0, 0)
 
 
@@ -271,11 +272,11 @@ def test_series_as_they_are_stored(url: str) -> None:
 
 def test_days_are_cut_at_midnight_and_around_what_is_there() -> None:
     """Each stretch is asked for once, whoever asked for what before."""
-    held = [Span(SINCE + 10, SINCE + DAY, 7)]
-    assert days(SINCE, SINCE + 2 * DAY + 5, held) == [
+    held = [Span(SINCE + 10, SINCE + DAY_US, 7)]
+    assert days(SINCE, SINCE + 2 * DAY_US + 5, held) == [
         Span(SINCE, SINCE + 10),
         held[0],
-        Span(SINCE + DAY, SINCE + 2 * DAY),
-        Span(SINCE + 2 * DAY, SINCE + 2 * DAY + 5),
+        Span(SINCE + DAY_US, SINCE + 2 * DAY_US),
+        Span(SINCE + 2 * DAY_US, SINCE + 2 * DAY_US + 5),
     ]
     assert windows(Span(0, 25), 10) == [(0, 10), (10, 20), (20, 25)]

@@ -9,14 +9,15 @@ from agent.metrics import Scraped, Snapshot, registry
 from agent.sampling.sampler import Stamped
 from agent.settings.config import DcgmNames
 from agent.source import Row, Supported
+from agent.wire.units import MINUTE_MS
 from simulator.batches import host_blocks, scheduler_batch
 from simulator.columns import of_wire
 from simulator.fleet import Fleet
 from simulator.scheduler import inventory
-from simulator.site import MINUTE, Host
+from simulator.site import Host
 from tests.collector.prometheus.servers import Exporter
 
-BEFORE_END, STEP = 60 * MINUTE, 5 * MINUTE  # hosts tell of the last hour; an agent's rows come every five minutes
+BEFORE_END, STEP = 60 * MINUTE_MS, 5 * MINUTE_MS  # hosts tell of the last hour; an agent's rows come every five minutes
 PEER: Row = {"peer": "s09", "transport": "tcp", "receive_bytes": 10**9, "transmit_bytes": 2 * 10**9, "retransmits": 3}
 READ: Row = {"read_bytes": 10**9, "written_bytes": 10**6}
 # What the simulated agent does not tell of itself.

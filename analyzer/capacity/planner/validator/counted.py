@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from agent.wire.units import HOUR_SECONDS
 from analyzer.capacity.planner.plan import Transfer
 from analyzer.capacity.planner.problem import Medium, Network, Node, Problem, Rate, Task
-
-SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +103,5 @@ def cost_micros_of(stays: Iterable[Stay]) -> int | None:
             (task.ssd_bytes, node.ssd_bytes),
         )
         share = max(Fraction(takes, has) if has else Fraction(takes > 0) for takes, has in amounts)
-        total += ceil(share * node.price_micros_per_hour * (stay.end - stay.start) / SECONDS_PER_HOUR)
+        total += ceil(share * node.price_micros_per_hour * (stay.end - stay.start) / HOUR_SECONDS)
     return total

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Never
 
 from agent.wire.bounded import TooDeepError, json_said
+from agent.wire.units import MICROS
 from analyzer.capacity.planner.errors import ProposalError
 from analyzer.capacity.planner.validator.proposal import Claims, Placed, Proposal
 from analyzer.text.words import plain
@@ -15,7 +16,6 @@ PLACEMENTS_MAX = 10_000
 NAME_LETTERS_MAX = 200
 SECONDS_MAX = 10**10  # three centuries; sums of them stay small
 USD_MAX = 10**12
-MICROS = 1_000_000
 
 _TOP = ("problem", "placements", "makespan_seconds", "cost_usd", "savings_usd")
 _PLACEMENT = ("task", "node", "start_seconds", "end_seconds")

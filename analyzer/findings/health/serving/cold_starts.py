@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Notice, Span, Words
 from analyzer.findings.health.serving.figures import Figures, hours, percent
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 RULE = "cold_starts"
-DAY_US = 86_400_000_000
 WORTH_PERMILLE = 20  # ours: a fiftieth of what a service holds is spent on starting
 FEWEST = 2  # one start is a start
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.findings.health.notice import Notice, Span, Words
 from analyzer.ids import short_id
 from analyzer.ledger.thresholds import Thresholds
@@ -12,7 +13,6 @@ from analyzer.queries.statements import statements
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HOUR_MS = 3_600_000
 # Less than a twentieth of the time is not worth naming: the band of TF Profiler (algorithms.md 1.1).
 WORTH_PERMILLE = 50
 FULL_PERMILLE = 900  # a thread that fills its core (algorithms.md 1.2: one host thread at 100 %)

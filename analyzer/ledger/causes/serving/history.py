@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes.serving.idle import Span
 from analyzer.ledger.causes.serving.policy import Policy
-from analyzer.ledger.causes.serving.traffic import HOUR_MS, Use, replicas_of
+from analyzer.ledger.causes.serving.traffic import Use, replicas_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import HOUR_US
 from analyzer.ledger.causes.serving.history import held_spans, kept_uses
 from analyzer.ledger.causes.serving.policy import Policy, in_force
 from analyzer.ledger.causes.serving.replicas import ReplicaTime, replica_times
@@ -13,7 +14,7 @@ from analyzer.ledger.causes.serving.surplus import Excess, Replica, excess
 from analyzer.ledger.causes.serving.traffic import Need, Use, needs
 from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.unjudged import HOUR_US, Unjudged
+from analyzer.ledger.unjudged import Unjudged
 from analyzer.ledger.windows import RunWindow, Verdict
 
 if TYPE_CHECKING:

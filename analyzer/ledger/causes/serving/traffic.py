@@ -4,14 +4,12 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.ledger.causes.serving.idle import Span
 from analyzer.ledger.causes.serving.policy import Policy
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS
-
-MICROS = 1_000_000
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes.stages.words import Stage
 from analyzer.states import Confidence
 
-HOUR_MS = 3_600_000
 COMPUTING_TENSOR_PERMILLE = 300  # a healthy training (1.2)
 GENERATING_DRAM_PERMILLE = 500  # inference decodes (1.2)
 GENERATING_TENSOR_PERMILLE = 100  # "T low": what underused.py calls low too
